@@ -1,0 +1,74 @@
+"""The error family. Each error knows the exit code that it ends a run with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXIT_PASSED = 0
+EXIT_DIVERGED = 1
+EXIT_USAGE = 2
+EXIT_NOT_JUDGED = 3
+EXIT_BUG = 4
+
+
+class GateError(Exception):
+    """Something that stops the run or a model, with a message meant for its user."""
+
+    exit_code = EXIT_BUG
+
+
+class UsageError(GateError):
+    """The call is wrong: nothing was run."""
+
+    exit_code = EXIT_USAGE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong in a manifest."""
+
+    file: str
+    """The manifest as the user named it."""
+    line: int
+    """Counted from 1."""
+    column: int
+    """Counted from 1."""
+    path: str
+    """Where in the document, such as `models[1].tolerance.rtol`; empty for the file as a whole."""
+    message: str
+    """What was got and what is expected."""
+    fix: str = ""
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}: "
+        path = f"{self.path}: " if self.path else ""
+        fix = f" Fix: {self.fix}" if self.fix else ""
+        return f"{where}{path}{self.message}.{fix}"
+
+
+class ManifestError(UsageError):
+    """All that is wrong in a manifest, found in one go."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class CannotJudge(GateError):
+    """A model, or one provider of it, can't be judged: it is reported as an error with its cause."""
+
+    exit_code = EXIT_NOT_JUDGED
+
+    def __init__(self, cause: str, message: str, *, fix: str = "") -> None:
+        self.cause = cause
+        self.fix = fix
+        super().__init__(message)
+
+
+class NotAvailable(CannotJudge):
+    """A provider that did not load."""
+
+    def __init__(self, message: str, *, device_present: bool, fix: str = "") -> None:
+        self.device_present = device_present
+        super().__init__("provider-unavailable", message, fix=fix)
