@@ -1,0 +1,1 @@
+"""YAML → Manifest, with the place of every problem and "did you mean"."""

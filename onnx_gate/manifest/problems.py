@@ -1,0 +1,171 @@
+"""What pydantic found → problems in our words: where, what was got, what is expected, how to fix it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from onnx_gate.errors import Problem
+from onnx_gate.manifest.schema import suggest
+from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
+
+NOT_SERVED_YET = {
+    "variants": "precision variants",
+    "register": "custom converters",
+    "ort_custom_ops": "custom-op libraries",
+    "min_placed": "a limit on placement",
+    "forbid_elsewhere": "a limit on placement",
+    "min_speedup": "a limit on latency",
+    "session": "session options",
+}
+"""Keys that are planned: refused as such, instead of as typing errors."""
+
+_EXPECTED = {
+    "string_type": "text",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+    "string_too_short": "text that isn't empty",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+}
+
+
+class Reporter:
+    """Collects the problems of one manifest."""
+
+    def __init__(self, shown: str, tree: Tree) -> None:
+        self.shown = shown
+        self.tree = tree
+        self.problems: list[Problem] = []
+
+    def add(self, trail: Trail, message: str, fix: str = "", *, key: bool = False) -> None:
+        """Report something at a value, or at its key."""
+        mark = self.tree.mark(trail, key=key)
+        self.problems.append(
+            Problem(
+                file=self.shown,
+                line=mark.line,
+                column=mark.column,
+                path=show_trail(trail),
+                message=message,
+                fix=fix,
+            )
+        )
+
+    def add_validation(self, error: ValidationError, prefix: Trail, schema: type[BaseModel]) -> None:
+        """Report all that pydantic found below `prefix`."""
+        for detail in error.errors(include_url=False):
+            self._add_detail(detail, prefix, schema)
+
+    def _add_detail(self, detail: ErrorDetails, prefix: Trail, schema: type[BaseModel]) -> None:
+        is_key = detail["loc"][-1:] == ("[key]",)
+        trail = (*prefix, *(step for step in detail["loc"] if step != "[key]"))
+        kind, got, context = detail["type"], detail["input"], detail.get("ctx", {})
+        if kind == "extra_forbidden":
+            known = _keys_at(schema, detail["loc"][:-1])
+            self.add(trail, *unknown_key(str(trail[-1]), known), key=True)
+        elif kind == "missing":
+            self.add(trail[:-1], f"the key {trail[-1]!r} is missing", f"add `{trail[-1]}:`")
+        elif kind == "onnx_gate":
+            self.add(trail, f"{_got(got, context)}, expected {context['expected']}", context["fix"])
+        elif kind == "literal_error":
+            words = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
+            self.add(trail, f"got {show(got)}, expected {context['expected']}", suggest(got, words), key=is_key)
+        else:
+            self.add(trail, f"got {show(got)}, expected {_expected(kind, context)}", _fix_type(kind, got))
+
+
+def unknown_key(name: str, known: Iterable[str]) -> tuple[str, str]:
+    """Message and fix for a key that the schema hasn't got."""
+    if name in NOT_SERVED_YET:
+        return f"{name!r} ({NOT_SERVED_YET[name]}) is not served by this version of onnx-gate", "remove it"
+    known = sorted(known)
+    message = f"unknown key {name!r}, expected one of {', '.join(known)}" if known else f"unknown key {name!r}"
+    return message, suggest(name, known)
+
+
+def show(value: Any) -> str:
+    """A value and its kind, cut short."""
+    kinds: Mapping[type, str] = {
+        str: "text",
+        bool: "",
+        int: "",
+        float: "",
+        list: "a list",
+        dict: "a mapping",
+        type(None): "nothing",
+    }
+    kind = kinds.get(type(value), type(value).__name__)
+    if value is None or isinstance(value, dict | list):
+        return f"an empty {kind[2:]}" if value in ([], {}) else kind
+    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else f"{value}"
+    text = text if len(text) <= 80 else f"{text[:77]}…"
+    return f"{text} ({kind})" if kind else text
+
+
+def _got(got: Any, context: Mapping[str, Any]) -> str:
+    message: str = context["message"]
+    return f"got {show(got)}: {message}" if not isinstance(got, dict | list) and repr(got) not in message else message
+
+
+def _expected(kind: str, context: Mapping[str, Any]) -> str:
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"{words} {context[name]:g}"
+    if kind == "too_short":
+        return f"at least {context['min_length']} of them"
+    if kind == "too_long":
+        return f"at most {context['max_length']} of them"
+    return _EXPECTED.get(kind, kind.replace("_", " "))
+
+
+def _fix_type(kind: str, got: Any) -> str:
+    if kind in ("float_type", "int_type", "bool_type") and isinstance(got, str):
+        return "remove the quotes" if re.fullmatch(r"[-+.0-9eE]+|true|false", got) else ""
+    if kind == "string_type" and isinstance(got, int | float | bool):
+        return "put it in quotes"
+    return ""
+
+
+def _keys_at(schema: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that the schema has at a place, by walking its models."""
+    current: Any = schema
+    for step in loc:
+        current = _step_into(current, step)
+    models = [part for part in _parts(current) if isinstance(part, type) and issubclass(part, BaseModel)]
+    hidden = {"mode"}
+    return sorted({key for model in models for key in model.model_fields} - hidden)
+
+
+def _step_into(current: Any, step: int | str) -> Any:
+    for part in _parts(current):
+        if isinstance(part, type) and issubclass(part, BaseModel) and step in part.model_fields:
+            return part.model_fields[str(step)].annotation
+        arguments = getattr(part, "__args__", ())
+        if getattr(part, "__origin__", None) in (dict, list) and arguments:
+            return arguments[-1]
+    return None
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """A type without its Annotated and Union wrappers."""
+    if hasattr(annotation, "__metadata__"):
+        return _parts(annotation.__origin__)
+    if type(annotation).__name__ in ("UnionType", "_UnionGenericAlias"):
+        return [part for argument in annotation.__args__ for part in _parts(argument)]
+    return [annotation]

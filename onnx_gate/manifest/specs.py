@@ -1,0 +1,242 @@
+"""A model that fits the schema → its ModelSpec, with what only makes sense together checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.manifest import schema
+from onnx_gate.manifest.paths import Paths
+from onnx_gate.manifest.problems import Reporter
+from onnx_gate.manifest.yaml_tree import Trail
+from onnx_gate.records import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
+
+_FRAMEWORK_OF = {
+    **dict.fromkeys((".joblib", ".pkl", ".pickle"), "sklearn"),
+    ".onnx": "onnx",
+}
+_NOT_SERVED_YET = {
+    ".skops": "save it with joblib, or give a factory `file.py:callable`",
+    **dict.fromkeys(
+        (".pt", ".pth", ".jit", ".ts", ".pt2"),
+        "give a factory `file.py:callable` that builds the nn.Module, and the state dict as `weights:`",
+    ),
+}
+_DATA = (".npz", ".npy", ".csv")
+_CONVERT_OF = {"zipmap": "sklearn", "optimize": "torch"}
+
+
+class SpecBuilder:
+    """Builds the specs of one manifest."""
+
+    def __init__(self, report: Reporter, paths: Paths) -> None:
+        self._report = report
+        self._paths = paths
+
+    def build(self, model: schema.Model, i: int) -> ModelSpec | None:
+        """The spec, or None after reporting why there is none."""
+        trail: Trail = ("models", i)
+        before = len(self._report.problems)
+        source = self._paths.location(model.source, (*trail, "source"))
+        framework = self._framework(model, trail)
+        onnx = self._paths.existing(model.onnx, (*trail, "onnx")) if model.onnx else None
+        weights = self._paths.existing(model.weights, (*trail, "weights")) if model.weights else None
+        data = self._paths.location(model.data, (*trail, "data"), folder_allowed=True) if model.data else None
+        self._check_together(model, framework, trail)
+        self._check_inputs(model, framework, trail)
+        self._check_data(data, model, trail)
+        if len(self._report.problems) > before or source is None or framework is None:
+            return None
+        return ModelSpec(
+            id=model.id,
+            line=self._report.tree.mark(trail).line,
+            framework=framework,
+            folder=str(self._paths.folder),
+            source=source,
+            onnx=source.file if framework == "onnx" else onnx,
+            weights=weights,
+            inputs=tuple(_input(name, given) for name, given in model.inputs.items()) if model.inputs else None,
+            data=data,
+            columns=tuple(model.columns) if model.columns else None,
+            ignore_data=tuple(model.ignore_data),
+            batches=tuple(sorted(model.batches)),
+            dims={name: tuple(sorted(values)) for name, values in model.dims.items()},
+            edges=model.edges,
+            outputs={name: _rule(rule) for name, rule in model.outputs.items()},
+            output_names=tuple(model.output_names) if model.output_names else None,
+            strict_dtype=model.strict_dtype,
+            convert=model.convert.model_dump(exclude_none=True),
+            providers=tuple(_provider(name, given) for name, given in model.providers.items()),
+            tolerance=_tolerance(model.tolerance),
+            timeout=model.timeout,
+            memory=model.memory,
+            allow_failure=model.allow_failure,
+        )
+
+    def check_paths(self, raw: Mapping[str, Any], i: int) -> None:
+        """Look for the files of a model that doesn't fit the schema, so that all problems come in one go."""
+        for name in ("source", "onnx", "weights", "data"):
+            if isinstance(text := raw.get(name), str) and text:
+                self._paths.location(text, ("models", i, name), folder_allowed=name == "data")
+
+    def _framework(self, model: schema.Model, trail: Trail) -> str | None:
+        suffix = Path(model.source).suffix.lower()
+        if ":" in model.source:
+            if model.framework in ("sklearn", "torch"):
+                return model.framework
+            got = f"got {model.framework!r}" if model.framework else "the key 'framework' is missing"
+            self._report.add(
+                (*trail, "framework") if model.framework else trail,
+                f"{got}: a factory doesn't tell what it builds, expected sklearn or torch",
+                "add `framework: sklearn` or `framework: torch`",
+            )
+            return None
+        if suffix in _NOT_SERVED_YET:
+            self._report.add(
+                (*trail, "source"),
+                f"{suffix} files are not served as a source by this version of onnx-gate",
+                _NOT_SERVED_YET[suffix],
+            )
+            return None
+        if suffix not in _FRAMEWORK_OF:
+            self._report.add(
+                (*trail, "source"),
+                f"the file type {suffix!r} is unknown, expected {', '.join(_FRAMEWORK_OF)}, or a factory",
+                "write path/to/file.py:callable for a factory",
+            )
+            return None
+        if model.framework not in (None, _FRAMEWORK_OF[suffix]):
+            self._report.add(
+                (*trail, "framework"),
+                f"got {model.framework!r}, but {suffix} files are read as {_FRAMEWORK_OF[suffix]}",
+                "remove `framework`, or name another source",
+            )
+        return _FRAMEWORK_OF[suffix]
+
+    def _check_together(self, model: schema.Model, framework: str | None, trail: Trail) -> None:
+        add = self._report.add
+        if framework == "onnx" and model.onnx:
+            add(
+                (*trail, "onnx"),
+                "the source is an .onnx already",
+                "remove `onnx:`, or name another source",
+                key=True,
+            )
+        if model.onnx and Path(model.onnx).suffix != ".onnx":
+            add((*trail, "onnx"), f"got {model.onnx!r}, expected an .onnx file")
+        if model.weights and framework not in (None, "torch"):
+            add((*trail, "weights"), f"a {framework} model takes no weights", "remove it", key=True)
+        if model.output_names and framework not in (None, "torch"):
+            add(
+                (*trail, "output_names"),
+                f"a {framework} model's outputs are named already",
+                "remove it",
+                key=True,
+            )
+        for name, value in model.convert.model_dump(exclude_none=True).items():
+            if model.onnx or framework == "onnx":
+                add(
+                    (*trail, "convert", name),
+                    "nothing is converted where an .onnx is shipped",
+                    "remove it",
+                    key=True,
+                )
+            elif framework and _CONVERT_OF.get(name, framework) != framework:
+                add(
+                    (*trail, "convert", name),
+                    f"{name}: {value} is no option for {framework}",
+                    "remove it",
+                    key=True,
+                )
+
+    def _check_inputs(self, model: schema.Model, framework: str | None, trail: Trail) -> None:
+        add = self._report.add
+        if "batch" in model.dims:
+            add((*trail, "dims", "batch"), "the batch has a key of its own", "use `batches: […]`", key=True)
+        if model.inputs is None:
+            if framework in ("sklearn", "torch") and not model.onnx:
+                add(
+                    trail,
+                    "the key 'inputs' is missing",
+                    "add `inputs:`, such as X: {dtype: float32, shape: [batch, 4]}",
+                )
+            return
+        if framework == "sklearn" and len(model.inputs) > 1:
+            add(
+                (*trail, "inputs"),
+                f"got {len(model.inputs)} inputs: this version of onnx-gate feeds scikit-learn one matrix",
+                "declare one input, such as X: {dtype: float32, shape: [batch, 4]}",
+                key=True,
+            )
+        named = {dim for given in model.inputs.values() for dim in given.shape if isinstance(dim, str)} - {"batch"}
+        for name, given in model.inputs.items():
+            if "batch" in given.shape[1:]:
+                add(
+                    (*trail, "inputs", name, "shape"),
+                    "`batch` names the first dimension only",
+                    "use another name",
+                )
+        if not model.data:
+            for dim in sorted(named - set(model.dims)):
+                add(
+                    trail,
+                    f"the dimension {dim!r} has no values to try",
+                    f"add `dims: {{{dim}: [1, 16, 128]}}`",
+                )
+        for dim in sorted(set(model.dims) - named - {"batch"}):
+            add(
+                (*trail, "dims", dim),
+                f"no input has a dimension {dim!r}",
+                "remove it, or name it in a shape",
+                key=True,
+            )
+
+    def _check_data(self, data: Location | None, model: schema.Model, trail: Trail) -> None:
+        add = self._report.add
+        if data and data.file and not data.callable:
+            path = Path(data.file)
+            if path.is_file() and path.suffix.lower() not in _DATA:
+                add(
+                    (*trail, "data"),
+                    f"the file type {path.suffix!r} is unknown, expected {', '.join(_DATA)}, a test_data_set folder "
+                    "or file.py:callable",
+                )
+        if model.columns and not (model.data or "").endswith(".csv"):
+            add(
+                (*trail, "columns"),
+                "columns are chosen from a .csv, and `data` is none",
+                "remove it",
+                key=True,
+            )
+
+
+def _input(name: str, given: schema.Input) -> InputSpec:
+    return InputSpec(
+        name=name,
+        dtype=given.dtype,
+        shape=tuple(given.shape),
+        range=(given.range[0], given.range[1]) if given.range else None,
+        values=tuple(given.values) if given.values else None,
+    )
+
+
+def _rule(given: schema.OutputRule) -> OutputRule:
+    limits = given.model_dump(exclude={"rtol", "atol"})
+    both = given.rtol is not None and given.atol is not None
+    tolerance = Tolerance(rtol=given.rtol or 0.0, atol=given.atol or 0.0) if both else None
+    return OutputRule(tolerance=tolerance, **limits)
+
+
+def _provider(name: str, given: schema.Provider) -> ProviderSpec:
+    return ProviderSpec(
+        name=name,
+        required=given.required is True,
+        options=given.options,
+        tolerance=_tolerance(given.tolerance) if given.tolerance else None,
+        outputs={output: _rule(rule) for output, rule in given.outputs.items()},
+    )
+
+
+def _tolerance(given: schema.Tolerance) -> Tolerance:
+    return Tolerance(rtol=given.rtol, atol=given.atol)

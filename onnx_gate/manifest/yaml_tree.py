@@ -1,0 +1,298 @@
+"""YAML text → plain data, with the line and column of every key and value.
+
+Built from PyYAML's events instead of its loader: limits are checked before anything is built (libyaml's
+loader dies of 100,000 open brackets), duplicate keys are seen, and scalars follow YAML 1.2, in which
+`1e-5` is a number and `no` is a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from onnx_gate.errors import ManifestError, Problem
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 50
+MAX_NODES = 100_000
+
+Step = str | int
+Trail = tuple[Step, ...]
+
+_NULL = re.compile(r"~|null|Null|NULL|")
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITE = re.compile(r"([-+]?)(\.inf|\.Inf|\.INF)")
+_NAN = re.compile(r"\.nan|\.NaN|\.NAN")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in the file, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass
+class Tree:
+    """The document as plain data, and where each part of it stands."""
+
+    data: Any = None
+    marks: dict[Trail, Mark] = field(default_factory=dict)
+    key_marks: dict[Trail, Mark] = field(default_factory=dict)
+
+    def mark(self, trail: Trail, *, key: bool = False) -> Mark:
+        """The place of a value (or of its key), or of the nearest part around it."""
+        if key and trail in self.key_marks:
+            return self.key_marks[trail]
+        while trail and trail not in self.marks:
+            trail = trail[:-1]
+        return self.marks.get(trail, Mark(1, 1))
+
+
+@dataclass
+class _Node:
+    mark: Mark
+    value: Any
+    """str and plain? for a scalar, a list of nodes, or a list of (key node, value node)."""
+    kind: str
+    size: int = 1
+    """Nodes in it, with aliases expanded."""
+
+
+def read_tree(path: Path, shown: str) -> Tree:
+    """Read a manifest file; raises ManifestError for whatever isn't one readable YAML document."""
+    return _Composer(_read_text(path, shown), shown).tree()
+
+
+def _read_text(path: Path, shown: str) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise _refuse(
+            shown, "there is no such file", "give the manifest's path, or start one from the README's example"
+        ) from None
+    except IsADirectoryError:
+        raise _refuse(shown, "it is a folder, expected a YAML file", f"use {shown}/onnx-gate.yml") from None
+    except OSError as error:
+        raise _refuse(shown, f"it can't be read ({error.strerror})", "check its permissions") from error
+    if len(raw) > MAX_BYTES:
+        raise _refuse(shown, "it is larger than 1 MiB, the limit for a manifest", "is this the right file?")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _refuse(
+            shown,
+            f"it is not UTF-8 text (byte 0x{raw[error.start]:02x} at offset {error.start})",
+            "is this the right file? A manifest is a YAML text file",
+        ) from None
+    if not text.strip():
+        raise _refuse(shown, "it is empty, expected `version: 1` and a list of `models`")
+    return text
+
+
+def _refuse(shown: str, message: str, fix: str = "", mark: Mark | None = None, path: str = "") -> ManifestError:
+    mark = mark or Mark(1, 1)
+    return ManifestError([Problem(file=shown, line=mark.line, column=mark.column, path=path, message=message, fix=fix)])
+
+
+class _Composer:
+    """Builds nodes from events, then data from nodes."""
+
+    def __init__(self, text: str, shown: str) -> None:
+        self._shown = shown
+        self._events = self._parse(text)
+        self._anchors: dict[str, _Node] = {}
+        self._problems: list[Problem] = []
+
+    def tree(self) -> Tree:
+        root = self._document()
+        tree = Tree()
+        tree.data = self._build(root, (), tree)
+        if self._problems:
+            raise ManifestError(self._problems)
+        return tree
+
+    def _parse(self, text: str) -> Iterator[yaml.Event]:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            yield from yaml.parse(text, Loader=loader)
+        except yaml.MarkedYAMLError as error:
+            where = error.problem_mark or error.context_mark
+            mark = Mark(where.line + 1, where.column + 1) if where else Mark(1, 1)
+            context = f" {error.context}" if error.context else ""
+            raise _refuse(
+                self._shown,
+                f"this is not valid YAML: {error.problem}{context}",
+                "check indentation and quotes",
+                mark,
+            ) from None
+        except yaml.YAMLError as error:
+            detail = str(error).splitlines()[0]
+            raise _refuse(self._shown, f"this is not valid YAML: {detail}", "is this the right file?") from None
+
+    def _document(self) -> _Node:
+        root = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    raise _refuse(
+                        self._shown,
+                        "a second YAML document starts here, expected one",
+                        "remove the `---`",
+                        _at(event),
+                    )
+                root = self._node(next(self._events), depth=1)
+        if root is None:
+            raise _refuse(self._shown, "it holds no YAML document, expected `version: 1` and a list of `models`")
+        return root
+
+    def _node(self, event: yaml.Event, depth: int) -> _Node:
+        mark = _at(event)
+        if depth > MAX_DEPTH:
+            raise _refuse(self._shown, f"this is nested deeper than {MAX_DEPTH} levels", "flatten it", mark)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, mark)
+        if (tag := getattr(event, "tag", None)) not in (None, "!"):
+            raise _refuse(
+                self._shown,
+                f"the tag {tag} is refused: nothing in a manifest is evaluated",
+                "remove it",
+                mark,
+            )
+        if isinstance(event, yaml.ScalarEvent):
+            node = _Node(mark, (event.value, event.implicit[0] and not event.style), "scalar")
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self._sequence(mark, depth)
+        else:
+            node = self._mapping(mark, depth)
+        if node.size > MAX_NODES:
+            raise _refuse(
+                self._shown,
+                f"aliases expand this to more than {MAX_NODES:,} values",
+                "write it without aliases",
+                mark,
+            )
+        if anchor := getattr(event, "anchor", None):
+            self._anchors[anchor] = node
+        return node
+
+    def _alias(self, event: yaml.AliasEvent, mark: Mark) -> _Node:
+        if event.anchor not in self._anchors:
+            raise _refuse(
+                self._shown,
+                f"the alias *{event.anchor} has no anchor before it",
+                f"define &{event.anchor} first",
+                mark,
+            )
+        return self._anchors[event.anchor]
+
+    def _sequence(self, mark: Mark, depth: int) -> _Node:
+        node = _Node(mark, [], "sequence")
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            item = self._node(event, depth + 1)
+            node.value.append(item)
+            node.size += item.size
+        return node
+
+    def _mapping(self, mark: Mark, depth: int) -> _Node:
+        node = _Node(mark, [], "mapping")
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            value = self._node(next(self._events), depth + 1)
+            node.value.append((key, value))
+            node.size += key.size + value.size
+        return node
+
+    def _build(self, node: _Node, trail: Trail, tree: Tree) -> Any:
+        tree.marks[trail] = node.mark
+        if node.kind == "scalar":
+            text, plain = node.value
+            return resolve_scalar(text) if plain else text
+        if node.kind == "sequence":
+            return [self._build(item, (*trail, i), tree) for i, item in enumerate(node.value)]
+        return self._build_mapping(node, trail, tree)
+
+    def _build_mapping(self, node: _Node, trail: Trail, tree: Tree) -> dict[str, Any]:
+        entries: dict[str, tuple[_Node, _Node]] = {}
+        merged: dict[str, tuple[_Node, _Node]] = {}
+        for key, value in node.value:
+            if key.kind != "scalar":
+                self._report(key.mark, trail, "this key is a list or a mapping, expected a name", "write a plain name")
+                continue
+            name, plain = key.value
+            if name == "<<" and plain:
+                merged = {**self._mergeable(value, trail), **merged}
+            elif name in entries:
+                first = entries[name][0].mark.line
+                self._report(
+                    key.mark,
+                    (*trail, name),
+                    f"the key {name!r} is here twice, first on line {first}",
+                    "keep one of them",
+                )
+            else:
+                entries[name] = (key, value)
+        data = {}
+        for name, (key, value) in {**merged, **entries}.items():
+            tree.key_marks[(*trail, name)] = key.mark
+            data[name] = self._build(value, (*trail, name), tree)
+        return data
+
+    def _mergeable(self, value: _Node, trail: Trail) -> dict[str, tuple[_Node, _Node]]:
+        parts = value.value if value.kind == "sequence" else [value]
+        merged: dict[str, tuple[_Node, _Node]] = {}
+        for part in reversed(parts):
+            if part.kind != "mapping":
+                self._report(value.mark, trail, "`<<` merges mappings, got something else", "name an anchored mapping")
+                continue
+            merged |= {key.value[0]: (key, item) for key, item in part.value if key.kind == "scalar"}
+        return merged
+
+    def _report(self, mark: Mark, trail: Trail, message: str, fix: str) -> None:
+        self._problems.append(
+            Problem(
+                file=self._shown,
+                line=mark.line,
+                column=mark.column,
+                path=show_trail(trail),
+                message=message,
+                fix=fix,
+            )
+        )
+
+
+def resolve_scalar(text: str) -> Any:
+    """A plain scalar by YAML 1.2's core schema."""
+    if _NULL.fullmatch(text):
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text) and len(text) <= 40:
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if match := _INFINITE.fullmatch(text):
+        return float(f"{match[1]}inf")
+    return float("nan") if _NAN.fullmatch(text) else text
+
+
+def show_trail(trail: Trail) -> str:
+    """`("models", 1, "tolerance")` → `models[1].tolerance`."""
+    shown = ""
+    for step in trail:
+        shown += f"[{step}]" if isinstance(step, int) else f".{step}" if shown else step
+    return shown
+
+
+def _at(event: yaml.Event) -> Mark:
+    mark = event.start_mark
+    return Mark(mark.line + 1, mark.column + 1) if mark else Mark(1, 1)
