@@ -1,0 +1,1 @@
+"""Tolerance, metrics and labels → OutputDiff."""

@@ -1,0 +1,59 @@
+"""Labels: integers, bools and strings, which agree or don't."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records import Confusion, Scalar
+
+FEW_CLASSES = 12
+MOST_PAIRS = 20
+
+
+@dataclass
+class Labels:
+    """Running counts over all chunks of one output."""
+
+    total: int = 0
+    mismatched: int = 0
+    worst: int = -1
+    """Flat index of the first label that differs."""
+    _pairs: dict[tuple[Scalar, Scalar], int] = field(default_factory=dict)
+
+    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic]) -> None:
+        """Take in two arrays of one shape."""
+        r, a = np.ravel(reference), np.ravel(actual)
+        different = np.asarray(r != a, dtype=bool)
+        count = int(np.count_nonzero(different))
+        if count and self.worst < 0:
+            self.worst = self.total + int(np.flatnonzero(different)[0])
+        self.mismatched += count
+        self.total += r.size
+        self._count_pairs(r, a)
+
+    def confusion(self) -> tuple[Confusion, ...]:
+        """All pairs where there are few classes, else the most frequent wrong ones; empty if all agree."""
+        if not self.mismatched:
+            return ()
+        classes = {label for pair in self._pairs for label in pair}
+        few = len(classes) <= FEW_CLASSES
+        pairs = [item for item in self._pairs.items() if few or item[0][0] != item[0][1]]
+        pairs.sort(key=lambda item: (-item[1], str(item[0])))
+        kept = pairs if few else pairs[:MOST_PAIRS]
+        return tuple(Confusion(reference=r, actual=a, count=count) for (r, a), count in kept)
+
+    def _count_pairs(self, r: npt.NDArray[np.generic], a: npt.NDArray[np.generic]) -> None:
+        reference_labels, reference_codes = np.unique(r, return_inverse=True)
+        actual_labels, actual_codes = np.unique(a, return_inverse=True)
+        width = max(1, len(actual_labels))
+        codes, counts = np.unique(reference_codes * width + actual_codes, return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            pair = (_plain(reference_labels[code // width]), _plain(actual_labels[code % width]))
+            self._pairs[pair] = self._pairs.get(pair, 0) + count
+
+
+def _plain(label: object) -> Scalar:
+    return label.item() if isinstance(label, np.generic) else str(label)

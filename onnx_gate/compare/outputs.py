@@ -1,0 +1,173 @@
+"""One output of one case: its contract first, then its values, then its limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.compare.elements import Elements
+from onnx_gate.compare.form import dtype_name, form_breaches, kind_of
+from onnx_gate.compare.labels import Labels
+from onnx_gate.records import Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
+
+Array = npt.NDArray[Any]
+
+
+class OutputComparison:
+    """Compares call after call of one case; `finish` says what came of it."""
+
+    def __init__(self, *, provider: str, case: str, output: str, rule: OutputRule, batched: bool = True) -> None:
+        self._where = {"provider": provider, "case": case, "output": output}
+        self._rule = rule
+        self._tolerance = rule.tolerance or Tolerance(rtol=0.0, atol=0.0)
+        self._elements: Elements | None = None
+        self._labels: Labels | None = None
+        self._contract: list[str] = []
+        self._dtype = ""
+        self._shape: tuple[int, ...] = ()
+        self._batched = batched
+        self._worst: Worst | None = None
+        self._top1 = [0, 0]
+
+    def add(self, answer: Answer, actual: Array, *, lenient: bool = False, first_row: int = 0) -> None:
+        """Take in one call; an array of the wrong form is a breach, and its values aren't compared."""
+        self._dtype = dtype_name(actual)
+        self._grow_shape(actual.shape)
+        reference: Array = answer.value
+        if breaches := form_breaches(answer, actual, lenient=lenient):
+            self._contract += [breach for breach in breaches if breach not in self._contract]
+            return
+        reference = reference.reshape(actual.shape)
+        side = self._values() if kind_of(reference) == "float" else self._marks()
+        before, worst = side.total, side.worst
+        side.add(reference, actual)
+        if side.worst != worst:
+            self._worst = self._locate(side.worst - before, reference, actual, first_row)
+        if self._rule.min_top1 is not None and actual.ndim > 1 and actual.shape[-1]:
+            same = reference.argmax(axis=-1) == actual.argmax(axis=-1)
+            self._top1[0] += int(np.count_nonzero(same))
+            self._top1[1] += same.size
+
+    def finish(self, seconds: float = 0.0) -> OutputDiff:
+        """The numbers, and a sentence for each limit that doesn't hold."""
+        common: dict[str, Any] = {
+            **self._where,
+            "dtype": self._dtype,
+            "shape": self._shape,
+            "seconds": seconds,
+        }
+        if self._contract or (self._elements is None and self._labels is None):
+            breaches = self._contract or ["nothing was compared"]
+            return OutputDiff(**common, breaches=tuple(breaches), contract=True)
+        return self._finish_values(common) if self._elements else self._finish_labels(common)
+
+    def _finish_values(self, common: dict[str, Any]) -> OutputDiff:
+        elements = self._values()
+        metrics: dict[str, Any] = elements.metrics()
+        top1 = self._top1[0] / self._top1[1] if self._top1[1] else None
+        breaches = [*self._element_breaches(elements), *self._limit_breaches({**metrics, "top1": top1})]
+        return OutputDiff(
+            **common,
+            **metrics,
+            total=elements.total,
+            mismatched=elements.mismatched,
+            nan_matched=elements.nan_matched,
+            nonfinite_mismatched=elements.nonfinite_mismatched,
+            top1=top1,
+            worst=self._worst,
+            tolerance=self._tolerance,
+            breaches=tuple(breaches),
+        )
+
+    def _element_breaches(self, elements: Elements) -> list[str]:
+        allowed = math.floor((self._rule.max_mismatch or 0.0) * elements.total)
+        if elements.mismatched <= allowed or self._worst is None:
+            return []
+        share = _percent(elements.mismatched, elements.total)
+        tolerance = f"rtol {self._tolerance.rtol:g}, atol {self._tolerance.atol:g}"
+        more = f", {allowed} allowed" if allowed else ""
+        return [
+            f"{elements.mismatched} of {elements.total} elements ({share}) are out of tolerance ({tolerance}{more}); "
+            f"the worst is {show_scalar(self._worst.actual)} instead of "
+            f"{show_scalar(self._worst.reference)} at {list(self._worst.index)}"
+        ]
+
+    def _limit_breaches(self, metrics: dict[str, float | None]) -> list[str]:
+        checks: list[tuple[str, float | None, str, Callable[[float, float], bool]]] = [
+            ("max_abs", self._rule.max_abs, "at most", lambda got, limit: got <= limit),
+            ("cosine", self._rule.min_cosine, "at least", lambda got, limit: got >= limit),
+            ("snr_db", self._rule.min_snr_db, "at least", lambda got, limit: got >= limit),
+            ("top1", self._rule.min_top1, "at least", lambda got, limit: got >= limit),
+        ]
+        breaches = []
+        for name, limit, words, holds in checks:
+            got = metrics[name]
+            if limit is not None and (got is None or not holds(got, limit)):
+                shown = "undefined" if got is None else f"{got:.6g}"
+                breaches.append(f"{name} is {shown}, {words} {limit:g} is allowed")
+        return breaches
+
+    def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
+        labels = self._marks()
+        agreement = 1 - labels.mismatched / labels.total if labels.total else 1.0
+        share = _percent(labels.mismatched, labels.total) if labels.total else ""
+        breaches = []
+        if self._worst and agreement < (1.0 if self._rule.min_agreement is None else self._rule.min_agreement):
+            wanted = f"{self._rule.min_agreement:g}" if self._rule.min_agreement is not None else "all"
+            breaches.append(
+                f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
+                f"the first is {show_scalar(self._worst.actual)} instead of {show_scalar(self._worst.reference)} "
+                f"at {list(self._worst.index)}"
+            )
+        return OutputDiff(
+            **common,
+            total=labels.total,
+            mismatched=labels.mismatched,
+            worst=self._worst,
+            confusion=labels.confusion(),
+            breaches=tuple(breaches),
+        )
+
+    def _values(self) -> Elements:
+        self._elements = self._elements or Elements(self._tolerance)
+        return self._elements
+
+    def _marks(self) -> Labels:
+        self._labels = self._labels or Labels()
+        return self._labels
+
+    def _locate(self, flat: int, reference: Array, actual: Array, first_row: int) -> Worst:
+        position = tuple(int(i) for i in np.unravel_index(flat, actual.shape)) if actual.ndim else ()
+        shifted = (position[0] + first_row, *position[1:]) if position and self._batched else position
+        return Worst(
+            index=shifted,
+            reference=plain_scalar(reference[position]),
+            actual=plain_scalar(actual[position]),
+        )
+
+    def _grow_shape(self, shape: tuple[int, ...]) -> None:
+        if self._shape and shape and self._batched and self._shape[1:] == shape[1:]:
+            self._shape = (self._shape[0] + shape[0], *shape[1:])
+        else:
+            self._shape = tuple(int(size) for size in shape)
+
+
+def plain_scalar(value: Any) -> Scalar:
+    """A numpy element as JSON can hold it: what isn't finite becomes text."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+    return plain if isinstance(plain, bool | int | float | str) else str(plain)
+
+
+def show_scalar(value: Scalar) -> str:
+    """For a sentence."""
+    return f"{value:.9g}" if isinstance(value, float) else repr(value) if isinstance(value, str) else str(value)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.3g} %"

@@ -1,0 +1,43 @@
+"""Which limits hold for an output: the nearest rule that sets one wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from onnx_gate.records import ModelSpec, OutputRule, ProviderSpec, Tolerance
+
+EXACT = Tolerance(rtol=0.0, atol=0.0)
+
+
+def rule_for(spec: ModelSpec, provider: ProviderSpec, output: str) -> OutputRule:
+    """Provider + output, then output, then provider, then the model (which has the defaults merged in)."""
+    near = provider.outputs.get(output)
+    own = spec.outputs.get(output)
+    rules = [rule for rule in (near, own) if rule is not None]
+    decided = rules[0].mode if rules else "compare"
+    if decided != "compare":
+        return OutputRule(mode=decided, tolerance=EXACT)
+    fallback = OutputRule(tolerance=provider.tolerance or spec.tolerance)
+    return _merge([*(_as_limits(rule) for rule in rules), fallback])
+
+
+def ignored(spec: ModelSpec, output: str) -> bool:
+    """Whether the manifest leaves an output out of the comparison on all providers."""
+    rule = spec.outputs.get(output)
+    return rule is not None and rule.mode == "ignore"
+
+
+def _as_limits(rule: OutputRule) -> OutputRule:
+    # A provider's limits beside the model's `exact`: what they leave open stays exact.
+    return replace(rule, mode="compare", tolerance=rule.tolerance or EXACT) if rule.mode == "exact" else rule
+
+
+def _merge(rules: Iterable[OutputRule]) -> OutputRule:
+    merged: dict[str, object] = {}
+    for rule in rules:
+        for field in fields(OutputRule):
+            value = getattr(rule, field.name)
+            if field.name != "mode" and value is not None:
+                merged.setdefault(field.name, value)
+    return OutputRule(**merged)  # type: ignore[arg-type]
