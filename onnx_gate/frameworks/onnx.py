@@ -1,0 +1,48 @@
+"""ONNX as a source: recorded outputs are the reference, or else the same file run without optimisations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.sources import describe
+
+
+def warm_up(export: bool) -> None:
+    """Importing this module has done it."""
+
+
+def load(spec: ModelSpec) -> Any:
+    """An unoptimised CPU session."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(spec.onnx, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise CannotJudge(
+            "invalid-model", f"{spec.source.shown}: ONNX Runtime can't load it: {describe(error)}"
+        ) from error
+
+
+def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
+    """What the unoptimised session answers."""
+    names = [output.name for output in source.get_outputs()]
+    return {name: recorded(value) for name, value in zip(names, source.run(names, feed), strict=True)}
+
+
+def recorded(value: Any) -> Answer:
+    """A recorded array as the answer it is."""
+    array = np.asarray(value)
+    return Answer(value=array, dtype="string" if array.dtype.kind in "OUS" else array.dtype.name)
+
+
+def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
+    """There is nothing to convert."""
+    raise CannotJudge("conversion-failed", f"{spec.source.shown}: an .onnx needs no conversion")

@@ -1,0 +1,159 @@
+"""scikit-learn, converted by skl2onnx."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import skl2onnx
+from skl2onnx.common import data_types
+from sklearn.base import is_classifier, is_clusterer, is_regressor
+from sklearn.exceptions import InconsistentVersionWarning
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.sources import call, describe, failed, prepare_import_path, require_content
+
+# The newest version of the domain that every supported runtime loads; tree converters would write 5 by default.
+ML_OPSET = 3
+_TYPES = {
+    "float32": data_types.FloatTensorType,
+    "float64": data_types.DoubleTensorType,
+    "int64": data_types.Int64TensorType,
+    "int32": data_types.Int32TensorType,
+    "bool": data_types.BooleanTensorType,
+    "string": data_types.StringTensorType,
+}
+
+
+def warm_up(export: bool) -> None:
+    """Convert a pipeline, so that skl2onnx has its converters registered and parsed."""
+    if not export:
+        return
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rows = np.array([[0.0], [1.0], [2.0], [3.0]])
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, [0, 0, 1, 1])
+    skl2onnx.convert_sklearn(model, initial_types=[("X", data_types.FloatTensorType([None, 1]))])
+
+
+def load(spec: ModelSpec) -> Any:
+    """An estimator from a pickle, a joblib file or a factory."""
+    source = spec.source
+    if source.callable:
+        model = call(source, spec.folder)
+    else:
+        model = _unpickle(spec)
+    if not any(hasattr(model, method) for method in ("predict", "transform")):
+        got = "None" if model is None else f"a {type(model).__name__}"
+        raise CannotJudge(
+            "load-failed",
+            f"{source.shown}: got {got}, expected a fitted estimator with predict or transform",
+            fix="return the estimator" if source.callable else "save the estimator itself",
+        )
+    return model
+
+
+def _unpickle(spec: ModelSpec) -> Any:
+    path, shown = str(spec.source.file), spec.source.shown
+    require_content(path, shown)
+    prepare_import_path(spec.folder, path)
+    with warnings.catch_warnings():
+        # Such a model may load and predict differently, in a way that its ONNX agrees with.
+        warnings.simplefilter("error", InconsistentVersionWarning)
+        try:
+            return joblib.load(path)
+        except MemoryError:
+            raise
+        except InconsistentVersionWarning as error:
+            raise CannotJudge(
+                "load-failed",
+                f"{shown}: {error.estimator_name} was saved by scikit-learn {error.original_sklearn_version}, "
+                f"and {error.current_sklearn_version} is installed",
+                fix=f"install scikit-learn=={error.original_sklearn_version}, or save the model again",
+            ) from error
+        except (pickle.UnpicklingError, EOFError) as error:
+            raise failed(
+                "load-failed", shown, error, fix="is it a whole pickle or joblib file? Save it again"
+            ) from error
+        except BaseException as error:
+            raise failed("load-failed", shown, error) from error
+
+
+def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
+    """What scikit-learn answers, by the names that skl2onnx gives its outputs."""
+    (given,) = spec.inputs or ()
+    rows = feed[given.name]
+    # Some estimators refuse float32; widening loses nothing.
+    rows = rows.astype(np.float64) if rows.dtype.kind == "f" else rows
+    floats = given.dtype if given.dtype.startswith("float") else "float32"
+    if is_classifier(source):
+        scores = source.predict_proba(rows) if hasattr(source, "predict_proba") else source.decision_function(rows)
+        return {"label": _labels(source.predict(rows)), "probabilities": _floats(scores, floats)}
+    if is_clusterer(source):
+        answers = {"label": _labels(source.predict(rows))}
+        return answers | ({"scores": _floats(source.transform(rows), floats)} if hasattr(source, "transform") else {})
+    answered = source.predict(rows) if is_regressor(source) or hasattr(source, "predict") else source.transform(rows)
+    return {"variable": _floats(answered, floats)}
+
+
+def _labels(values: Any) -> Answer:
+    array = np.asarray(values)
+    if array.dtype.kind in "OUS":
+        return Answer(value=array.astype(object), dtype="string")
+    return Answer(value=array.astype(np.int64), dtype="int64")
+
+
+def _floats(values: Any, dtype: str) -> Answer:
+    if isinstance(values, list):
+        raise CannotJudge("load-failed", "multi-output classifiers are not served by this version of onnx-gate")
+    dense = values.toarray() if hasattr(values, "toarray") else values
+    return Answer(value=np.asarray(dense, dtype=np.float64), dtype=dtype, column=True)
+
+
+def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
+    """Write the ONNX file, with ZipMap off unless the manifest asks for it."""
+    (given,) = spec.inputs or ()
+    if given.dtype not in _TYPES:
+        raise CannotJudge(
+            "conversion-failed",
+            f"inputs.{given.name}.dtype: skl2onnx takes no {given.dtype}, expected one of {', '.join(_TYPES)}",
+            fix="declare the input as float32",
+        )
+    shape = [None if isinstance(size, str) else size for size in given.shape]
+    arguments: dict[str, Any] = {
+        "name": spec.id,
+        "initial_types": [(given.name, _TYPES[given.dtype](shape))],
+        "target_opset": {"": spec.convert.get("opset", 18), "ai.onnx.ml": ML_OPSET},
+    }
+    zipmap = spec.convert.get("zipmap", False)
+    options = {"options": {id(source): {"zipmap": zipmap}}} if is_classifier(source) else {}
+    try:
+        try:
+            converted = skl2onnx.convert_sklearn(source, **arguments, **options)
+        except NameError as error:
+            # skl2onnx has no such option for some classifiers, and adds no ZipMap to them either.
+            if "zipmap" not in str(error) or zipmap:
+                raise
+            converted = skl2onnx.convert_sklearn(source, **arguments)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _conversion_failed(spec, error) from error
+    path.write_bytes(converted.SerializeToString())
+    return []
+
+
+def _conversion_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
+    unsupported = "MissingShapeCalculator" in type(error).__name__ or "MissingConverter" in type(error).__name__
+    return CannotJudge(
+        "unsupported-operator" if unsupported else "conversion-failed",
+        f"{spec.source.shown}: skl2onnx can't convert it: {describe(error)}",
+        fix="export it yourself and name the file as `onnx:`, or choose an estimator that skl2onnx supports",
+    )

@@ -1,0 +1,179 @@
+"""Data files → arrays by name. Nothing here is evaluated: no pickled arrays."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records import Location, ModelSpec
+from onnx_gate.sources import call, failed, require_content
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def read_arrays(spec: ModelSpec) -> Arrays:
+    """The arrays of a .npz, .npy or .csv file, or of a data callable."""
+    data = spec.data
+    assert data is not None  # noqa: S101
+    if data.callable:
+        return _from_callable(data, spec.folder)
+    path = Path(str(data.file))
+    if path.is_dir():
+        raise CannotJudge(
+            "load-failed",
+            f"{data.shown}: the folder holds no input_0.pb, expected an ONNX test_data_set folder",
+            fix="name the folder that holds input_*.pb and output_*.pb, or its parent",
+        )
+    require_content(str(path), data.shown)
+    try:
+        return _READERS[path.suffix.lower()](path, spec)
+    except CannotJudge:
+        raise
+    except Exception as error:
+        fix = "arrays of Python objects are refused: save plain numbers or text" if "pickle" in str(error) else ""
+        raise failed("load-failed", data.shown, error, fix=fix) from error
+
+
+def _from_callable(data: Location, folder: str) -> Arrays:
+    answered = call(data, folder)
+    if not isinstance(answered, dict) or not answered:
+        got = "None" if answered is None else f"a {type(answered).__name__}"
+        raise CannotJudge(
+            "load-failed", f"{data.shown}: got {got}, expected a dict of arrays", fix='return {"X": array, …}'
+        )
+    return {str(name): np.asarray(array) for name, array in answered.items()}
+
+
+def _read_npz(path: Path, spec: ModelSpec) -> Arrays:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _read_npy(path: Path, spec: ModelSpec) -> Arrays:
+    return {_only_input(spec): np.load(path, allow_pickle=False)}
+
+
+def _read_csv(path: Path, spec: ModelSpec) -> Arrays:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        header, *rows = list(csv.reader(file)) or [[]]
+    rows = [row for row in rows if row]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise CannotJudge(
+                "load-failed",
+                f"{path.name}: line {number} has {len(row)} fields, expected {len(header)} as in the header",
+            )
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    named = [given for given in spec.inputs or () if given.name in columns]
+    if named and not spec.columns:
+        arrays = {name: _parse(name, column, _dtype_of(name, spec), path) for name, column in columns.items()}
+        return {name: _as_column(array, name, spec) for name, array in arrays.items()}
+    chosen = list(spec.columns or [name for name in header if name not in spec.ignore_data])
+    if unknown := [name for name in chosen if name not in columns]:
+        raise CannotJudge(
+            "load-failed",
+            f"{path.name}: there is no column {', '.join(map(repr, unknown))}; found: {', '.join(header)}",
+            fix="correct `columns`",
+        )
+    only = _only_input(spec)
+    return {only: np.stack([_parse(name, columns[name], _dtype_of(only, spec), path) for name in chosen], axis=1)}
+
+
+def _parse(name: str, column: list[str], dtype: str | None, path: Path) -> npt.NDArray[Any]:
+    if dtype in (None, "string"):
+        return np.array(column, dtype=object)
+    try:
+        numbers = np.array([_number(text) for text in column], dtype=np.float64)
+    except ValueError as error:
+        line = next(i for i, text in enumerate(column, start=2) if not _is_number(text))
+        raise CannotJudge(
+            "load-failed",
+            f"{path.name}: line {line}: column {name!r} holds {column[line - 2]!r}, expected a number",
+            fix="choose the input's columns with `columns: […]`, or leave this one out with `ignore_data`",
+        ) from error
+    whole = dtype.startswith(("int", "uint", "bool")) and np.array_equal(numbers, np.round(numbers))
+    return numbers.astype(np.int64) if whole else numbers
+
+
+def _number(text: str) -> float:
+    return float(text) if text.strip() else float("nan")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        _number(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _dtype_of(name: str, spec: ModelSpec) -> str | None:
+    return next((given.dtype for given in spec.inputs or () if given.name == name), None)
+
+
+def _as_column(array: npt.NDArray[Any], name: str, spec: ModelSpec) -> npt.NDArray[Any]:
+    """A column feeds an input of shape [batch] or [batch, 1]."""
+    given = next((given for given in spec.inputs or () if given.name == name), None)
+    return array.reshape(-1, 1) if given and len(given.shape) == 2 else array
+
+
+def _only_input(spec: ModelSpec) -> str:
+    inputs = spec.inputs or ()
+    if len(inputs) != 1:
+        names = ", ".join(given.name for given in inputs)
+        raise CannotJudge(
+            "load-failed",
+            f"{spec.data.shown if spec.data else ''}: one array for {len(inputs)} inputs ({names})",
+            fix="use a .npz with an array an input, or CSV columns of their names",
+        )
+    return inputs[0].name
+
+
+_READERS = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv}
+
+
+def read_test_sets(data: Location, inputs: list[str], outputs: tuple[str, ...]) -> list[tuple[str, Arrays, Arrays]]:
+    """An ONNX test_data_set folder, or a folder of them: name, inputs and outputs of each."""
+    folder = Path(data.file) if data.file and not data.callable else None
+    if folder is None or not folder.is_dir():
+        return []
+    folders = [folder] if (folder / "input_0.pb").exists() else sorted(folder.glob("test_data_set_*"), key=_number_in)
+    return [(part.name, _read_protos(part, "input", inputs), _read_protos(part, "output", outputs)) for part in folders]
+
+
+def _read_protos(folder: Path, kind: str, names: list[str] | tuple[str, ...]) -> Arrays:
+    # Imported here: only this format needs it, and data of other kinds is read without it.
+    from onnx import TensorProto, numpy_helper
+
+    files = sorted(folder.glob(f"{kind}_*.pb"), key=_number_in)
+    if len(files) > len(names):
+        raise CannotJudge(
+            "load-failed",
+            f"{folder.name}: got {len(files)} {kind}_*.pb files, and the model has {len(names)} {kind}s",
+        )
+    arrays = {}
+    for name, file in zip(names, files, strict=False):
+        tensor = TensorProto()
+        try:
+            tensor.ParseFromString(file.read_bytes())
+            array = numpy_helper.to_array(tensor)
+        except Exception as error:
+            raise failed("load-failed", f"{folder.name}/{file.name}", error) from error
+        text = array.dtype.kind in "OS"
+        arrays[name] = np.array([_text(item) for item in array.ravel()], object).reshape(array.shape) if text else array
+    return arrays
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _number_in(path: Path) -> tuple[int, str]:
+    found = re.findall(r"\d+", path.name)
+    return (int(found[-1]) if found else -1, path.name)

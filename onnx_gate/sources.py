@@ -1,0 +1,123 @@
+"""What the user gave: their files, factories and data callables. Runs the user's code, so in workers only."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records import Location
+
+LONGEST_MESSAGE = 1500
+_LFS = b"version https://git-lfs"
+
+
+def require_content(path: str, shown: str) -> None:
+    """Refuse what only looks like the file: an empty one, or the pointer that Git LFS leaves in its place."""
+    with Path(path).open("rb") as file:
+        start = file.read(len(_LFS))
+    if not start:
+        raise CannotJudge("load-failed", f"{shown}: the file is empty", fix="check how it was written or checked out")
+    if start == _LFS:
+        raise CannotJudge(
+            "load-failed",
+            f"{shown}: this is a Git LFS pointer, not the file itself (LFS file not pulled)",
+            fix="run `git lfs pull`, or check out with `lfs: true`",
+        )
+
+
+def prepare_import_path(folder: str, *files: str | None) -> None:
+    """Let the user's code import its neighbours: the manifest's folder first, then the files' own."""
+    wanted = [folder, *(str(Path(file).parent) for file in files if file)]
+    for entry in reversed(dict.fromkeys(wanted)):
+        if entry in sys.path:
+            sys.path.remove(entry)
+        sys.path.insert(0, entry)
+
+
+def call(location: Location, folder: str) -> Any:
+    """Call the user's factory or data callable."""
+    prepare_import_path(folder, location.file)
+    try:
+        module = _import_file(Path(location.file)) if location.file else importlib.import_module(str(location.module))
+        function = getattr(module, str(location.callable), None)
+        if not callable(function):
+            raise _no_function(location, module)
+        return function()
+    except CannotJudge:
+        raise
+    except MemoryError:
+        raise
+    except BaseException as error:
+        raise failed("load-failed", location.shown, error) from error
+
+
+def failed(cause: str, where: str, error: BaseException, *, fix: str = "") -> CannotJudge:
+    """What an exception in the user's or a library's code says, with the line that it came from."""
+    if isinstance(error, SystemExit):
+        return CannotJudge(
+            cause,
+            f"{where}: the code called sys.exit({error.code!r}), expected it to return{_user_line(error)}",
+            fix="raise an exception instead",
+        )
+    if isinstance(error, ModuleNotFoundError) and not fix:
+        fix = f"install {error.name!r} (in CI: list it in the file that the `requirements` input names)"
+    return CannotJudge(cause, f"{where}: {describe(error)}{_user_line(error)}", fix=fix)
+
+
+def describe(error: BaseException) -> str:
+    """The innermost cause of an exception, cut to a readable length."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    return shorten(f"{type(root).__name__}: {root}" if str(root) else type(root).__name__)
+
+
+def shorten(text: str) -> str:
+    """Long messages keep their beginning and their end."""
+    text = text.strip()
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    kept = LONGEST_MESSAGE - 200
+    return f"{text[:kept].rstrip()} … [{len(text) - LONGEST_MESSAGE:,} characters left out] … {text[-200:].lstrip()}"
+
+
+def _import_file(path: Path) -> ModuleType:
+    # Under its own name, so that pickles that name classes of this file find them.
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} can't be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _no_function(location: Location, module: ModuleType) -> CannotJudge:
+    functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+    near = difflib.get_close_matches(str(location.callable), functions, n=1)
+    found = ", ".join(functions[:10]) or "none"
+    return CannotJudge(
+        "load-failed",
+        f"{location.shown}: there is no function {location.callable!r}; found: {found}",
+        fix=f"did you mean {near[0]!r}?" if near else "name a function without parameters",
+    )
+
+
+def _user_line(error: BaseException) -> str:
+    """Where in the user's files it happened: the last frame outside of installed packages and ourselves."""
+    own = str(Path(__file__).parent)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "site-packages" not in frame.filename
+        and not frame.filename.startswith((own, sys.base_prefix, "<"))
+        and Path(frame.filename).exists()
+    ]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

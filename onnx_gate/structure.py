@@ -1,0 +1,161 @@
+"""What an ONNX file says of itself, and whether that is what was asked for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records import Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
+from onnx_gate.sources import describe, require_content
+
+
+def read_graph(path: str, shown: str) -> Graph:
+    """Read the file without its weights."""
+    require_content(path, shown)
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError, OSError) as error:
+        raise CannotJudge(
+            "invalid-model",
+            f"{shown}: this is not a readable ONNX file ({describe(error)})",
+            fix="was it truncated? Export or download it again",
+        ) from error
+    if not model.ir_version or not model.graph.output:
+        raise CannotJudge("invalid-model", f"{shown}: the file holds no ONNX graph", fix="export it again")
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return Graph(
+        inputs=tuple(_value(value) for value in model.graph.input if value.name not in stored),
+        outputs=tuple(_value(value) for value in model.graph.output),
+        opsets={entry.domain: entry.version for entry in model.opset_import},
+        ir_version=model.ir_version,
+        nodes=len(model.graph.node),
+        size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model)] if file.exists()),
+    )
+
+
+def external_files(path: str, model: Any = None) -> list[Path]:
+    """The files beside the model that hold its weights."""
+    model = model or onnx.load(path, load_external_data=False)
+    names = {
+        entry.value
+        for tensor in model.graph.initializer
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return [Path(path).parent / name for name in sorted(names)]
+
+
+def checker_note(path: str) -> str | None:
+    """What onnx.checker has to say: a hint only, since it flags models that run and passes models that don't."""
+    try:
+        onnx.checker.check_model(path)
+    except Exception as error:
+        return f"onnx.checker: {describe(error)}"
+    return None
+
+
+def structural_breaches(spec: ModelSpec, graph: Graph) -> list[tuple[OutputDiff, bool]]:
+    """Where the file isn't what the manifest asks for; True with those that are a baked-in dimension."""
+    found = [*_opset_breach(spec, graph)]
+    for asked in spec.inputs or ():
+        found += _input_breaches(asked, graph, converted=spec.onnx is None)
+    if spec.inputs is not None:
+        extra = {value.name for value in graph.inputs} - {asked.name for asked in spec.inputs}
+        found += [
+            _breach(f"input {name}", f"the model has an input {name!r} that the manifest doesn't name")
+            for name in sorted(extra)
+        ]
+    return found
+
+
+def _opset_breach(spec: ModelSpec, graph: Graph) -> list[tuple[OutputDiff, bool]]:
+    asked, got = spec.convert.get("opset"), graph.opsets.get("", 0)
+    if asked is None or asked == got:
+        return []
+    return [_breach("opset", f"asked for opset {asked}, the converter wrote {got}: it doesn't support {asked}")]
+
+
+def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[tuple[OutputDiff, bool]]:
+    where = f"input {asked.name}"
+    found = next((value for value in graph.inputs if value.name == asked.name), None)
+    if found is None:
+        names = ", ".join(value.name for value in graph.inputs) or "none"
+        return [_breach(where, f"the model has no input {asked.name!r}; it has: {names}")]
+    breaches = []
+    if found.dtype != asked.dtype:
+        breaches.append(_breach(where, f"its dtype is {found.dtype}, the manifest says {asked.dtype}"))
+    if found.shape is not None and len(found.shape) != len(asked.shape):
+        return [
+            *breaches,
+            _breach(where, f"its shape is {_show(found.shape)}, the manifest says {_show(asked.shape)}"),
+        ]
+    for axis, (wanted, got) in enumerate(zip(asked.shape, found.shape or asked.shape, strict=True)):
+        if isinstance(wanted, str) and isinstance(got, int):
+            breaches.append(
+                _breach(
+                    where,
+                    f"dimension {axis} ({wanted}) was asked to be dynamic and is fixed at {got} in the file"
+                    + (": the conversion baked it in" if converted else ""),
+                    baked=True,
+                )
+            )
+        elif isinstance(wanted, int) and isinstance(got, int) and wanted != got:
+            breaches.append(_breach(where, f"dimension {axis} is {got}, the manifest says {wanted}"))
+    return breaches
+
+
+def _breach(what: str, message: str, *, baked: bool = False) -> tuple[OutputDiff, bool]:
+    return OutputDiff(provider="graph", case="structure", output=what, breaches=(message,), contract=True), baked
+
+
+def _value(value: Any) -> GraphValue:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return GraphValue(name=value.name, dtype=str(kind or "undeclared").removesuffix("_type"), shape=None)
+    tensor = value.type.tensor_type
+    shape = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    return GraphValue(name=value.name, dtype=_dtype(tensor.elem_type), shape=shape)
+
+
+def _dtype(element: int) -> str:
+    if element == onnx.TensorProto.STRING:
+        return "string"
+    try:
+        return str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element)).name)
+    except (KeyError, TypeError):
+        return "undeclared"
+
+
+def _dim(dim: Any) -> int | str | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return str(dim.dim_param) or None
+
+
+def _show(shape: tuple[int | str | None, ...]) -> str:
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+
+
+def keep_copy(path: str, folder: Path, name: str) -> None:
+    """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
+    files = external_files(path)
+    if not files:
+        shutil.copyfile(path, folder / f"{name}.onnx")
+        return
+    model = onnx.load(path, load_external_data=False)
+    renamed = {file.name: f"{name}.onnx.{number}.data" for number, file in enumerate(files)}
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = renamed[Path(entry.value).name]
+    for file in files:
+        if file.exists():
+            shutil.copyfile(file, folder / renamed[file.name])
+    onnx.save(model, str(folder / f"{name}.onnx"))
