@@ -1,0 +1,144 @@
+"""Open a session on a provider, and prove that it is on it.
+
+ONNX Runtime falls back to the CPU without an error: it says that a provider is available, fails to load it,
+logs a line and answers from the CPU. What counts here is what the session itself says after it was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from onnx_gate.errors import CannotJudge, NotAvailable
+from onnx_gate.providers.devices import device_present
+from onnx_gate.records import EXECUTION_PROVIDERS, ORT_THREADS, Elsewhere, Placement, ProviderSpec
+from onnx_gate.sources import describe, shorten
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
+_ADVICE = (
+    ("Unsupported model IR version", "export with an older IR version, or install a newer onnxruntime"),
+    ("is under development and support for this is limited", "export with a lower opset"),
+    ("not supported only up to", "export with a lower opset"),
+    (
+        "NOT_IMPLEMENTED",
+        "the runtime has no kernel for this operator and type: change the model or its opset",
+    ),
+    ("is not a registered function/op", "the model uses an operator that this runtime doesn't have"),
+    ("External data", "ship the weights file beside the .onnx, under the name that the model gives"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A session that is on the provider asked for."""
+
+    run: Callable[[dict[str, Any]], dict[str, Any]]
+    """Feed → answers by output name, as arrays."""
+    placement: Placement | None
+    """Which nodes are where; None where the runtime doesn't tell."""
+
+
+def open_session(path: str, provider: ProviderSpec, read_log: Callable[[], str], *, optimize: bool = True) -> Session:
+    """A session of the model on the provider; raises NotAvailable where it would be on another one."""
+    name = EXECUTION_PROVIDERS[provider.name]
+    if name not in ort.get_available_providers():
+        raise _not_available(provider, f"this build of onnxruntime ({ort.__version__}) has no {name}")
+    _preload_libraries(provider)
+    read_log()
+    try:
+        session = ort.InferenceSession(path, _options(optimize), providers=[(name, dict(provider.options))])
+    except Exception as error:
+        raise _not_loaded(provider, error) from error
+    if name not in session.get_providers():
+        raise _not_available(provider, _reason(read_log(), name))
+    placement = _placement(session, name)
+    if placement and placement.nodes and not placement.on_provider and provider.name != "cpu":
+        raise _fell_back(provider, placement)
+    outputs = [output.name for output in session.get_outputs()]
+
+    def run(feed: dict[str, Any]) -> dict[str, Any]:
+        return {key: as_array(value) for key, value in zip(outputs, session.run(outputs, feed), strict=True)}
+
+    return Session(run=run, placement=placement)
+
+
+def as_array(value: Any) -> Any:
+    """ZipMap's list of dicts as the matrix it is; everything else as numpy has it."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return np.array([list(row.values()) for row in value], dtype=np.float32)
+    return np.asarray(value)
+
+
+def _options(optimize: bool) -> Any:
+    options = ort.SessionOptions()
+    # Fixed: tree ensembles answer differently with another number of threads.
+    options.intra_op_num_threads = options.inter_op_num_threads = ORT_THREADS
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
+
+
+def _preload_libraries(provider: ProviderSpec) -> None:
+    """Find CUDA libraries that pip installed; what it prints about missing ones goes to the model's log."""
+    if provider.name in ("cuda", "tensorrt") and hasattr(ort, "preload_dlls"):
+        ort.preload_dlls()
+
+
+def _placement(session: Any, name: str) -> Placement | None:
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return None
+    nodes = [(part.ep_name, node) for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()]
+    short = {full: key for key, full in EXECUTION_PROVIDERS.items()}
+    return Placement(
+        nodes=len(nodes),
+        on_provider=sum(where == name for where, _ in nodes),
+        elsewhere=tuple(
+            Elsewhere(node=node.name, op=node.op_type, provider=short.get(where, where))
+            for where, node in nodes
+            if where != name
+        ),
+    )
+
+
+def _reason(log: str, name: str) -> str:
+    """The runtime's own words for a provider that did not load, without its source lines and our paths."""
+    lines = [_LOG_PREFIX.sub("", line).strip() for line in _ANSI.sub("", log).splitlines() if line.strip()]
+    telling = [line for line in lines if "cannot open shared object" in line or "rror" in line or "Failed" in line]
+    words = (telling or lines or ["the runtime gives no reason"])[0]
+    return f"{name} did not load: {shorten(words.partition('with error: ')[2] or words)}"
+
+
+def _not_available(provider: ProviderSpec, reason: str) -> NotAvailable:
+    device = device_present(provider.name)
+    seen = f"; the machine has a device ({device}) that can't be used" if device else ""
+    fix = {
+        "cuda": "install the CUDA libraries (pip install 'onnx-gate[gpu]') and run where the GPU can be seen",
+    }.get(provider.name, f"run on a machine with {provider.name}, or remove it from `providers`")
+    return NotAvailable(f"{reason}{seen}", device_present=bool(device), fix=fix)
+
+
+def _fell_back(provider: ProviderSpec, placement: Placement) -> NotAvailable:
+    ops = ", ".join(sorted({node.op for node in placement.elsewhere})[:8])
+    return NotAvailable(
+        f"not one of the {placement.nodes} nodes was placed on {provider.name}; elsewhere ran: {ops}",
+        device_present=True,
+        fix=f"{provider.name} can't run this model: remove it from `providers`",
+    )
+
+
+def _not_loaded(provider: ProviderSpec, error: Exception) -> CannotJudge:
+    text = describe(error)
+    cause = "invalid-model"
+    if "NOT_IMPLEMENTED" in text or "not a registered function" in text:
+        cause = "unsupported-operator"
+    if "Failed to allocate memory" in text:
+        cause = "out-of-memory"
+    fix = next((advice for sign, advice in _ADVICE if sign in text), "export the model again")
+    return CannotJudge(cause, f"ONNX Runtime can't load the model on {provider.name}: {text}", fix=fix)
