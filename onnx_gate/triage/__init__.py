@@ -1,0 +1,1 @@
+"""The cause of a divergence, and what to do about it."""

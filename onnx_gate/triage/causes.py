@@ -1,0 +1,138 @@
+"""From the numbers of a divergence to its cause: the cheapest questions first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from onnx_gate.records import Cause, OutputDiff, Triage
+
+# Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
+NOISE_DB = 90.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known, and two questions that may be asked."""
+
+    diffs: tuple[OutputDiff, ...]
+    """Every comparison of the model."""
+    baked: bool
+    """A dimension that was asked to be dynamic is fixed in the file."""
+    sizes: Mapping[str, Mapping[str, int]]
+    """The dynamic dimensions of each case."""
+    shipped: bool
+    """The file is the user's own, not converted now."""
+    agrees_unoptimized: Callable[[OutputDiff], bool]
+    """Whether the CPU without graph optimisations agrees with the source."""
+    repeats_itself: Callable[[OutputDiff], bool]
+    """Whether the source gives the same answer twice."""
+
+
+def find_cause(evidence: Evidence) -> Triage:
+    """The cause of a divergence that is there."""
+    wrong = [diff for diff in evidence.diffs if diff.breaches]
+    compared = [diff for diff in wrong if not diff.contract]
+    if evidence.baked or _depends_on_size(evidence, wrong):
+        return Triage(cause=Cause.BATCH_BAKED, advice=_baked_advice(evidence, wrong))
+    if not compared:
+        return Triage(
+            cause=Cause.CONTRACT,
+            advice="The ONNX model's names, dtypes or shapes are not those of the source: code that calls it would "
+            "break. Export it again with the names and types above, or correct the manifest.",
+        )
+    worst = max(compared, key=_badness)
+    if not evidence.repeats_itself(worst):
+        return Triage(
+            cause=Cause.NONDETERMINISTIC,
+            advice="The source itself answers the same feed differently each time: it is random or keeps state. "
+            "Remove what is random from the forward pass, or compare a deterministic part of the model.",
+        )
+    if provider := _only_on_one_provider(evidence.diffs, compared):
+        return Triage(
+            cause=Cause.PROVIDER,
+            advice=f"The CPU agrees with the source, {provider} doesn't: the file is right and the provider's "
+            f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
+            f"providers: {{{provider}: {{tolerance: …}}}}.",
+        )
+    if worst.provider == "cpu" and evidence.agrees_unoptimized(worst):
+        return Triage(
+            cause=Cause.OPTIMIZER,
+            advice="ONNX Runtime agrees with the source when its graph optimisations are off: an optimisation "
+            "changes the answers. Try another version of onnxruntime, or serve with a lower optimisation level.",
+        )
+    if any(diff.nonfinite_mismatched for diff in compared):
+        return Triage(
+            cause=Cause.NAN,
+            advice="One side answers NaN or Inf where the other doesn't. Look for log, sqrt, division or large sums "
+            "on these inputs; if such inputs can't occur, narrow `range` in the manifest.",
+        )
+    if all(diff.snr_db is not None and diff.snr_db >= NOISE_DB for diff in compared):
+        return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst))
+    return Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+
+
+def _badness(diff: OutputDiff) -> tuple[float, float]:
+    share = diff.mismatched / diff.total if diff.total else 1.0
+    largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else math.inf
+    return share, largest
+
+
+def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]) -> str:
+    """The provider that is wrong where the CPU was run and is right."""
+    cpu = [diff for diff in diffs if diff.provider == "cpu"]
+    if cpu and not any(diff.breaches for diff in cpu):
+        return wrong[0].provider
+    return ""
+
+
+def _depends_on_size(evidence: Evidence, wrong: list[OutputDiff]) -> bool:
+    """Wrong at some batch sizes and right at others, and never both at one."""
+    bad = {evidence.sizes[diff.case].get("batch") for diff in wrong if diff.case in evidence.sizes}
+    good = {
+        evidence.sizes[diff.case].get("batch")
+        for diff in evidence.diffs
+        if not diff.breaches and diff.case in evidence.sizes
+    }
+    refused = any(diff.contract and diff.case in evidence.sizes for diff in wrong)
+    return None not in bad and bool(bad) and bool(good) and not bad & good and (refused or bad == {1})
+
+
+def _baked_advice(evidence: Evidence, wrong: list[OutputDiff]) -> str:
+    sizes = sorted({size for diff in wrong if (size := evidence.sizes.get(diff.case, {}).get("batch"))})
+    where = f" It is wrong at batch {', '.join(map(str, sizes))}." if sizes else ""
+    return (
+        "The ONNX file has a dimension built in that the manifest wants dynamic." + where + " Look for "
+        "`int(x.shape[0])`, `if x.shape[0] == …` or a fixed reshape in forward(): use x.shape[0] as it is, or -1."
+    )
+
+
+def _tolerance_advice(worst: OutputDiff) -> str:
+    needed = _round_up(2 * (worst.max_abs or 0.0))
+    rtol = worst.tolerance.rtol if worst.tolerance else 0.0
+    return (
+        f"The differences look like rounding ({worst.snr_db:.0f} dB below the signal): the tolerance is tighter than "
+        "the arithmetic. If that is good enough, paste: "
+        f"outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}."
+    )
+
+
+def _conversion_advice(evidence: Evidence) -> str:
+    if evidence.shipped:
+        return (
+            "The shipped .onnx doesn't compute what the source computes, with optimisations on or off. Was it "
+            "exported from another version of the model, or with other weights or preprocessing? Export it again."
+        )
+    return (
+        "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
+        "translates a part of it differently, or rounds where it matters (float64 to float32)."
+    )
+
+
+def _round_up(value: float) -> float:
+    """To one digit: a tolerance that a person would write."""
+    if value <= 0:
+        return 0.0
+    power = math.floor(math.log10(value))
+    return float(f"{math.ceil(value / 10**power)}e{power}")

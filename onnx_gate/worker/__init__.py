@@ -1,0 +1,1 @@
+"""Warm fork servers, one process a job; what happens in it reaches the parent as events."""

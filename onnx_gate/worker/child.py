@@ -1,0 +1,117 @@
+"""The process of one job: set up, judge, leave.
+
+Forked from a warm server, or started cold as `python -m onnx_gate.worker.child CHANNEL_FD LOG_FD`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import os
+import pickle
+import resource
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from onnx_gate.worker.protocol import Event, Job, encode
+
+_PR_SET_PDEATHSIG = 1
+
+
+def run_child(channel: socket.socket, log_fd: int) -> None:
+    """Do the job that comes through the channel; never returns."""
+    code = 1
+    try:
+        _detach(log_fd)
+        job = _receive(channel)
+        _limit_memory(job.spec.memory)
+        # Imported after the set-up: in a cold start this takes the job's time, log and limits.
+        from onnx_gate.worker.judge import judge
+
+        judge(job, _sender(channel), _log_reader(log_fd))
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # No destructors: what native libraries do at exit may crash, and the job is done.
+        os._exit(code)
+
+
+def _detach(log_fd: int) -> None:
+    """A session of its own, so that all that the model's code starts can be ended; output goes to the log."""
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _write("/proc/self/oom_score_adj", "1000")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    # The text layers may be set to ASCII by the environment, and exporters print more than that.
+    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    faulthandler.enable(file=sys.stderr, all_threads=False)
+    warnings.simplefilter("default")
+    gc.enable()
+
+
+def _receive(channel: socket.socket) -> Job:
+    """The job, pickled by our own parent."""
+    with channel.makefile("rb") as file:
+        size = int.from_bytes(file.read(8), "big")
+        return pickle.loads(file.read(size))  # type: ignore[no-any-return]
+
+
+def _limit_memory(memory: int | None) -> None:
+    """Let allocations beyond the limit fail cleanly. (A limit on the address space would break mapped weights.)"""
+    if memory is None or sys.platform != "linux":
+        return
+    used = _status_bytes("VmData")
+    resource.setrlimit(resource.RLIMIT_DATA, (used + memory, used + memory))
+
+
+def _status_bytes(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _sender(channel: socket.socket) -> Callable[[Event], None]:
+    return lambda event: channel.sendall(encode(event))
+
+
+def _log_reader(log_fd: int) -> Callable[[], str]:
+    """What was logged since it was last asked: native libraries tell their reasons nowhere else."""
+    position = 0
+
+    def read_log() -> str:
+        nonlocal position
+        size = os.fstat(log_fd).st_size
+        text = os.pread(log_fd, min(size - position, 1 << 20), position).decode("utf-8", "replace")
+        position = size
+        return text
+
+    return read_log
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text)
+    except OSError:
+        return
+
+
+if __name__ == "__main__":
+    channel_fd, log = int(sys.argv[1]), int(sys.argv[2])
+    run_child(socket.socket(fileno=channel_fd), log)

@@ -1,0 +1,140 @@
+"""Start processes for jobs: forked from a warm server, or cold where fork is not to be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnx_gate.worker.protocol import Job
+
+# `-P`: the folder that the user happens to be in must not shadow our imports.
+_PYTHON = [sys.executable, "-P", "-m"]
+
+
+@dataclass
+class Process:
+    """One job's process, as far as the parent knows it."""
+
+    key: str
+    channel: socket.socket
+    """Our end."""
+    pid: int | None = None
+    """None until it runs."""
+    status: int | None = None
+    """As waitpid has it; None while it runs."""
+    popen: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def poll(self) -> None:
+        """Look whether a cold process has ended; a server tells by itself."""
+        if self.popen is not None and self.status is None and (code := self.popen.poll()) is not None:
+            self.status = -code if code < 0 else code << 8
+
+    def kill(self) -> None:
+        """End it and all that it started."""
+        if self.pid is not None:
+            for end in (os.killpg, os.kill):
+                with suppress(ProcessLookupError, PermissionError):
+                    end(self.pid, signal.SIGKILL)
+
+
+def send_job(process: Process, job: Job) -> None:
+    """Hand the job over; a process that died first is noticed by its status."""
+    payload = pickle.dumps(job)
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.channel.sendall(len(payload).to_bytes(8, "big") + payload)
+
+
+def launch_cold(key: str, log_fd: int, environ: Mapping[str, str]) -> Process:
+    """A fresh interpreter."""
+    ours, theirs = socket.socketpair()
+    popen = subprocess.Popen(
+        [*_PYTHON, "onnx_gate.worker.child", str(theirs.fileno()), str(log_fd)],
+        pass_fds=(theirs.fileno(), log_fd),
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log_fd,
+    )
+    theirs.close()
+    return Process(key=key, channel=ours, pid=popen.pid, popen=popen)
+
+
+class Server:
+    """The parent's side of a warm server."""
+
+    def __init__(self, framework: str, *, export: bool, environ: Mapping[str, str], log: Path) -> None:
+        self.framework = framework
+        self.ready = False
+        self.dead = False
+        self._processes: dict[str, Process] = {}
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with log.open("ab") as log_file:
+            self._popen = subprocess.Popen(
+                [
+                    *_PYTHON,
+                    "onnx_gate.worker.server",
+                    str(theirs.fileno()),
+                    framework,
+                    "export" if export else "no",
+                ],
+                pass_fds=(theirs.fileno(),),
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log_file,
+                stderr=log_file,
+                start_new_session=True,
+            )
+        theirs.close()
+
+    def launch(self, key: str, log_fd: int) -> Process:
+        """Ask for a process; its pid comes later."""
+        ours, theirs = socket.socketpair()
+        process = Process(key=key, channel=ours)
+        self._processes[key] = process
+        try:
+            socket.send_fds(self.control, [json.dumps({"job": key}).encode()], [theirs.fileno(), log_fd])
+        except OSError:
+            self.dead = True
+            process.status = signal.SIGKILL
+        theirs.close()
+        return process
+
+    def hear(self) -> None:
+        """Take in one message of the server."""
+        try:
+            message = self.control.recv(65536)
+        except OSError:
+            message = b""
+        if not message:
+            self.dead = True
+            self._lose_processes()
+            return
+        told = json.loads(message)
+        if "ready" in told:
+            self.ready = True
+        elif "pid" in told:
+            self._processes[told["job"]].pid = told["pid"]
+        else:
+            self._processes.pop(told["job"]).status = told["status"]
+
+    def close(self) -> None:
+        """End it, and with it all of its children."""
+        self.control.close()
+        self._popen.kill()
+        self._popen.wait()
+
+    def _lose_processes(self) -> None:
+        # Nobody can wait for its children now, and they die with it.
+        for process in self._processes.values():
+            process.kill()
+            process.status = process.status if process.status is not None else int(signal.SIGKILL)
+        self._processes.clear()

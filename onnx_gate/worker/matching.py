@@ -1,0 +1,57 @@
+"""Which output of the ONNX file is which output of the source."""
+
+from __future__ import annotations
+
+from onnx_gate.compare.form import kind_of
+from onnx_gate.compare.rules import ignored
+from onnx_gate.records import Answer, GraphValue, ModelSpec, OutputDiff
+
+
+def match_outputs(
+    spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer]
+) -> tuple[dict[str, str], list[OutputDiff]]:
+    """ONNX name → the source's name, and a breach for each output that has no partner.
+
+    By name; where that leaves some over in a file that we didn't name ourselves, by role (the only label, the
+    only float), then by position.
+    """
+    names = {value.name: value.name for value in outputs if value.name in answers}
+    if spec.onnx is not None or spec.convert.get("zipmap"):
+        names |= _match_rest(outputs, answers, names)
+    missing = [name for name in answers if name not in names.values()]
+    extra = [value.name for value in outputs if value.name not in names and not ignored(spec, value.name)]
+    recorded = spec.framework == "onnx"
+    breaches = [_breach(name, f"the ONNX model has no output {name!r}") for name in missing]
+    breaches += [_breach(name, _no_partner(name, answers, recorded=recorded)) for name in extra]
+    return names, breaches
+
+
+def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:
+    left = {value.name: _kind(value) for value in outputs if value.name not in matched}
+    open_answers = {name: kind_of(answer.value) for name, answer in answers.items() if name not in matched.values()}
+    found = {}
+    for kind in ("float", "int", "bool", "string"):
+        ours = [name for name, other in left.items() if other == kind]
+        theirs = [name for name, other in open_answers.items() if other == kind]
+        if len(ours) == len(theirs) == 1:
+            found[ours[0]] = theirs[0]
+    ours = [name for name in left if name not in found]
+    theirs = [name for name in open_answers if name not in found.values()]
+    return found | (dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else {})
+
+
+def _kind(value: GraphValue) -> str:
+    # A ZipMap's sequence of maps holds probabilities.
+    if value.dtype == "sequence" or "float" in value.dtype:
+        return "float"
+    return "int" if value.dtype.startswith(("int", "uint")) else value.dtype
+
+
+def _no_partner(name: str, answers: dict[str, Answer], *, recorded: bool) -> str:
+    if recorded:
+        return f"no reference is recorded for the output {name!r}; ignore it with `outputs: {{{name}: ignore}}`"
+    return f"the source has no output {name!r}; it has: {', '.join(answers)}"
+
+
+def _breach(name: str, message: str) -> OutputDiff:
+    return OutputDiff(provider="graph", case="structure", output=name, breaches=(message,), contract=True)

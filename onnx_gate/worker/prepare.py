@@ -1,0 +1,186 @@
+"""The first half of a job: load, inputs, reference, convert, check → Prepared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.compare.rules import ignored
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks import Framework, get_framework
+from onnx_gate.inputs.cases import Call, Case, example_feed, plan_cases, schema_from_graph
+from onnx_gate.inputs.data import load_dataset
+from onnx_gate.records import Answer, ConvertInfo, Graph, ModelSpec, OutputDiff
+from onnx_gate.sources import failed
+from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
+from onnx_gate.worker.matching import match_outputs
+from onnx_gate.worker.protocol import Event, Job, Note, Stage
+
+REFERENCES_KEPT = 64 * 1024 * 1024
+"""Bytes of reference answers kept for the next provider; beyond that they are computed again."""
+
+Answers = dict[str, Answer]
+WEAK_REFERENCE = (
+    "no outputs are recorded, so the reference is the same file run on the CPU without optimisations: "
+    "this finds faults of the runtime, not of the conversion"
+)
+
+
+@dataclass
+class Prepared:
+    """All that the providers are run and compared with."""
+
+    spec: ModelSpec
+    """With its schema filled in."""
+    onnx: str
+    """The file to run."""
+    framework: Framework
+    source: Any
+    cases: list[Case]
+    names: dict[str, str] = field(default_factory=dict)
+    """ONNX output name → the reference's name."""
+    breaches: list[OutputDiff] = field(default_factory=list)
+    """Found in the file itself."""
+    baked: bool = False
+    """A dimension that was asked to be dynamic is fixed."""
+    _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
+    _kept_bytes: int = 0
+
+    @property
+    def outputs(self) -> list[str]:
+        """The ONNX outputs to compare."""
+        return [name for name in self.names if not ignored(self.spec, name)]
+
+    @property
+    def lenient(self) -> bool:
+        """Whether floats may differ in width: only in files that the user exported, and only if allowed."""
+        return self.spec.onnx is not None and not self.spec.strict_dtype
+
+    def reference(self, case: Case, number: int, call: Call) -> Answers:
+        """The source's answers by ONNX output name."""
+        key = (case.name, number)
+        if key not in self._kept:
+            answers = self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
+            size = sum(answer.value.nbytes for answer in answers.values())
+            if self._kept_bytes + size > REFERENCES_KEPT:
+                return answers
+            self._kept_bytes += size
+            self._kept[key] = answers
+        return self._kept[key]
+
+    def ask_again(self, call: Call) -> Answers:
+        """The source's answers, computed anew."""
+        return self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
+
+    def _by_onnx_name(self, answers: Answers) -> Answers:
+        return {name: answers[reference] for name, reference in self.names.items() if reference in answers}
+
+
+def answer_call(framework: Framework, source: Any, spec: ModelSpec, call: Call) -> Answers:
+    """Recorded outputs where there are any, else the source asked."""
+    if call.recorded is not None:
+        from onnx_gate.frameworks.onnx import recorded
+
+        return {name: recorded(value) for name, value in call.recorded.items()}
+    return framework.predict(source, spec, call.feed)
+
+
+def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
+    """Everything up to the ONNX file, its cases and what is expected of it."""
+    spec = job.spec
+    send(Stage(name="load"))
+    framework = get_framework(spec.framework)
+    shipped = read_graph(spec.onnx, spec.onnx_shown) if spec.onnx else None
+    source = framework.load(spec)
+    send(Stage(name="inputs"))
+    if spec.inputs is None and shipped is not None:
+        spec = replace(spec, inputs=schema_from_graph(shipped, spec))
+    names = tuple(value.name for value in shipped.outputs) if shipped else ()
+    dataset = load_dataset(spec, names) if spec.data else None
+    cases, notes = plan_cases(spec, dataset)
+    if spec.framework == "onnx" and not (dataset and dataset.recorded):
+        notes.append(WEAK_REFERENCE)
+    send(Stage(name="reference"))
+    first = _first_answers(framework, source, spec, cases)
+    path, graph = _onnx_file(job, spec, framework, source, cases, shipped, send)
+    prepared = Prepared(spec=spec, onnx=path, framework=framework, source=source, cases=cases)
+    _check(prepared, graph, first, notes)
+    for note in notes:
+        send(Note(text=note))
+    return prepared
+
+
+def _first_answers(framework: Framework, source: Any, spec: ModelSpec, cases: list[Case]) -> Answers:
+    case = cases[0]
+    try:
+        return answer_call(framework, source, spec, next(case.calls()))
+    except (CannotJudge, MemoryError):
+        raise
+    except BaseException as error:
+        raise source_failed(spec, case, error) from error
+
+
+def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
+    """The source itself can't answer a feed."""
+    fix = (
+        "does the schema in `inputs` fit the model? Integers are drawn from 0 to 9 unless `range` or `values` is given"
+    )
+    return failed("load-failed", f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
+
+
+def _onnx_file(
+    job: Job,
+    spec: ModelSpec,
+    framework: Framework,
+    source: Any,
+    cases: list[Case],
+    shipped: Graph | None,
+    send: Callable[[Event], None],
+) -> tuple[str, Graph]:
+    """The shipped file, or the one converted now, with what it says of itself."""
+    seconds = 0.0
+    if spec.onnx and shipped:
+        path, graph = spec.onnx, shipped
+        keep_copy(path, Path(job.scratch), spec.id)
+    else:
+        send(Stage(name="convert"))
+        path, started = str(Path(job.scratch) / f"{spec.id}.onnx"), time.monotonic()
+        for note in framework.convert(source, spec, Path(path), example_feed(spec, cases)):
+            send(Note(text=note))
+        seconds = time.monotonic() - started
+        graph = read_graph(path, f"{spec.id}.onnx")
+    send(Stage(name="check"))
+    send(
+        ConvertInfo(
+            opset=graph.opsets.get("", 0),
+            ir_version=graph.ir_version,
+            nodes=graph.nodes,
+            size_bytes=graph.size_bytes,
+            seconds=seconds,
+            shipped=spec.onnx is not None,
+        )
+    )
+    return path, graph
+
+
+def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> None:
+    """Structure, then names: what isn't as asked becomes a breach."""
+    spec = prepared.spec
+    for breach, baked in structural_breaches(spec, graph):
+        prepared.breaches.append(breach)
+        prepared.baked |= baked
+    prepared.names, breaches = match_outputs(spec, graph.outputs, first)
+    prepared.breaches += breaches
+    if note := checker_note(prepared.onnx):
+        notes.append(note)
+    if prepared.lenient:
+        declared = {value.name: value.dtype for value in graph.outputs}
+        for name, reference in prepared.names.items():
+            wanted = first[reference].dtype
+            if declared[name].startswith("float") and wanted.startswith("float") and declared[name] != wanted:
+                notes.append(f"{name} is {declared[name]} in the .onnx and {wanted} in the source")
+    if not prepared.outputs and not prepared.breaches:
+        raise CannotJudge("contract", "every output is ignored: nothing is left to compare", fix="compare at least one")

@@ -1,0 +1,85 @@
+"""The warm server of one framework: imports it once, then forks a process for each job.
+
+`python -m onnx_gate.worker.server CONTROL_FD FRAMEWORK EXPORT`, started by the parent. Messages on the control
+socket are JSON; a job comes with two file descriptors, its channel and its log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+from onnx_gate.frameworks import get_framework
+from onnx_gate.worker.child import run_child
+
+_MESSAGE = 65536
+
+
+def serve(control: socket.socket, framework: str, *, export: bool) -> None:
+    """Warm up, then fork until the parent hangs up."""
+    get_framework(framework).warm_up(export)
+    # What every job needs, whatever its framework. Nothing here opens a session or starts a thread.
+    importlib.import_module("onnx_gate.worker.judge")
+    _send(control, {"ready": True})
+    gc.collect()
+    # Nothing that is here now is ever freed: children don't copy these pages just to count references.
+    gc.freeze()
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    children: dict[int, str] = {}
+    while True:
+        readable, _, _ = select.select([control.fileno(), wake_read], [], [])
+        if wake_read in readable:
+            os.read(wake_read, 4096)
+            _report_ended(control, children)
+        if control.fileno() in readable and not _take_job(control, children, (wake_read, wake_write)):
+            break
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _take_job(control: socket.socket, children: dict[int, str], wake: tuple[int, int]) -> bool:
+    message, fds, _, _ = socket.recv_fds(control, _MESSAGE, 2)
+    if not message:
+        return False
+    channel_fd, log_fd = fds
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        control.close()
+        for fd in wake:
+            os.close(fd)
+        run_child(socket.socket(fileno=channel_fd), log_fd)
+    os.close(channel_fd)
+    os.close(log_fd)
+    key = json.loads(message)["job"]
+    children[pid] = key
+    _send(control, {"job": key, "pid": pid})
+    return True
+
+
+def _report_ended(control: socket.socket, children: dict[int, str]) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        _send(control, {"job": children.pop(pid), "status": status})
+
+
+def _send(control: socket.socket, message: dict[str, object]) -> None:
+    control.send(json.dumps(message).encode())
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], export=sys.argv[3] == "export")

@@ -1,0 +1,290 @@
+"""Runs the jobs: so many at a time, each watched, none able to take another down.
+
+One loop, one thread. It yields what happens as (model id, event); the failures that a worker can't report
+itself (a crash, a timeout, no answer) are made here, and what it had reported before stays.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from onnx_gate.records import Failure, ModelSpec, ProviderSpec
+from onnx_gate.worker import endings
+from onnx_gate.worker.launch import Process, Server, launch_cold, send_job
+from onnx_gate.worker.protocol import (
+    LONGEST_LINE,
+    Done,
+    Event,
+    GarbageReply,
+    Job,
+    Note,
+    ProviderDone,
+    Stage,
+    decode,
+)
+
+WATCH_SECONDS = 0.05
+LOG_LIMIT = 16 * 1024 * 1024
+LOG_KEPT = 1024 * 1024
+CAN_FORK = sys.platform == "linux"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A job's process runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A model is done with, well or not."""
+
+    seconds: float
+    """Wall time of its process."""
+
+
+@dataclass
+class _Running:
+    spec: ModelSpec
+    process: Process
+    log_fd: int
+    job: Job
+    started: float | None = None
+    memory_at_start: int = 0
+    buffer: bytearray = field(default_factory=bytearray)
+    stage: str = "start"
+    provider: str | None = None
+    finished_providers: set[str] = field(default_factory=set)
+    done: bool = False
+    hung_up: bool = False
+    killed: Failure | None = None
+    oom_kills: int = field(default_factory=endings.oom_kills)
+
+
+class Supervisor:
+    """Use as a context manager: leaving it ends every process that it started."""
+
+    def __init__(self, *, jobs: int, work: Path, logs: Path, environ: Mapping[str, str], fork: bool = CAN_FORK) -> None:
+        self._jobs = jobs
+        self._work = work
+        self._logs = logs
+        self._environ = environ
+        self._fork = fork
+        self._servers: dict[str, Server] = {}
+        self._running: dict[str, _Running] = {}
+        self._selector = selectors.DefaultSelector()
+        self._spent: Counter[str] = Counter()
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for running in self._running.values():
+            running.process.kill()
+        for server in self._servers.values():
+            server.close()
+        self._selector.close()
+
+    def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Judge all models, in order as far as their servers are warm."""
+        queue = list(specs)
+        if self._fork:
+            self._start_servers(queue)
+        while queue or self._running:
+            while len(self._running) < self._jobs and (spec := self._next(queue)):
+                queue.remove(spec)
+                self._start(spec)
+            for key, _ in self._selector.select(WATCH_SECONDS):
+                if isinstance(key.data, Server):
+                    self._hear(key.data)
+                else:
+                    yield from self._read(self._running[key.data])
+            for running in list(self._running.values()):
+                yield from self._watch(running, queue)
+
+    # ── Starting ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start_servers(self, specs: list[ModelSpec]) -> None:
+        counts = Counter(spec.framework for spec in specs)
+        for framework, count in counts.items():
+            # A dummy export pays only if more jobs come than run side by side anyway.
+            server = Server(
+                framework,
+                export=count > self._jobs,
+                environ=self._environ,
+                log=self._work / f"{framework}.log",
+            )
+            self._servers[framework] = server
+            self._selector.register(server.control, selectors.EVENT_READ, server)
+
+    def _next(self, queue: list[ModelSpec]) -> ModelSpec | None:
+        """The first model whose server is warm, or has died: then it starts cold and tells its own story."""
+        for spec in queue:
+            server = self._servers.get(spec.framework)
+            if server is None or server.ready or server.dead:
+                return spec
+        return None
+
+    def _start(self, spec: ModelSpec) -> None:
+        scratch = self._work / spec.id
+        scratch.mkdir(exist_ok=True)
+        log_fd = os.open(self._logs / f"{spec.id}.log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        server = self._servers.get(spec.framework)
+        if server and server.ready and not server.dead:
+            process = server.launch(spec.id, log_fd)
+        else:
+            process = launch_cold(spec.id, log_fd, self._environ)
+        job = Job(spec=spec, scratch=str(scratch))
+        self._running[spec.id] = _Running(spec=spec, process=process, log_fd=log_fd, job=job)
+        send_job(process, job)
+        process.channel.setblocking(False)
+        self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
+
+    # ── Listening ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, server: Server) -> None:
+        server.hear()
+        if server.dead:
+            self._selector.unregister(server.control)
+
+    def _read(self, running: _Running) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Take in what the worker said; anything that is no event ends it."""
+        if running.hung_up:
+            return
+        chunk = _receive(running.process.channel)
+        if chunk == b"":
+            self._hang_up(running)
+            return
+        running.buffer += chunk or b""
+        while not running.killed and (end := running.buffer.find(b"\n")) >= 0:
+            line = bytes(running.buffer[:end])
+            del running.buffer[: end + 1]
+            try:
+                event = decode(line)
+            except GarbageReply as error:
+                self._kill(running, endings.garbage(str(error), running.stage, running.provider))
+                return
+            self._follow(running, event)
+            if not isinstance(event, Done):
+                yield running.spec.id, event
+        if len(running.buffer) > LONGEST_LINE and not running.killed:
+            self._kill(running, endings.garbage("an endless line", running.stage, running.provider))
+
+    def _follow(self, running: _Running, event: Event) -> None:
+        if isinstance(event, Stage):
+            running.stage, running.provider = event.name, event.provider
+        elif isinstance(event, ProviderDone):
+            running.finished_providers.add(event.provider)
+        elif isinstance(event, Done):
+            running.done = True
+
+    def _hang_up(self, running: _Running) -> None:
+        running.hung_up = True
+        self._selector.unregister(running.process.channel)
+
+    # ── Watching ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _watch(self, running: _Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+        process = running.process
+        process.poll()
+        if process.pid is not None and running.started is None:
+            running.started = time.monotonic()
+            running.memory_at_start = _resident(process.pid)
+            yield running.spec.id, Started()
+        if process.status is None:
+            self._enforce_limits(running)
+            return
+        # It is dead: what it said last may still be in the channel.
+        while not running.hung_up and not running.killed and _has_data(process.channel):
+            yield from self._read(running)
+        yield from self._conclude(running, queue)
+
+    def _enforce_limits(self, running: _Running) -> None:
+        if running.started is None or running.killed or running.process.pid is None:
+            return
+        spec, stage, provider = running.spec, running.stage, running.provider
+        if time.monotonic() - running.started > spec.timeout - self._spent[spec.id]:
+            self._kill(running, endings.timed_out(spec.timeout, stage, provider))
+        elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
+            self._kill(running, endings.printed_too_much(LOG_LIMIT, stage, provider))
+            os.ftruncate(running.log_fd, LOG_KEPT)
+        elif spec.memory is not None:
+            used = _resident(running.process.pid) - running.memory_at_start
+            if used > spec.memory:
+                self._kill(running, endings.too_much_memory(spec.memory, used, stage, provider))
+
+    def _kill(self, running: _Running, why: Failure) -> None:
+        running.killed = why
+        running.process.kill()
+
+    def _conclude(self, running: _Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Account for a process that is gone; after a crash, the providers that are left get a new one."""
+        spec = running.spec
+        running.process.kill()
+        if not running.hung_up:
+            self._hang_up(running)
+        running.process.channel.close()
+        seconds = time.monotonic() - running.started if running.started is not None else 0.0
+        self._spent[spec.id] += seconds  # type: ignore[assignment]
+        failure = running.killed or self._unexplained(running)
+        os.close(running.log_fd)
+        del self._running[spec.id]
+        left: tuple[ProviderSpec, ...] = ()
+        if failure and running.stage == "triage":
+            yield spec.id, Note(text=f"the cause could not be looked for: {failure.message}")
+        elif failure:
+            yield spec.id, failure
+            left = self._providers_left(running)
+        if left:
+            queue.insert(0, replace(spec, providers=left))
+        else:
+            yield spec.id, Ended(seconds=self._spent[spec.id])
+
+    def _unexplained(self, running: _Running) -> Failure | None:
+        if running.done:
+            return None
+        tail = os.pread(running.log_fd, 65536, max(0, os.fstat(running.log_fd).st_size - 65536))
+        return endings.explain(
+            running.process.status or 0,
+            running.stage,
+            running.provider,
+            tail.decode("utf-8", "replace"),
+            oom_killed=endings.oom_kills() > running.oom_kills,
+        )
+
+    def _providers_left(self, running: _Running) -> tuple[ProviderSpec, ...]:
+        if running.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
+            return ()
+        tried = running.finished_providers | {running.provider}
+        return tuple(provider for provider in running.spec.providers if provider.name not in tried)
+
+
+def _receive(channel: socket.socket) -> bytes | None:
+    try:
+        return channel.recv(1 << 16)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _has_data(channel: socket.socket) -> bool:
+    try:
+        return bool(channel.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 where that can't be known."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
