@@ -1,0 +1,80 @@
+"""What this machine and this installation are, found without importing any framework."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from onnx_gate import __version__
+from onnx_gate.errors import UsageError
+from onnx_gate.records import ORT_THREADS, Environment, ProviderState
+
+
+def describe_environment(providers: dict[str, ProviderState]) -> Environment:
+    """Versions and hardware, for the report."""
+    return Environment(
+        onnx_gate=__version__,
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        cpu=_cpu(),
+        ort_threads=ORT_THREADS,
+        onnxruntime=_runtime(),
+        onnx=version("onnx"),
+        numpy=version("numpy"),
+        scikit_learn=version("scikit-learn"),
+        skl2onnx=version("skl2onnx"),
+        torch=version("torch"),
+        onnxscript=version("onnxscript"),
+        providers=providers,
+    )
+
+
+def version(distribution: str) -> str | None:
+    """The installed version, or None."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def installed_runtimes() -> dict[str, str]:
+    """Every onnxruntime distribution that is installed, with its version."""
+    found = {}
+    for distribution in metadata.distributions():
+        name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
+        if name == "onnxruntime" or (name.startswith("onnxruntime-") and name != "onnxruntime-extensions"):
+            found[name] = distribution.version
+    return found
+
+
+def require_one_runtime() -> None:
+    """Their wheels overwrite one folder: with two installed, nobody knows which one answers."""
+    found = installed_runtimes()
+    if len(found) == 1:
+        return
+    if not found:
+        raise UsageError("onnxruntime is not installed. Fix: pip install onnxruntime (or onnxruntime-gpu)")
+    names = " and ".join(f"{name} {number}" for name, number in sorted(found.items()))
+    raise UsageError(
+        f"{names} are both installed, and their files overwrite each other; expected exactly one. "
+        f"Fix: pip uninstall -y {' '.join(sorted(found))}, then install the one you want"
+    )
+
+
+def _runtime() -> str | None:
+    found = installed_runtimes()
+    return (
+        " + ".join(number if name == "onnxruntime" else f"{number} ({name})" for name, number in sorted(found.items()))
+        or None
+    )
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return f"{name}{'' if 'vnni' in flags else ', no VNNI'}"

@@ -1,0 +1,79 @@
+"""The output folder: the one place that writes files. Each is written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from onnx_gate.errors import UsageError
+
+REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
+
+
+class OutputFolder:
+    """Use as a context manager: the work folder inside it goes when it is left."""
+
+    def __init__(self, path: Path, *, beside: Path | None = None) -> None:
+        self.path = path
+        if beside is not None:
+            self._refuse_to_overwrite(beside)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self.work = Path(tempfile.mkdtemp(prefix=".work-", dir=path))
+            # What an earlier run said is not what this one says.
+            for name in REPORTS:
+                (path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"--output {path}: the folder can't be written ({error.strerror}: {error.filename}). "
+                "Fix: name a folder that you may write to"
+            ) from error
+        self.logs = self.work / "logs"
+        self.logs.mkdir()
+
+    def __enter__(self) -> OutputFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for log in self.logs.glob("*.log"):
+            self._move(log, "logs")
+        shutil.rmtree(self.work, ignore_errors=True)
+        self._hand_to_owner()
+
+    def keep_model(self, model_id: str) -> None:
+        """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
+        scratch = self.work / model_id
+        for file in scratch.glob("*") if scratch.is_dir() else ():
+            self._move(file, "models")
+
+    def write(self, name: str, text: str) -> Path:
+        """A temporary file, then a rename."""
+        target = self.path / name
+        fresh = self.work / name
+        fresh.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return fresh.replace(target)
+
+    def _move(self, file: Path, part: str) -> None:
+        (self.path / part).mkdir(exist_ok=True)
+        file.replace(self.path / part / file.name)
+
+    def _refuse_to_overwrite(self, manifest: Path) -> None:
+        if manifest.resolve().is_relative_to(self.path.resolve()):
+            raise UsageError(
+                f"--output {self.path}: the manifest is in this folder, and reports would overwrite files beside it. "
+                "Fix: name a folder of its own, such as onnx-gate-report"
+            )
+
+    def _hand_to_owner(self) -> None:
+        """As root in a container: files that root leaves in a workspace break its owner's next checkout."""
+        parent = self.path.resolve().parent.stat()
+        if os.name != "posix" or os.geteuid() != 0 or parent.st_uid == 0:
+            return
+        for folder, _, files in os.walk(self.path):
+            for file in (Path(folder), *(Path(folder) / name for name in files)):
+                with suppress(OSError):
+                    os.chown(file, parent.st_uid, parent.st_gid, follow_symlinks=False)

@@ -1,0 +1,171 @@
+"""run_gate(): the whole story, top to bottom."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from onnx_gate.environment import describe_environment, require_one_runtime
+from onnx_gate.errors import UsageError
+from onnx_gate.records import (
+    Cause,
+    Check,
+    ConvertInfo,
+    Expectation,
+    Failure,
+    GateResult,
+    Manifest,
+    ModelResult,
+    ModelSpec,
+    OutputDiff,
+    ProviderState,
+    RunOptions,
+    Status,
+    Triage,
+)
+from onnx_gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.worker.protocol import Note, Placed, Stage
+from onnx_gate.worker.supervisor import Ended, Started, Supervisor
+
+
+class Cancelled(BaseException):
+    """The run is to stop now; whoever handles the signals raises it."""
+
+    def __init__(self, signum: int) -> None:
+        self.signum = signum
+        super().__init__(signum)
+
+
+class Folder(Protocol):
+    """Where a run puts its files."""
+
+    work: Path
+    logs: Path
+
+    def keep_model(self, model_id: str) -> None: ...
+
+
+class Watcher(Protocol):
+    """Who is told how the run goes."""
+
+    def began(self, models: Sequence[ModelSpec]) -> None: ...
+    def started(self, model_id: str) -> None: ...
+    def stage(self, model_id: str, name: str) -> None: ...
+    def ended(self, result: ModelResult) -> None: ...
+
+
+def run_gate(manifest: Manifest, options: RunOptions, folder: Folder, watcher: Watcher) -> GateResult:
+    """Judge every model that was asked for."""
+    require_one_runtime()
+    started_at, began = datetime.now(UTC), time.monotonic()
+    specs = select_models(manifest, options)
+    runnable = [spec for spec in specs if spec.providers]
+    found = {spec.id: Findings(spec=spec, ended=not spec.providers) for spec in specs}
+    watcher.began(specs)
+    cancelled = None
+    try:
+        with Supervisor(jobs=options.jobs, work=folder.work, logs=folder.logs, environ=options.environ) as supervisor:
+            for model_id, event in supervisor.run(runnable):
+                _take(found[model_id], event, folder, watcher)
+    except Cancelled as error:
+        cancelled = error
+    models = tuple(_result(findings) for findings in found.values())
+    verdict, exit_code = judge_run(models, empty_shard=not specs)
+    return GateResult(
+        verdict=verdict,
+        exit_code=128 + cancelled.signum if cancelled else exit_code,
+        complete=cancelled is None,
+        started_at=started_at.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began, 3),
+        manifest=manifest.path,
+        shard="{}/{}".format(*options.shard) if options.shard else None,
+        environment=describe_environment(_provider_states(models)),
+        models=models,
+    )
+
+
+def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
+    """The models and providers that the call asks for; raises UsageError for an id that isn't there."""
+    known = [spec.id for spec in manifest.models]
+    for wanted in options.only:
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
+            raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
+    specs = [spec for spec in manifest.models if not options.only or spec.id in options.only]
+    if options.shard:
+        number, count = options.shard
+        specs = specs[number - 1 :: count]
+    return [_with_providers(spec, options) for spec in specs]
+
+
+def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
+    chosen = [
+        replace(provider, required=True) if options.require_cuda and provider.name == "cuda" else provider
+        for provider in spec.providers
+        if not options.providers or provider.name in options.providers
+    ]
+    return replace(spec, providers=tuple(chosen))
+
+
+def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> None:
+    """Book what a worker, or the supervisor, has to say about a model."""
+    match event:
+        case Started():
+            watcher.started(found.spec.id)
+        case Stage(name=name):
+            watcher.stage(found.spec.id, name)
+        case OutputDiff():
+            found.diffs[event.provider, event.case, event.output] = event
+        case Failure():
+            found.failures.append(event)
+        case Expectation():
+            found.expectations[event.provider] = event
+        case Placed():
+            found.placement[event.provider] = event.placement
+        case ConvertInfo():
+            found.convert = event
+        case Triage():
+            found.triage = event
+        case Note(text=text):
+            found.notes[text] = None
+        case Ended(seconds=seconds):
+            found.seconds, found.ended = round(seconds, 3), True
+            folder.keep_model(found.spec.id)
+            watcher.ended(_result(found))
+
+
+def _result(found: Findings) -> ModelResult:
+    if not found.spec.providers:
+        return _nothing_asked(found.spec)
+    return judge_model(found, log=f"logs/{found.spec.id}.log")
+
+
+def _nothing_asked(spec: ModelSpec) -> ModelResult:
+    """None of the model's providers is among those that the call asks for."""
+    message = "none of its providers was asked for"
+    check = Check(provider="", case="select", output="", status=Status.SKIPPED, message=message)
+    return ModelResult(
+        id=spec.id,
+        line=spec.line,
+        framework=spec.framework,
+        verdict=Status.SKIPPED,
+        checks=(check,),
+        notes=(message,),
+    )
+
+
+def _provider_states(models: Iterable[ModelResult]) -> dict[str, ProviderState]:
+    """Which providers answered, and why the others did not."""
+    states: dict[str, ProviderState] = {}
+    for check in (check for model in models for check in model.checks):
+        if check.total or check.status is Status.PASSED:
+            states[check.provider] = ProviderState(available=True)
+        elif check.cause is Cause.PROVIDER_UNAVAILABLE and check.provider not in states:
+            states[check.provider] = ProviderState(available=False, reason=check.message)
+    return {name: state for name, state in states.items() if name not in ("", "graph")}

@@ -1,0 +1,42 @@
+"""results.json: all of a GateResult, so that every report can be rendered again from it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from onnx_gate.errors import UsageError
+from onnx_gate.records import GateResult
+
+
+def render(result: GateResult) -> str:
+    """The result as JSON text."""
+    return _adapter().dump_json(result, indent=2).decode() + "\n"
+
+
+def parse(text: str | bytes) -> GateResult:
+    """A result from JSON text; raises ValueError for anything else."""
+    return _adapter().validate_json(text)
+
+
+def read(path: Path) -> GateResult:
+    """A result from a file or from the output folder that holds it."""
+    path = path / "results.json" if path.is_dir() else path
+    try:
+        return parse(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: it can't be read ({error.strerror}). Fix: name a results.json") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(
+            f"{path}: not a results.json of this version of onnx-gate ({place}: {first['msg']}). "
+            "Fix: run the gate again"
+        ) from error
+
+
+@cache
+def _adapter() -> TypeAdapter[GateResult]:
+    return TypeAdapter(GateResult)

@@ -1,0 +1,165 @@
+"""From what was found to a verdict. PASSED is constructed here and nowhere else.
+
+No news is a failure: what was expected and not compared is an error, whatever the rest says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from typing import Any
+
+from onnx_gate.errors import EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
+from onnx_gate.records import (
+    Cause,
+    Check,
+    ConvertInfo,
+    Expectation,
+    Failure,
+    ModelResult,
+    ModelSpec,
+    OutputDiff,
+    Placement,
+    ProviderSpec,
+    Status,
+    Triage,
+)
+
+_WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+
+
+@dataclass
+class Findings:
+    """All that was found out about one model, as it came in."""
+
+    spec: ModelSpec
+    diffs: dict[tuple[str, str, str], OutputDiff] = field(default_factory=dict)
+    """By provider, case and output: a second process may say the same again."""
+    failures: list[Failure] = field(default_factory=list)
+    expectations: dict[str, Expectation] = field(default_factory=dict)
+    placement: dict[str, Placement] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    convert: ConvertInfo | None = None
+    triage: Triage | None = None
+    seconds: float = 0.0
+    ended: bool = False
+
+
+def judge_model(found: Findings, log: str = "") -> ModelResult:
+    """The verdict on one model."""
+    checks = tuple(_checks(found))
+    verdict = worst(check.status for check in checks)
+    first_error = next((check for check in checks if check.status is Status.ERROR), None)
+    return ModelResult(
+        id=found.spec.id,
+        line=found.spec.line,
+        framework=found.spec.framework,
+        verdict=verdict,
+        cause=_cause(verdict, found, first_error),
+        advice=found.triage.advice if found.triage and verdict is Status.DIVERGED else "",
+        error=first_error.message if first_error else "",
+        allow_failure=found.spec.allow_failure,
+        seconds=found.seconds,
+        convert=found.convert,
+        checks=checks,
+        placement=found.placement,
+        notes=tuple(found.notes),
+        log=log,
+    )
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """Diverged, error, passed, skipped: the first that occurs; nothing at all is an error."""
+    seen = set(statuses)
+    return next((status for status in _WORST_FIRST if status in seen), Status.ERROR)
+
+
+def judge_run(models: Sequence[ModelResult], *, empty_shard: bool = False) -> tuple[Status, int]:
+    """The verdict on the whole run, and its exit code."""
+    if empty_shard:
+        return Status.SKIPPED, EXIT_PASSED
+    verdict = worst(_counted(model) for model in models)
+    codes = {Status.PASSED: EXIT_PASSED, Status.DIVERGED: EXIT_DIVERGED}
+    return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
+
+
+def _counted(model: ModelResult) -> Status:
+    """What a model counts for: an allowed divergence was compared, and doesn't fail the job."""
+    if model.verdict is Status.DIVERGED and model.allow_failure:
+        errors = any(check.status is Status.ERROR for check in model.checks)
+        return Status.ERROR if errors else Status.PASSED
+    return model.verdict
+
+
+def _cause(verdict: Status, found: Findings, first_error: Check | None) -> Cause | None:
+    if verdict is Status.DIVERGED:
+        contract = all(diff.contract for diff in found.diffs.values() if diff.breaches)
+        return found.triage.cause if found.triage else Cause.CONTRACT if contract else Cause.UNKNOWN
+    return first_error.cause if verdict is Status.ERROR and first_error else None
+
+
+def _checks(found: Findings) -> Iterable[Check]:
+    for failure in found.failures:
+        if failure.provider is None:
+            yield _failed(failure)
+    for diff in found.diffs.values():
+        if diff.provider == "graph":
+            yield _compared(diff)
+    for provider in found.spec.providers:
+        yield from _provider_checks(found, provider)
+
+
+def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]:
+    failures = [failure for failure in found.failures if failure.provider == provider.name]
+    diffs = [diff for diff in found.diffs.values() if diff.provider == provider.name]
+    for diff in diffs:
+        yield _compared(diff)
+    for failure in failures:
+        yield _skipped(failure) if failure.skippable and not provider.required else _failed(failure)
+    if failures or any(failure.provider is None for failure in found.failures):
+        return
+    expected = found.expectations.get(provider.name)
+    if expected is None or not found.ended:
+        yield _not_compared(provider.name, "run", "the run was stopped before this provider was compared")
+        return
+    done = {(diff.case, diff.output) for diff in diffs}
+    for case, output in product(expected.cases, expected.outputs):
+        if (case, output) not in done:
+            yield _not_compared(provider.name, f"{case} {output}", "this was expected and not compared")
+    if not diffs and not any(diff.provider == "graph" for diff in found.diffs.values()):
+        yield _not_compared(provider.name, "run", "nothing was compared")
+
+
+def _compared(diff: OutputDiff) -> Check:
+    numbers: dict[str, Any] = {field.name: getattr(diff, field.name) for field in fields(OutputDiff)}
+    if diff.breaches:
+        return Check(**numbers, status=Status.DIVERGED, message="; ".join(diff.breaches))
+    return Check(**numbers, status=Status.PASSED)
+
+
+def _failed(failure: Failure) -> Check:
+    fix = f" Fix: {failure.fix}." if failure.fix else ""
+    return Check(
+        provider=failure.provider or "",
+        case=failure.stage,
+        output="",
+        status=Status.ERROR,
+        cause=failure.cause,
+        message=f"{failure.message}.{fix}",
+    )
+
+
+def _skipped(failure: Failure) -> Check:
+    return Check(
+        provider=failure.provider or "",
+        case=failure.stage,
+        output="",
+        status=Status.SKIPPED,
+        cause=failure.cause,
+        message=f"skipped, this machine has no such device: {failure.message}",
+    )
+
+
+def _not_compared(provider: str, stage: str, message: str) -> Check:
+    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=Cause.UNKNOWN, message=message)
