@@ -1,0 +1,227 @@
+"""argv → Settings → pipeline → reports → exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from onnx_gate import __version__, settings
+from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
+from onnx_gate.folder import OutputFolder
+from onnx_gate.records import GateResult
+from onnx_gate.settings import Settings
+
+# What is imported inside a function is what `--help` doesn't need.
+
+SUMMARY_LIMIT = 1024 * 1024 - 1024
+EXIT_CODES = """\
+exit codes:
+  0  every model passed (skips are listed)
+  1  at least one model diverged
+  2  the manifest or the call is wrong; nothing was run
+  3  none diverged, but at least one could not be judged
+  4  a bug in onnx-gate itself"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `onnx-gate`."""
+    arguments = build_parser().parse_args(argv)
+    return _guarded(lambda: arguments.command(arguments))
+
+
+def main_action() -> int:
+    """The action: `run` with the inputs of the step."""
+
+    def run_action() -> int:
+        from onnx_gate import requirements
+
+        asked = settings.from_inputs()
+        if asked.requirements:
+            requirements.install(asked.requirements, asked.options.environ)
+        return _run_settings(asked)
+
+    return _guarded(run_action)
+
+
+def build_parser() -> ArgumentParser:
+    """The command line, as `--help` shows it."""
+    parser = ArgumentParser(
+        prog="onnx-gate",
+        description="Stop a converted model from answering differently than its source.",
+        epilog=EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"onnx-gate {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(
+        commands.add_parser(
+            "run",
+            help="judge the models of a manifest",
+            epilog=EXIT_CODES,
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+    )
+    check = commands.add_parser("check", help="check the manifest only")
+    check.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST")
+    check.set_defaults(command=_check)
+    report = commands.add_parser("report", help="render the reports again from a results.json")
+    report.add_argument("results", metavar="RESULTS", help="a results.json, or the folder that holds it")
+    report.add_argument(
+        "--output", default="onnx-gate-report", metavar="DIR", help="where to write (default: %(default)s)"
+    )
+    report.set_defaults(command=_report)
+    doctor = commands.add_parser("doctor", help="tell what this machine can run, and why not")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _add_run(run: ArgumentParser) -> None:
+    run.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST", help="default: %(default)s")
+    run.add_argument(
+        "--output",
+        default="onnx-gate-report",
+        metavar="DIR",
+        help="where the reports go (default: %(default)s)",
+    )
+    run.add_argument("--only", action="append", default=[], metavar="ID", help="judge this model only; repeatable")
+    run.add_argument(
+        "--provider",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run on this provider only; repeatable",
+    )
+    run.add_argument("--require-cuda", action="store_true", help="CUDA that is not available is an error")
+    run.add_argument("--jobs", type=_positive, metavar="N", help="models at a time (default: the CPUs of this process)")
+    run.add_argument("--shard", metavar="I/N", help="judge the I-th of N parts of the manifest")
+    run.set_defaults(command=_run)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _run(arguments: Namespace) -> int:
+    return _run_settings(settings.from_arguments(arguments))
+
+
+def _run_settings(asked: Settings) -> int:
+    from onnx_gate.manifest.load import load_manifest
+
+    try:
+        manifest = load_manifest(asked.manifest)
+    except ManifestError as error:
+        _publish_problems(error, asked)
+        raise
+    from onnx_gate.pipeline import run_gate
+    from onnx_gate.progress import LiveProgress, PlainProgress
+
+    with OutputFolder(asked.output, beside=asked.manifest) as folder:
+        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout)
+        with _cancellable():
+            try:
+                result = run_gate(manifest, asked.options, folder, progress)
+            finally:
+                progress.close()
+        _publish(result, asked, folder)
+    return result.exit_code
+
+
+def _publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
+    from onnx_gate.github import commands, files
+    from onnx_gate.reports import RENDER, markdown
+    from onnx_gate.wording import headline
+
+    for name, render in RENDER.items():
+        folder.write(name, render(result))
+    print(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
+    if asked.in_actions:
+        print("\n".join(commands.result_annotations(result)))
+    if asked.step_summary:
+        files.write_summary(asked.step_summary, markdown.render_within(result, SUMMARY_LIMIT))
+    if asked.github_output:
+        files.write_outputs(asked.github_output, files.outputs_of(result, str(asked.output)))
+
+
+def _publish_problems(error: ManifestError, asked: Settings) -> None:
+    """A manifest that is wrong shows in the workflow too."""
+    from onnx_gate.github import commands, files
+
+    if asked.in_actions:
+        print("\n".join(commands.manifest_annotations(error.problems)))
+    if asked.step_summary:
+        files.write_summary(asked.step_summary, files.problems_summary(error.problems))
+    if asked.github_output:
+        files.write_outputs(asked.github_output, {"verdict": "error", "passed": "0", "diverged": "0", "errors": "0"})
+
+
+def _check(arguments: Namespace) -> int:
+    from onnx_gate.manifest.load import load_manifest
+
+    manifest = load_manifest(Path(arguments.manifest))
+    count = len(manifest.models)
+    print(f"{manifest.path}: {count} model{'s' * (count != 1)}, no problems")
+    return EXIT_PASSED
+
+
+def _report(arguments: Namespace) -> int:
+    from onnx_gate.reports import RENDER, json
+    from onnx_gate.wording import headline
+
+    source = Path(arguments.results)
+    result = json.read(source)
+    with OutputFolder(Path(arguments.output)) as folder:
+        for name, render in RENDER.items():
+            folder.write(name, render(result))
+    print(f"{headline(result)}\nreports: {arguments.output}/summary.md, junit.xml, results.json")
+    return result.exit_code
+
+
+def _doctor(arguments: Namespace) -> int:
+    from onnx_gate import doctor
+
+    text, healthy = doctor.examine(settings.worker_environ())
+    print(text)
+    return EXIT_PASSED if healthy else EXIT_NOT_JUDGED
+
+
+@contextmanager
+def _cancellable() -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the run and keep what is known; a second one changes nothing."""
+    from onnx_gate.pipeline import Cancelled
+
+    def cancel(signum: int, _: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise Cancelled(signum)
+
+    before = {each: signal.signal(each, cancel) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    """The one place that turns errors into exit codes."""
+    try:
+        return command()
+    except GateError as error:
+        print(f"onnx-gate: {error}" if not isinstance(error, ManifestError) else str(error), file=sys.stderr)
+        return error.exit_code
+    except Exception:
+        print(
+            f"onnx-gate: this is a bug in onnx-gate {__version__}. Please report it with all of the following:\n"
+            f"Python {sys.version}\n{traceback.format_exc()}",
+            file=sys.stderr,
+        )
+        return EXIT_BUG

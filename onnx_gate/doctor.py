@@ -1,0 +1,74 @@
+"""`onnx-gate doctor`: what this machine can run, and why not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from onnx_gate.environment import describe_environment, installed_runtimes, version
+from onnx_gate.records import EXECUTION_PROVIDERS, ProviderState
+
+_EXTRAS = {"sklearn": ("scikit-learn", "skl2onnx"), "torch": ("torch", "onnxscript", "safetensors")}
+_ALWAYS = ("cpu", "cuda")
+
+
+def examine(environ: Mapping[str, str]) -> tuple[str, bool]:
+    """The report, and whether models can be judged here at all."""
+    runtimes = installed_runtimes()
+    states = {name: _probe(name, environ) for name in EXECUTION_PROVIDERS} if runtimes else {}
+    environment = describe_environment({})
+    lines = [
+        f"onnx-gate {environment.onnx_gate}, Python {environment.python}, {environment.platform}, {environment.cpu}",
+        *_runtime_lines(runtimes),
+        "",
+        "frameworks",
+        *(_framework_line(name, packages) for name, packages in _EXTRAS.items()),
+        f"  ok  onnx: onnx {environment.onnx}",
+        "",
+        "providers",
+        *(_provider_line(name, state) for name, state in states.items() if _worth_a_line(name, state)),
+    ]
+    healthy = len(runtimes) == 1 and states["cpu"].available
+    return "\n".join(lines), healthy
+
+
+def _runtime_lines(runtimes: dict[str, str]) -> list[str]:
+    names = ", ".join(f"{name} {number}" for name, number in sorted(runtimes.items()))
+    if len(runtimes) == 1:
+        return [f"runtime: {names}"]
+    if not runtimes:
+        return ["runtime: none. Fix: pip install onnxruntime"]
+    return [
+        f"runtime: {names}: expected exactly one, their files overwrite each other. Fix: uninstall all, install one"
+    ]
+
+
+def _framework_line(name: str, packages: tuple[str, ...]) -> str:
+    versions = {package: version(package) for package in packages}
+    if all(versions.values()):
+        return f"  ok  {name}: {', '.join(f'{package} {number}' for package, number in versions.items())}"
+    missing = ", ".join(package for package, number in versions.items() if not number)
+    return f"  no  {name}: {missing} not installed. Fix: pip install 'onnx-gate[{name}]'"
+
+
+def _provider_line(name: str, state: ProviderState) -> str:
+    return f"  ok  {name}" if state.available else f"  no  {name}: {state.reason}"
+
+
+def _worth_a_line(name: str, state: ProviderState) -> bool:
+    return name in _ALWAYS or state.available or "this build of onnxruntime" not in state.reason
+
+
+def _probe(name: str, environ: Mapping[str, str]) -> ProviderState:
+    command = [sys.executable, "-P", "-m", "onnx_gate.providers.probe", name]
+    try:
+        done = subprocess.run(command, env=dict(environ), capture_output=True, timeout=120, check=False, text=True)
+        told = json.loads(done.stdout.strip().splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return ProviderState(available=False, reason="it did not answer within 120 s")
+    except (ValueError, IndexError):
+        end = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return ProviderState(available=False, reason=f"the process ended with exit code {done.returncode}: {end}")
+    return ProviderState(available=bool(told["available"]), reason=str(told["reason"]))

@@ -1,0 +1,1 @@
+"""GitHub Actions: annotations, outputs, step summary."""

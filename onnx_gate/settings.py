@@ -1,0 +1,142 @@
+"""Arguments, action inputs and environment → Settings. Nothing else reads the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.errors import UsageError
+from onnx_gate.records import EXECUTION_PROVIDERS, RunOptions
+
+# What a worker may see: enough to find libraries and devices, nothing that opens a door.
+_WORKER_VARIABLES = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|CI|VIRTUAL_ENV|CONDA_PREFIX|PYTHON\w+|XDG_\w+"
+    r"|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_\w+|CUDA_\w+|NVIDIA_\w+|CUDNN_\w+|ROCM_\w+|HIP_\w+|VK_\w+|OMP_\w+|MKL_\w+"
+    r"|OPENBLAS_\w+|KMP_\w+|ORT_\w+|TORCH\w*|HF_HOME|HF_HUB_OFFLINE|TRANSFORMERS_\w+|SSL_CERT_\w+|COVERAGE_\w+"
+)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
+# At one thread a fork is safe, and answers don't depend on the machine.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a run was asked to do, and who is listening."""
+
+    manifest: Path
+    """The manifest."""
+    output: Path
+    """Where the reports go."""
+    options: RunOptions
+    """How to run."""
+    requirements: Path | None = None
+    """The user's requirements file, to be installed first."""
+    step_summary: Path | None = None
+    """$GITHUB_STEP_SUMMARY."""
+    github_output: Path | None = None
+    """$GITHUB_OUTPUT."""
+    in_actions: bool = False
+    """Annotations are understood."""
+    live: bool = False
+    """Somebody watches a terminal."""
+
+
+def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The command line's settings."""
+    return Settings(
+        manifest=Path(arguments.manifest),
+        output=Path(arguments.output),
+        options=RunOptions(
+            jobs=arguments.jobs or available_cpus(),
+            only=tuple(arguments.only),
+            providers=_providers("--provider", arguments.provider),
+            require_cuda=arguments.require_cuda,
+            shard=parse_shard(arguments.shard) if arguments.shard else None,
+            environ=worker_environ(environ),
+        ),
+        **_listeners(environ),
+    )
+
+
+def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
+    """The action's settings; the runner passes inputs as variables whose names keep their hyphens."""
+    jobs = _input("jobs", environ)
+    if jobs and (not jobs.isdecimal() or int(jobs) < 1):
+        raise UsageError(f"input 'jobs': got {jobs!r}, expected a whole number of at least 1. Fix: leave it out")
+    requirements = _input("requirements", environ)
+    return Settings(
+        manifest=Path(_input("manifest", environ) or "onnx-gate.yml"),
+        output=Path(_input("output", environ) or "onnx-gate-report"),
+        options=RunOptions(
+            jobs=int(jobs) if jobs else available_cpus(),
+            only=_list(_input("only", environ)),
+            providers=_providers("input 'providers'", _list(_input("providers", environ))),
+            require_cuda=_boolean("require-cuda", environ),
+            environ=worker_environ(environ),
+        ),
+        requirements=Path(requirements) if requirements else None,
+        **_listeners(environ),
+    )
+
+
+def worker_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that the user's code may see."""
+    kept = {
+        name: value for name, value in environ.items() if _WORKER_VARIABLES.fullmatch(name) and not _SECRET.search(name)
+    }
+    return {**kept, **_ONE_THREAD, "PYTHONUNBUFFERED": "1"}
+
+
+def available_cpus() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`2/5` → (2, 5)."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard: got {text!r}, expected I/N with I from 1 to N, such as 2/5")
+    return int(match[1]), int(match[2])
+
+
+def _listeners(environ: Mapping[str, str]) -> dict[str, Any]:
+    in_actions = environ.get("GITHUB_ACTIONS") == "true"
+    summary, output = environ.get("GITHUB_STEP_SUMMARY"), environ.get("GITHUB_OUTPUT")
+    return {
+        "step_summary": Path(summary) if summary else None,
+        "github_output": Path(output) if output else None,
+        "in_actions": in_actions,
+        "live": sys.stdout.isatty() and not in_actions and "CI" not in environ,
+    }
+
+
+def _input(name: str, environ: Mapping[str, str]) -> str:
+    upper = name.upper()
+    return (environ.get(f"INPUT_{upper}") or environ.get(f"INPUT_{upper.replace('-', '_')}") or "").strip()
+
+
+def _boolean(name: str, environ: Mapping[str, str]) -> bool:
+    value = _input(name, environ)
+    if value not in (*_TRUE, *_FALSE):
+        raise UsageError(f"input '{name}': got {value!r}, expected true or false")
+    return value in _TRUE
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part for part in re.split(r"[,\s]+", text) if part)
+
+
+def _providers(where: str, names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    names = [part for name in names for part in _list(name)]
+    for name in names:
+        if name not in EXECUTION_PROVIDERS:
+            raise UsageError(f"{where}: got {name!r}, expected one of {', '.join(EXECUTION_PROVIDERS)}")
+    return tuple(dict.fromkeys(names))
