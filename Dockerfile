@@ -1,0 +1,52 @@
+ARG BASE_IMAGE=debian:bookworm-slim
+FROM ${BASE_IMAGE}
+
+# ONNX Runtime's StringNormalizer asks for en_US.UTF-8 by name, and slim images hold no such locale.
+# Packages have no pinned versions: Debian drops superseded ones, and each update would break the build.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates locales python3 python3-venv \
+    && rm -rf /var/lib/apt/lists/* \
+    && localedef -i en_US -f UTF-8 en_US.UTF-8 \
+    && python3 -m venv /opt/onnx-gate
+
+ENV PATH=/opt/onnx-gate/bin:$PATH \
+    LANG=en_US.UTF-8 \
+    PYTHONUNBUFFERED=1 \
+    # Root's __pycache__ folders in the workspace would break the next checkout on a self-hosted runner.
+    PYTHONDONTWRITEBYTECODE=1 \
+    # A docker action can't ask for --gpus: a host whose default runtime is nvidia's looks at these instead.
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+# The dependencies come before the code, so that a change of code doesn't install them anew.
+COPY pyproject.toml constraints.txt /tmp/dependencies/
+
+# Where torch's builds are looked for, beside pip's own index: this one has CPU builds, which are small.
+# Empty for pip's own index alone, whose Linux builds bring gigabytes of CUDA libraries.
+ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
+
+WORKDIR /tmp/dependencies
+# The extra `all` is written as onnx-gate[…]; the package isn't here yet, so the names in it are looked up.
+# compileall uses every core where pip compiles on one; tests are never imported, and some need a newer Python.
+RUN python -c 'import re, tomllib; \
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+extras = project["optional-dependencies"]; \
+wanted = re.search(r"\[(.+)\]", extras["all"][0])[1].split(","); \
+print(*project["dependencies"], *(line for name in wanted for line in extras[name]), sep="\n")' \
+        > requirements.txt \
+    && pip install --no-cache-dir --no-compile --no-deps --constraint constraints.txt torch \
+        ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} \
+    && pip install --no-cache-dir --no-compile --requirement requirements.txt --constraint constraints.txt \
+    && python -m compileall -q -j 0 -x '/tests/|/testing/_internal/' /opt/onnx-gate/lib
+
+COPY . /tmp/onnx-gate
+RUN pip install --no-cache-dir --no-deps /tmp/onnx-gate \
+    && mv /tmp/onnx-gate/entrypoint.py /opt/onnx-gate/ \
+    && rm -rf /tmp/onnx-gate /tmp/dependencies
+
+# The runner sets its own; this one serves `docker run -v "$PWD:/github/workspace"`.
+WORKDIR /github/workspace
+
+# No shell between the runner and Python: sh loses variables like INPUT_REQUIRE-CUDA.
+ENTRYPOINT ["/opt/onnx-gate/bin/python", "/opt/onnx-gate/entrypoint.py"]
