@@ -20,7 +20,7 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(INSTALLED) ## run the whole test suite
-	$(BIN)/python -m pytest -n auto -m 'not container'
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not container'
 
 test-container: $(INSTALLED) ## build the image with buildah and run it as the Actions runner would
 	sh tests/container/prepare.sh

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from onnx_gate import __version__, settings
-from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
+from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError, NotWritten
 from onnx_gate.folder import OutputFolder
 from onnx_gate.records import GateResult
 from onnx_gate.settings import Settings
@@ -45,7 +45,7 @@ def main_action() -> int:
             requirements.install(asked.requirements, asked.options.environ)
         return _run_settings(asked)
 
-    return _guarded(run_action)
+    return _guarded(run_action, announce=settings.in_actions())
 
 
 def build_parser() -> ArgumentParser:
@@ -137,11 +137,10 @@ def _run_settings(asked: Settings) -> int:
 
 def _publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
     from onnx_gate.github import commands, files
-    from onnx_gate.reports import RENDER, markdown
+    from onnx_gate.reports import markdown
     from onnx_gate.wording import headline
 
-    for name, render in RENDER.items():
-        folder.write(name, render(result))
+    _write_reports(result, folder)
     print(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
     if asked.in_actions:
         print("\n".join(commands.result_annotations(result)))
@@ -149,6 +148,21 @@ def _publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
         files.write_summary(asked.step_summary, markdown.render_within(result, SUMMARY_LIMIT))
     if asked.github_output:
         files.write_outputs(asked.github_output, files.outputs_of(result, str(asked.output)))
+
+
+def _write_reports(result: GateResult, folder: OutputFolder) -> None:
+    """All reports; a disk that is full by now must not cost what was found out, so that goes to the log then."""
+    from onnx_gate.reports import RENDER, markdown
+
+    try:
+        for name, render in RENDER.items():
+            folder.write(name, render(result))
+    except OSError as error:
+        print(markdown.render(result))
+        raise NotWritten(
+            f"{folder.path}: the reports can't be written ({error.strerror}), so the summary is above. "
+            "Fix: make room, or name another --output"
+        ) from error
 
 
 def _publish_problems(error: ManifestError, asked: Settings) -> None:
@@ -173,14 +187,13 @@ def _check(arguments: Namespace) -> int:
 
 
 def _report(arguments: Namespace) -> int:
-    from onnx_gate.reports import RENDER, json
+    from onnx_gate.reports import json
     from onnx_gate.wording import headline
 
     source = Path(arguments.results)
     result = json.read(source)
     with OutputFolder(Path(arguments.output)) as folder:
-        for name, render in RENDER.items():
-            folder.write(name, render(result))
+        _write_reports(result, folder)
     print(f"{headline(result)}\nreports: {arguments.output}/summary.md, junit.xml, results.json")
     return result.exit_code
 
@@ -211,12 +224,19 @@ def _cancellable() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _guarded(command: Callable[[], int]) -> int:
-    """The one place that turns errors into exit codes."""
+def _guarded(command: Callable[[], int], *, announce: bool = False) -> int:
+    """The one place that turns errors into exit codes; an action's error is announced as an annotation too."""
     try:
         return command()
+    except ManifestError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     except GateError as error:
-        print(f"onnx-gate: {error}" if not isinstance(error, ManifestError) else str(error), file=sys.stderr)
+        if announce:
+            from onnx_gate.github.commands import annotation
+
+            print(annotation("error", str(error), title="onnx-gate"))
+        print(f"onnx-gate: {error}", file=sys.stderr)
         return error.exit_code
     except Exception:
         print(

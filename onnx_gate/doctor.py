@@ -17,7 +17,7 @@ _ALWAYS = ("cpu", "cuda")
 def examine(environ: Mapping[str, str]) -> tuple[str, bool]:
     """The report, and whether models can be judged here at all."""
     runtimes = installed_runtimes()
-    states = {name: _probe(name, environ) for name in EXECUTION_PROVIDERS} if runtimes else {}
+    states = _probe_all(environ) if runtimes else {}
     environment = describe_environment({})
     lines = [
         f"onnx-gate {environment.onnx_gate}, Python {environment.python}, {environment.platform}, {environment.cpu}",
@@ -28,7 +28,7 @@ def examine(environ: Mapping[str, str]) -> tuple[str, bool]:
         f"  ok  onnx: onnx {environment.onnx}",
         "",
         "providers",
-        *(_provider_line(name, state) for name, state in states.items() if _worth_a_line(name, state)),
+        *(_provider_line(name, state) for name, state in states.items()),
     ]
     healthy = len(runtimes) == 1 and states["cpu"].available
     return "\n".join(lines), healthy
@@ -57,8 +57,13 @@ def _provider_line(name: str, state: ProviderState) -> str:
     return f"  ok  {name}" if state.available else f"  no  {name}: {state.reason}"
 
 
-def _worth_a_line(name: str, state: ProviderState) -> bool:
-    return name in _ALWAYS or state.available or "this build of onnxruntime" not in state.reason
+def _probe_all(environ: Mapping[str, str]) -> dict[str, ProviderState]:
+    """CPU and CUDA, and whatever else this build of the runtime names."""
+    listed = "import onnxruntime as ort; print(*ort.get_available_providers())"
+    command = [sys.executable, "-P", "-c", listed]
+    built_in = subprocess.run(command, env=dict(environ), capture_output=True, check=False, text=True).stdout.split()
+    names = [name for name, full in EXECUTION_PROVIDERS.items() if name in _ALWAYS or full in built_in]
+    return {name: _probe(name, environ) for name in names}
 
 
 def _probe(name: str, environ: Mapping[str, str]) -> ProviderState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def installed_runtimes() -> dict[str, str]:
         if name == "onnxruntime" or (name.startswith("onnxruntime-") and name != "onnxruntime-extensions"):
             found[name] = distribution.version
     return found
+
+
+def require_supported_system() -> None:
+    """Workers need process groups and resource limits as POSIX has them."""
+    if sys.platform == "win32":
+        raise UsageError("onnx-gate runs on Linux and macOS. Fix: use WSL or the container on Windows")
 
 
 def require_one_runtime() -> None:

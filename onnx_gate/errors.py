@@ -55,6 +55,12 @@ class ManifestError(UsageError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class NotWritten(GateError):
+    """The reports of a run can't be written: whatever the verdict was, nobody can read it."""
+
+    exit_code = EXIT_NOT_JUDGED
+
+
 class CannotJudge(GateError):
     """A model, or one provider of it, can't be judged: it is reported as an error with its cause."""
 

@@ -22,6 +22,7 @@ class OutputFolder:
         if beside is not None:
             self._refuse_to_overwrite(beside)
         try:
+            self._given = next(folder for folder in path.absolute().parents if folder.exists())
             path.mkdir(parents=True, exist_ok=True)
             self.work = Path(tempfile.mkdtemp(prefix=".work-", dir=path))
             # What an earlier run said is not what this one says.
@@ -70,10 +71,10 @@ class OutputFolder:
 
     def _hand_to_owner(self) -> None:
         """As root in a container: files that root leaves in a workspace break its owner's next checkout."""
-        parent = self.path.resolve().parent.stat()
-        if os.name != "posix" or os.geteuid() != 0 or parent.st_uid == 0:
+        owner = self._given.stat()
+        if os.name != "posix" or os.geteuid() != 0 or owner.st_uid == 0:
             return
-        for folder, _, files in os.walk(self.path):
-            for file in (Path(folder), *(Path(folder) / name for name in files)):
-                with suppress(OSError):
-                    os.chown(file, parent.st_uid, parent.st_gid, follow_symlinks=False)
+        made = [folder for folder in self.path.absolute().parents if folder.is_relative_to(self._given)]
+        for file in (*(folder for folder in made if folder != self._given), self.path, *self.path.rglob("*")):
+            with suppress(OSError):
+                os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)

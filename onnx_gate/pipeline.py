@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from onnx_gate.environment import describe_environment, require_one_runtime
+from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.errors import UsageError
 from onnx_gate.records import (
     Cause,
@@ -61,6 +61,7 @@ class Watcher(Protocol):
 
 def run_gate(manifest: Manifest, options: RunOptions, folder: Folder, watcher: Watcher) -> GateResult:
     """Judge every model that was asked for."""
+    require_supported_system()
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
     specs = select_models(manifest, options)

@@ -113,6 +113,8 @@ def _no_function(location: Location, module: ModuleType) -> CannotJudge:
 def _user_line(error: BaseException) -> str:
     """Where in the user's files it happened: the last frame outside of installed packages and ourselves."""
     own = str(Path(__file__).parent)
+    if error.__cause__ is not None and (line := _user_line(error.__cause__)):
+        return line
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec
-from onnx_gate.sources import describe
+from onnx_gate.runtime import load_failed, session_options
 
 
 def warm_up(export: bool) -> None:
@@ -19,16 +19,12 @@ def warm_up(export: bool) -> None:
 
 def load(spec: ModelSpec) -> Any:
     """An unoptimised CPU session."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options = session_options(optimize=False)
+    path = str(spec.onnx)
     try:
-        return ort.InferenceSession(spec.onnx, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise CannotJudge(
-            "invalid-model", f"{spec.source.shown}: ONNX Runtime can't load it: {describe(error)}"
-        ) from error
+        raise load_failed(error, path, spec.source.shown) from error
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:

@@ -138,10 +138,12 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
         try:
             converted = skl2onnx.convert_sklearn(source, **arguments, **options)
         except NameError as error:
-            # skl2onnx has no such option for some classifiers, and adds no ZipMap to them either.
+            # Some classifiers have no such option, and get no ZipMap either; a pipeline sets it on them by
+            # itself, unless they have options of their own.
             if "zipmap" not in str(error) or zipmap:
                 raise
-            converted = skl2onnx.convert_sklearn(source, **arguments)
+            steps = [step for _, step in getattr(source, "steps", ())]
+            converted = skl2onnx.convert_sklearn(source, **arguments, options={id(step): {} for step in steps})
     except MemoryError:
         raise
     except Exception as error:

@@ -13,34 +13,32 @@ _NVIDIA = "0x10de"
 _AMD = "0x1002"
 
 
-def device_present(provider: str) -> str:
+def device_present(provider: str, root: Path = Path("/")) -> str:
     """What shows that a device is there; empty where there is none, or where it can't be known."""
     probe = _PROBES.get(provider)
-    return probe() if probe else ""
+    return probe(root) if probe else ""
 
 
-def _nvidia() -> str:
-    for pattern in ("/dev/nvidia[0-9]*", "/proc/driver/nvidia/gpus/*"):
-        if found := _first(pattern):
-            return found
+def _nvidia(root: Path) -> str:
+    found = _first(root, "dev/nvidia[0-9]*") or _first(root, "proc/driver/nvidia/gpus/*")
     # Under WSL the driver is a library of the host.
-    if Path("/dev/dxg").exists() and Path("/usr/lib/wsl/lib/libcuda.so.1").exists():
-        return "/dev/dxg"
-    return _display_adapter(_NVIDIA)
+    if not found and _first(root, "usr/lib/wsl/lib/libcuda.so.1"):
+        found = _first(root, "dev/dxg")
+    return found or _display_adapter(root, _NVIDIA)
 
 
-def _amd() -> str:
-    return _first("/dev/kfd") or _display_adapter(_AMD)
+def _amd(root: Path) -> str:
+    return _first(root, "dev/kfd") or _display_adapter(root, _AMD)
 
 
-def _first(pattern: str) -> str:
-    found = sorted(Path("/").glob(pattern.lstrip("/")))
-    return str(found[0]) if found else ""
+def _first(root: Path, pattern: str) -> str:
+    found = sorted(root.glob(pattern))
+    return f"/{found[0].relative_to(root)}" if found else ""
 
 
-def _display_adapter(vendor: str) -> str:
+def _display_adapter(root: Path, vendor: str) -> str:
     """A PCI display controller of this vendor; a container without the GPU still sees it here."""
-    for device in sorted(Path("/sys/bus/pci/devices").glob("*")):
+    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
         try:
             if (device / "vendor").read_text().strip() == vendor and (device / "class").read_text().startswith("0x03"):
                 return f"PCI device {device.name}"
@@ -49,7 +47,7 @@ def _display_adapter(vendor: str) -> str:
     return ""
 
 
-_PROBES: dict[str, Callable[[], str]] = {
+_PROBES: dict[str, Callable[[Path], str]] = {
     "cuda": _nvidia,
     "tensorrt": _nvidia,
     "rocm": _amd,

@@ -9,29 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 
-from onnx_gate.errors import CannotJudge, NotAvailable
+from onnx_gate.errors import NotAvailable
 from onnx_gate.providers.devices import device_present
-from onnx_gate.records import EXECUTION_PROVIDERS, ORT_THREADS, Elsewhere, Placement, ProviderSpec
-from onnx_gate.sources import describe, shorten
+from onnx_gate.records import EXECUTION_PROVIDERS, Elsewhere, Placement, ProviderSpec
+from onnx_gate.runtime import load_failed, session_options
+from onnx_gate.sources import shorten
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
-_ADVICE = (
-    ("Unsupported model IR version", "export with an older IR version, or install a newer onnxruntime"),
-    ("is under development and support for this is limited", "export with a lower opset"),
-    ("not supported only up to", "export with a lower opset"),
-    (
-        "NOT_IMPLEMENTED",
-        "the runtime has no kernel for this operator and type: change the model or its opset",
-    ),
-    ("is not a registered function/op", "the model uses an operator that this runtime doesn't have"),
-    ("External data", "ship the weights file beside the .onnx, under the name that the model gives"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +41,13 @@ def open_session(path: str, provider: ProviderSpec, read_log: Callable[[], str],
     if name not in ort.get_available_providers():
         raise _not_available(provider, f"this build of onnxruntime ({ort.__version__}) has no {name}")
     _preload_libraries(provider)
+    options = session_options(optimize=optimize)
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     read_log()
     try:
-        session = ort.InferenceSession(path, _options(optimize), providers=[(name, dict(provider.options))])
+        session = ort.InferenceSession(path, options, providers=[(name, dict(provider.options))])
     except Exception as error:
-        raise _not_loaded(provider, error) from error
+        raise load_failed(error, path, f"{Path(path).name} on {provider.name}") from error
     if name not in session.get_providers():
         raise _not_available(provider, _reason(read_log(), name))
     placement = _placement(session, name)
@@ -73,16 +66,6 @@ def as_array(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return np.array([list(row.values()) for row in value], dtype=np.float32)
     return np.asarray(value)
-
-
-def _options(optimize: bool) -> Any:
-    options = ort.SessionOptions()
-    # Fixed: tree ensembles answer differently with another number of threads.
-    options.intra_op_num_threads = options.inter_op_num_threads = ORT_THREADS
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    if not optimize:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return options
 
 
 def _preload_libraries(provider: ProviderSpec) -> None:
@@ -131,14 +114,3 @@ def _fell_back(provider: ProviderSpec, placement: Placement) -> NotAvailable:
         device_present=True,
         fix=f"{provider.name} can't run this model: remove it from `providers`",
     )
-
-
-def _not_loaded(provider: ProviderSpec, error: Exception) -> CannotJudge:
-    text = describe(error)
-    cause = "invalid-model"
-    if "NOT_IMPLEMENTED" in text or "not a registered function" in text:
-        cause = "unsupported-operator"
-    if "Failed to allocate memory" in text:
-        cause = "out-of-memory"
-    fix = next((advice for sign, advice in _ADVICE if sign in text), "export the model again")
-    return CannotJudge(cause, f"ONNX Runtime can't load the model on {provider.name}: {text}", fix=fix)

@@ -112,17 +112,15 @@ class Supervisor:
     # ── Starting ────────────────────────────────────────────────────────────────────────────────────────
 
     def _start_servers(self, specs: list[ModelSpec]) -> None:
-        counts = Counter(spec.framework for spec in specs)
-        for framework, count in counts.items():
+        for framework, count in Counter(spec.framework for spec in specs).items():
             # A dummy export pays only if more jobs come than run side by side anyway.
-            server = Server(
-                framework,
-                export=count > self._jobs,
-                environ=self._environ,
-                log=self._work / f"{framework}.log",
-            )
-            self._servers[framework] = server
-            self._selector.register(server.control, selectors.EVENT_READ, server)
+            self._start_server(framework, export=count > self._jobs)
+
+    def _start_server(self, framework: str, *, export: bool) -> None:
+        log = self._work / f"{framework}.log"
+        server = Server(framework, export=export, environ=self._environ, log=log)
+        self._servers[framework] = server
+        self._selector.register(server.control, selectors.EVENT_READ, server)
 
     def _next(self, queue: list[ModelSpec]) -> ModelSpec | None:
         """The first model whose server is warm, or has died: then it starts cold and tells its own story."""
@@ -153,6 +151,10 @@ class Supervisor:
         server.hear()
         if server.dead:
             self._selector.unregister(server.control)
+            server.close()
+            # One that was ready did not die of its framework: something killed it, and its jobs with it.
+            if server.ready:
+                self._start_server(server.framework, export=False)
 
     def _read(self, running: _Running) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Take in what the worker said; anything that is no event ends it."""

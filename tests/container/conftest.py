@@ -78,6 +78,7 @@ class RunAction(Protocol):
         *,
         env: Mapping[str, str] | None = None,
         github: bool = True,
+        options: tuple[str, ...] = (),
     ) -> ActionRun: ...
 
 
@@ -121,10 +122,11 @@ def run_action(container: list[str], tmp_path_factory: pytest.TempPathFactory) -
         *,
         env: Mapping[str, str] | None = None,
         github: bool = True,
+        options: tuple[str, ...] = (),
     ) -> ActionRun:
         runner = tmp_path_factory.mktemp("runner")
         _give_to_runner(workspace)
-        command = [*container, f"--volume={workspace}:/github/workspace"]
+        command = [*container, f"--volume={workspace}:/github/workspace", *options]
         variables = {f"INPUT_{name.upper()}": value for name, value in (inputs or {}).items()}
         if github:
             command += ["--workdir=/github/workspace", *_runner_mounts(runner)]

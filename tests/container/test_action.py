@@ -128,6 +128,14 @@ def test_without_github(make_workspace: Any, run_action: Any) -> None:
     assert not re.search("^::", run.log, re.MULTILINE)
 
 
+def test_a_gpu_that_cannot_be_used_is_an_error(make_workspace: Any, run_action: Any) -> None:
+    """The machine has a device file of an NVIDIA GPU and no driver: CUDA is not skipped, though not required."""
+    run = run_action(make_workspace("quickstart"), options=("--volume=/dev/null:/dev/nvidia0",))
+    assert run.exit_code == 3
+    assert {model["cause"] for model in run.results()["models"]} == {"provider-unavailable"}
+    assert "the machine has a device (/dev/nvidia0) that can't be used" in run.summary
+
+
 def _foreign_files(workspace: Path) -> list[Path]:
     owner = workspace.stat().st_uid
     return [path for path in workspace.rglob("*") if path.lstat().st_uid != owner]

@@ -1,0 +1,55 @@
+"""Fixtures that every tier shares: real models, small ones, and one way to run a manifest."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onnx_gate.folder import OutputFolder
+from onnx_gate.manifest.load import load_manifest
+from onnx_gate.pipeline import run_gate
+from onnx_gate.progress import PlainProgress
+from onnx_gate.records import Check, GateResult, ModelResult, RunOptions
+from onnx_gate.settings import worker_environ
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+class Run:
+    """A finished run, and what it wrote."""
+
+    def __init__(self, result: GateResult, output: Path, log: str) -> None:
+        self.result = result
+        self.output = output
+        self.log = log
+
+    def __getitem__(self, model_id: str) -> ModelResult:
+        return next(model for model in self.result.models if model.id == model_id)
+
+    def checks(self, model_id: str, **wanted: Any) -> list[Check]:
+        """The checks of a model whose fields are as given."""
+        found = self[model_id].checks
+        return [check for check in found if all(getattr(check, key) == value for key, value in wanted.items())]
+
+
+def run_manifest(folder: Path, manifest: str, **options: Any) -> Run:
+    """Write a manifest into the folder and run it, in this process, with real workers."""
+    path = folder / "onnx-gate.yml"
+    path.write_text(textwrap.dedent(manifest))
+    log = io.StringIO()
+    output = folder / "report"
+    options = {"jobs": 2, "environ": worker_environ(), **options}
+    with OutputFolder(output, beside=path) as out:
+        result = run_gate(load_manifest(path), RunOptions(**options), out, PlainProgress(log))
+    return Run(result, output, log.getvalue())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Run]:
+    """Run a manifest in a folder of its own."""
+    return lambda manifest, **options: run_manifest(tmp_path, manifest, **options)

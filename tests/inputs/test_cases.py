@@ -1,0 +1,151 @@
+"""Which feeds a model gets: data in batches, generated sizes, edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.inputs.cases import Case, example_sizes, plan_cases, schema_from_graph
+from onnx_gate.inputs.data import Dataset
+from onnx_gate.records import Graph, GraphValue, InputSpec, Location, ModelSpec
+
+X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
+TOKENS = InputSpec(name="tokens", dtype="int64", shape=("batch", "seq"), range=(0, 99))
+
+
+def spec(*inputs: InputSpec, **keys) -> ModelSpec:
+    return ModelSpec(
+        id="m", line=1, framework="onnx", folder="/", source=Location(shown="m.onnx"), inputs=inputs, **keys
+    )
+
+
+def rows(case: Case) -> list[int]:
+    """Row numbers that a case feeds, for data whose first column counts its rows."""
+    return [int(row) for call in case.calls() for row in call.feed["x"][:, 0]]
+
+
+def dataset(count: int) -> Dataset:
+    array = np.repeat(np.arange(count, dtype=np.float32)[:, None], 3, axis=1)
+    return Dataset(inputs={"x": array}, batched=frozenset({"x"}), rows=count)
+
+
+def test_every_row_is_fed_at_the_largest_batch():
+    """With the remainder as a case of its own size."""
+    cases, _ = plan_cases(spec(X, batches=(1, 7, 32)), dataset(100))
+    by_name = {case.name: rows(case) for case in cases}
+    assert by_name["batch=32"] + by_name["batch=4"] == list(range(100))
+
+
+def test_other_batches_see_a_sample_spread_over_the_data():
+    """Eight calls each, from the first rows to the last ones."""
+    cases, _ = plan_cases(spec(X, batches=(1, 7, 32)), dataset(1000))
+    sampled = next(rows(case) for case in cases if case.name == "batch=1")
+    assert len(sampled) == 8
+    assert (sampled[0], sampled[-1]) == (0, 875)
+
+
+def test_the_first_row_of_each_call_is_known():
+    """So that a worst index can be found in the data."""
+    cases, _ = plan_cases(spec(X, batches=(4,)), dataset(8))
+    assert [call.first_row for call in cases[0].calls()] == [0, 4]
+
+
+def test_batches_larger_than_the_data_are_dropped_visibly():
+    """A note says which."""
+    cases, notes = plan_cases(spec(X, batches=(2, 64, 128)), dataset(5))
+    assert [case.name for case in cases] == ["batch=2", "batch=1"]
+    assert notes == ["batch 64, 128 was not run: the data has 5 rows"]
+
+
+def test_data_smaller_than_every_batch_is_still_compared():
+    """At its own size."""
+    cases, _ = plan_cases(spec(X, batches=(64,)), dataset(3))
+    assert [(case.name, rows(case)) for case in cases] == [("batch=3", [0, 1, 2])]
+
+
+def test_no_two_cases_have_one_name():
+    """A remainder of a size that is a batch too."""
+    cases, _ = plan_cases(spec(X, batches=(2, 6)), dataset(8))
+    names = [case.name for case in cases]
+    assert len(names) == len(set(names)) == 3
+
+
+def test_generated_feeds_are_the_same_in_every_run():
+    """Seeded by the model's id, the case and the input's name."""
+    first, second = (
+        [call.feed["x"] for case in plan_cases(spec(X), None)[0] for call in case.calls()] for _ in range(2)
+    )
+    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+    assert not np.array_equal(first[1][0], first[2][0])
+
+
+def test_every_combination_of_dimensions_is_a_case():
+    """Unless they are too many: then every value is."""
+    cases, notes = plan_cases(spec(TOKENS, batches=(1, 2), dims={"seq": (1, 5)}), None)
+    assert [case.name for case in cases] == ["batch=1,seq=1", "batch=1,seq=5", "batch=2,seq=1", "batch=2,seq=5"]
+    assert not notes
+    many = InputSpec(name="x", dtype="float32", shape=("batch", "a", "b", "c"))
+    sizes = tuple(range(1, 6))
+    cases, notes = plan_cases(spec(many, batches=sizes, dims=dict.fromkeys("abc", sizes)), None)
+    assert len(cases) == 5
+    assert "625 combinations" in notes[0]
+    assert {case.sizes["b"] for case in cases} == set(sizes)
+
+
+def test_an_export_example_has_no_size_that_an_exporter_takes_for_a_constant():
+    """Above 1, and each one different."""
+    sizes = example_sizes(spec(TOKENS, dims={"seq": (1, 2, 8)}))
+    assert sizes == {"batch": 2, "seq": 8}
+
+
+@pytest.mark.parametrize(
+    ("given", "absent", "present"),
+    [
+        (X, {"lowest", "highest"}, {"zeros", "ones", "tiny", "huge", "negative-zero", "repeated-rows"}),
+        (TOKENS, {"tiny", "huge", "negative-zero"}, {"zeros", "ones", "lowest", "highest", "repeated-rows"}),
+        (
+            InputSpec(name="x", dtype="float32", shape=("batch", 2), range=(5, 9)),
+            {"zeros", "ones", "tiny", "huge"},
+            {"lowest", "highest"},
+        ),
+        (InputSpec(name="x", dtype="int64", shape=("batch",), values=(3, 4)), {"zeros"}, {"lowest", "highest"}),
+        (InputSpec(name="x", dtype="string", shape=("batch", 1)), {"zeros", "huge"}, {"repeated-rows"}),
+    ],
+)
+def test_edges_keep_to_the_schema(given, absent, present):
+    """What the range or the dtype forbids is not fed."""
+    cases, _ = plan_cases(spec(given, edges=True, dims={"seq": (4,)} if given is TOKENS else {}), None)
+    names = {case.name.removeprefix("edge=") for case in cases if case.name.startswith("edge=")}
+    assert present <= names
+    assert not absent & names
+    for case in cases:
+        for call in case.calls():
+            array = call.feed[given.name]
+            assert array.dtype == (object if given.dtype == "string" else np.dtype(given.dtype))
+            if given.range:
+                assert given.range[0] <= array.min() <= array.max() <= given.range[1]
+            if given.values:
+                assert set(array.ravel().tolist()) <= set(given.values)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "bool", "float16", "float64", "string"])
+def test_every_dtype_can_be_generated(dtype):
+    """In its own dtype, not a wider one."""
+    cases, _ = plan_cases(spec(InputSpec(name="x", dtype=dtype, shape=("batch", 2))), None)
+    array = next(cases[0].calls()).feed["x"]
+    assert array.dtype == (object if dtype == "string" else np.dtype(dtype))
+
+
+def test_the_file_tells_the_schema():
+    """A dynamic first dimension is the batch, whatever it is called."""
+    value = GraphValue(name="x", dtype="float32", shape=("N", None, 4))
+    graph = Graph(inputs=(value,), outputs=(), opsets={}, ir_version=9, nodes=1, size_bytes=1)
+    assert schema_from_graph(graph, spec())[0].shape == ("batch", "x_dim1", 4)
+
+
+def test_a_dimension_of_the_file_without_values_is_an_error():
+    """With the line to add."""
+    with pytest.raises(CannotJudge, match=r"'seq' of the \.onnx has no values") as caught:
+        plan_cases(spec(TOKENS), None)
+    assert "dims: {seq:" in caught.value.fix

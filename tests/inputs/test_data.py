@@ -1,0 +1,128 @@
+"""Data files → arrays in the schema's dtype."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.inputs.data import load_dataset
+from onnx_gate.records import InputSpec, Location, ModelSpec
+
+X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
+
+
+def spec(path: Path, *inputs: InputSpec, **keys) -> ModelSpec:
+    return ModelSpec(
+        id="m",
+        line=1,
+        framework=keys.pop("framework", "onnx"),
+        folder=str(path.parent),
+        source=Location(shown="m.onnx"),
+        inputs=inputs or (X,),
+        data=Location(file=str(path), shown=path.name),
+        **keys,
+    )
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f8", "float64", "int32", "bool", "float16"])
+def test_numbers_keep_their_values_in_the_schemas_dtype(tmp_path, dtype):
+    """Big-endian arrays, which ONNX Runtime takes for garbage, among them."""
+    array = np.array([[0, 1, 0], [1, 0, 1]]).astype(dtype)
+    np.savez(tmp_path / "d.npz", x=array)
+    loaded = load_dataset(spec(tmp_path / "d.npz"), ()).inputs["x"]
+    assert loaded.dtype == np.dtype("float32")
+    assert loaded.dtype.isnative
+    assert np.array_equal(loaded, array.astype(np.float32))
+
+
+def test_integers_that_do_not_fit_are_refused(tmp_path):
+    """They would wrap around."""
+    np.savez(tmp_path / "d.npz", x=np.full((2, 3), 300))
+    narrow = InputSpec(name="x", dtype="int8", shape=("batch", 3))
+    with pytest.raises(CannotJudge, match="don't fit into int8"):
+        load_dataset(spec(tmp_path / "d.npz", narrow), ())
+
+
+def test_a_fraction_is_no_integer(tmp_path):
+    """Nothing is rounded silently."""
+    np.savez(tmp_path / "d.npz", x=np.full((2, 3), 0.5))
+    whole = InputSpec(name="x", dtype="int64", shape=("batch", 3))
+    with pytest.raises(CannotJudge, match="the dtype is float64, expected int64"):
+        load_dataset(spec(tmp_path / "d.npz", whole), ())
+
+
+def test_npy_feeds_the_only_input(tmp_path):
+    """And can't feed two."""
+    np.save(tmp_path / "d.npy", np.ones((4, 3)))
+    assert load_dataset(spec(tmp_path / "d.npy"), ()).rows == 4
+    other = InputSpec(name="y", dtype="float32", shape=("batch", 3))
+    with pytest.raises(CannotJudge, match=r"one array for 2 inputs \(x, y\)"):
+        load_dataset(spec(tmp_path / "d.npy", X, other), ())
+
+
+def test_csv_columns_make_up_the_only_input(tmp_path):
+    """All of them, the chosen ones, or all but the ignored ones."""
+    (tmp_path / "d.csv").write_text("id,a,b,c\nrow1,1,2,3\nrow2,4,5.5,\n")
+    chosen = load_dataset(spec(tmp_path / "d.csv", columns=("a", "b", "c")), ()).inputs["x"]
+    ignored = load_dataset(spec(tmp_path / "d.csv", ignore_data=("id",)), ()).inputs["x"]
+    assert np.array_equal(chosen, np.array([[1, 2, 3], [4, 5.5, np.nan]], np.float32), equal_nan=True)
+    assert np.array_equal(chosen, ignored, equal_nan=True)
+    with pytest.raises(CannotJudge, match="there is no column 'z'; found: id, a, b, c"):
+        load_dataset(spec(tmp_path / "d.csv", columns=("a", "z")), ())
+
+
+def test_csv_columns_feed_several_inputs_by_name(tmp_path):
+    """Each in its own dtype."""
+    (tmp_path / "d.csv").write_text("age,city,note\n30,Paris,x\n41,Łódź,y\n")
+    age = InputSpec(name="age", dtype="int64", shape=("batch",))
+    city = InputSpec(name="city", dtype="string", shape=("batch", 1))
+    loaded = load_dataset(spec(tmp_path / "d.csv", age, city, ignore_data=("note",)), ()).inputs
+    assert loaded["age"].tolist() == [30, 41]
+    assert loaded["city"].tolist() == [["Paris"], ["Łódź"]]
+
+
+def test_inputs_must_agree_on_their_rows(tmp_path):
+    """The message names the input and both counts."""
+    other = InputSpec(name="y", dtype="float32", shape=("batch", 3))
+    np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), y=np.ones((5, 3)))
+    with pytest.raises(CannotJudge, match="y: the dimension 'batch' is 5, and 4 in another input"):
+        load_dataset(spec(tmp_path / "d.npz", X, other), ())
+
+
+def test_an_input_without_batch_is_fed_whole(tmp_path):
+    """In every call."""
+    scale = InputSpec(name="scale", dtype="float32", shape=(2,))
+    np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), scale=np.array([1, 2]))
+    dataset = load_dataset(spec(tmp_path / "d.npz", X, scale), ())
+    assert {name: array.shape for name, array in dataset.slice(1, 3).items()} == {"x": (2, 3), "scale": (2,)}
+
+
+def test_recorded_outputs_are_for_onnx_sources_only(tmp_path):
+    """Beside another source a name that is no input is an error."""
+    np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), y=np.ones((4, 3)))
+    (recorded,) = load_dataset(spec(tmp_path / "d.npz"), ("y",)).recorded
+    assert (recorded.name, recorded.outputs["y"].shape) == ("recorded,batch=4", (4, 3))
+    with pytest.raises(CannotJudge, match="'y' is neither an input nor a recorded output"):
+        load_dataset(spec(tmp_path / "d.npz", framework="torch"), ("y",))
+
+
+def write_test_set(folder: Path, rows: int) -> None:
+    folder.mkdir(parents=True)
+    x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+    for name, array in (("input_0", x), ("output_0", x * 2)):
+        (folder / f"{name}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+
+
+def test_a_test_data_set_folder_is_inputs_and_recorded_outputs(tmp_path):
+    """Alone, or several of them in a folder, in the order of their numbers."""
+    for number in (0, 2, 10):
+        write_test_set(tmp_path / "sets" / f"test_data_set_{number}", number + 1)
+    one = load_dataset(spec(tmp_path / "sets" / "test_data_set_2"), ("y",))
+    assert [(part.name, part.inputs["x"].shape) for part in one.recorded] == [("test_data_set_2", (3, 3))]
+    several = load_dataset(spec(tmp_path / "sets"), ("y",))
+    assert [part.name for part in several.recorded] == [f"test_data_set_{n}" for n in (0, 2, 10)]
+    assert np.array_equal(several.recorded[2].outputs["y"], 2 * several.recorded[2].inputs["x"])

@@ -1,0 +1,80 @@
+"""Small ONNX models, made by hand, and the data to go with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+F, D, INT, I32, S = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.INT32, TensorProto.STRING
+
+
+def value(name: str, kind: int = F, shape: list[Any] | None = None) -> onnx.ValueInfoProto:
+    """A typed input or output."""
+    return helper.make_tensor_value_info(name, kind, ["batch", 3] if shape is None else shape)
+
+
+def save(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
+    constants: dict[str, Any] | None = None,
+    *,
+    opset: int = 18,
+    ir_version: int = 9,
+) -> Path:
+    """Write a model."""
+    stored = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph(nodes, path.stem, inputs, outputs, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, str(path))
+    return path
+
+
+def doubler(path: Path, **options: Any) -> Path:
+    """y = 2·x."""
+    node = helper.make_node("Mul", ["x", "two"], ["y"])
+    return save(path, [node], [value("x")], [value("y")], {"two": np.float32(2)}, **options)
+
+
+def logarithm(path: Path) -> Path:
+    """y = log(x): NaN below 0, -Inf at 0."""
+    return save(path, [helper.make_node("Log", ["x"], ["y"])], [value("x")], [value("y")])
+
+
+def divider(path: Path) -> Path:
+    """y = a / b on integers: INT_MIN / -1 is SIGFPE in native code."""
+    shapes = {"kind": I32, "shape": ["batch"]}
+    return save(
+        path,
+        [helper.make_node("Div", ["a", "b"], ["y"])],
+        [value("a", **shapes), value("b", **shapes)],
+        [value("y", **shapes)],
+    )
+
+
+def endless(path: Path) -> Path:
+    """A Loop whose condition never turns false."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("Identity", ["carried"], ["carried_on"])],
+        "body",
+        [value("i", INT, []), value("go", TensorProto.BOOL, []), value("carried")],
+        [value("go_on", TensorProto.BOOL, []), value("carried_on")],
+    )
+    loop = helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)
+    return save(path, [loop], [value("x")], [value("y")], {"yes": np.array(True)})
+
+
+def external(path: Path) -> Path:
+    """y = x + w, with the weights in a file of their own."""
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    save(path, [node], [value("x")], [value("y")], {"w": np.arange(3, dtype=np.float32)})
+    model = onnx.load(str(path))
+    path.unlink()
+    onnx.save(model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path

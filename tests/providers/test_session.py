@@ -1,0 +1,72 @@
+"""Sessions: on the provider asked for, or an error that says why not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from onnx_gate.errors import CannotJudge, NotAvailable
+from onnx_gate.providers.session import _reason, as_array, open_session
+from onnx_gate.records import ProviderSpec
+from tests import onnx_models
+
+
+def no_log() -> str:
+    return ""
+
+
+def test_a_cpu_session_answers_and_tells_its_placement(tmp_path):
+    """Every node on the CPU."""
+    path = onnx_models.doubler(tmp_path / "m.onnx")
+    session = open_session(str(path), ProviderSpec(name="cpu"), no_log)
+    assert session.run({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[2.0, 2.0, 2.0]]
+    assert (session.placement.nodes, session.placement.on_provider, session.placement.elsewhere) == (1, 1, ())
+
+
+@pytest.mark.parametrize("name", ["openvino", "webgpu", "directml", "coreml", "rocm", "migraphx", "qnn"])
+def test_a_provider_that_is_not_built_in_is_not_available(tmp_path, name):
+    """And says so, instead of answering from the CPU."""
+    path = onnx_models.doubler(tmp_path / "m.onnx")
+    with pytest.raises(NotAvailable, match="this build of onnxruntime"):
+        open_session(str(path), ProviderSpec(name=name), no_log)
+
+
+def test_a_model_that_cannot_be_loaded_says_why(tmp_path):
+    """An IR version of the future."""
+    path = onnx_models.doubler(tmp_path / "m.onnx", ir_version=99)
+    with pytest.raises(CannotJudge, match="IR version") as caught:
+        open_session(str(path), ProviderSpec(name="cpu"), no_log)
+    assert "newer onnxruntime" in caught.value.fix
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_the_reason_is_the_runtimes_own_without_its_source_lines():
+    """Colours, time stamps and C++ file names are left out."""
+    log = (
+        "\x1b[1;31m2026-01-01 00:00:00.0 [E:onnxruntime:Default, provider_bridge_ort.cc:2458 operator()] /src/x.cc:20 "
+        "Get() [ONNXRuntimeError] : 1 : FAIL : Failed to load library /site/libonnxruntime_providers_cuda.so with "
+        "error: libcublasLt.so.13: cannot open shared object file: No such file or directory\n\x1b[m"
+    )
+    assert _reason(log, "CUDAExecutionProvider") == (
+        "CUDAExecutionProvider did not load: libcublasLt.so.13: cannot open shared object file: "
+        "No such file or directory"
+    )
+    assert "gives no reason" in _reason("", "CUDAExecutionProvider")
+
+
+def test_zipmaps_list_of_dicts_is_a_matrix():
+    """One column a class."""
+    assert as_array([{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]).tolist() == [[0.25, 0.75], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(("name", "available", "words"), [("cpu", True, ""), ("cuda", False, "libcublasLt.so")])
+def test_a_probe_tells_what_works_here(name, available, words):
+    """In a process of its own, as `doctor` asks it. (This machine has no CUDA.)"""
+    command = [sys.executable, "-m", "onnx_gate.providers.probe", name]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    assert told["available"] is available
+    assert words in told["reason"]

@@ -1,0 +1,90 @@
+"""What an ONNX file says of itself, against what the manifest asks for."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from onnx_gate.records import InputSpec, Location, ModelSpec
+from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
+from tests import onnx_models
+
+
+def spec(*inputs: InputSpec, onnx: str | None = None, **convert) -> ModelSpec:
+    return ModelSpec(
+        id="m", line=1, framework="torch", folder="/", source=Location(), inputs=inputs, onnx=onnx, convert=convert
+    )
+
+
+def messages(asked: ModelSpec, path) -> list[str]:
+    return [breach.breaches[0] for breach, _ in structural_breaches(asked, read_graph(str(path), path.name))]
+
+
+def test_a_file_is_described_without_its_weights(tmp_path):
+    """Names, dtypes, shapes, opset, IR version, nodes, and the size with external data."""
+    graph = read_graph(str(onnx_models.external(tmp_path / "m.onnx")), "m.onnx")
+    assert [(value.name, value.dtype, value.shape) for value in graph.inputs] == [("x", "float32", ("batch", 3))]
+    assert (graph.opsets[""], graph.ir_version, graph.nodes) == (18, 9, 1)
+    files = (tmp_path / "m.onnx", tmp_path / "weights.bin")
+    assert graph.size_bytes == sum(file.stat().st_size for file in files)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (InputSpec(name="x", dtype="float32", shape=("batch", 3)), None),
+        (InputSpec(name="x", dtype="float32", shape=("n", 3)), None),
+        (InputSpec(name="x", dtype="float64", shape=("batch", 3)), "its dtype is float32, the manifest says float64"),
+        (InputSpec(name="x", dtype="float32", shape=("batch", 4)), "dimension 1 is 3, the manifest says 4"),
+        (
+            InputSpec(name="x", dtype="float32", shape=("batch", "seq")),
+            "dimension 1 (seq) was asked to be dynamic and is fixed at 3",
+        ),
+        (
+            InputSpec(name="x", dtype="float32", shape=("batch", 3, 1)),
+            "its shape is [batch, 3], the manifest says [batch, 3, 1]",
+        ),
+    ],
+)
+def test_inputs_are_those_of_the_manifest(tmp_path, asked, words):
+    """A vanished dynamic dimension is one of the breaches."""
+    found = messages(spec(asked), onnx_models.doubler(tmp_path / "m.onnx"))
+    assert not found if words is None else words in found[0]
+
+
+def test_input_names_are_those_of_the_manifest(tmp_path):
+    """One that is missing and one too many are two breaches."""
+    asked = spec(InputSpec(name="X", dtype="float32", shape=("batch", 3)))
+    assert messages(asked, onnx_models.doubler(tmp_path / "m.onnx")) == [
+        "the model has no input 'X'; it has: x",
+        "the model has an input 'x' that the manifest doesn't name",
+    ]
+
+
+def test_the_opset_is_the_one_asked_for(tmp_path):
+    """Converters write another one without a word."""
+    x = InputSpec(name="x", dtype="float32", shape=("batch", 3))
+    path = onnx_models.doubler(tmp_path / "m.onnx")
+    assert not messages(spec(x, opset=18), path)
+    assert "asked for opset 13, the converter wrote 18" in messages(spec(x, opset=13), path)[0]
+
+
+def test_the_checker_is_a_hint(tmp_path):
+    """A sentence for the notes, or none."""
+    assert checker_note(str(onnx_models.doubler(tmp_path / "good.onnx"))) is None
+    bad = onnx_models.save(tmp_path / "bad.onnx", [], [onnx_models.value("x")], [onnx_models.value("y")])
+    assert "onnx.checker" in (checker_note(str(bad)) or "")
+
+
+def test_a_shipped_model_is_kept_with_its_weights_under_its_own_name(tmp_path):
+    """Two models whose weights are both called weights.bin don't overwrite each other."""
+    (tmp_path / "kept").mkdir()
+    for name in ("a", "b"):
+        path = onnx_models.external(tmp_path / name / "m.onnx")
+        keep_copy(str(path), tmp_path / "kept", name)
+    x = np.ones((1, 3), np.float32)
+    for name in ("a", "b"):
+        session = ort.InferenceSession(str(tmp_path / "kept" / f"{name}.onnx"), providers=["CPUExecutionProvider"])
+        assert session.run(None, {"x": x})[0].tolist() == [[1.0, 2.0, 3.0]]
+    assert len(list((tmp_path / "kept").iterdir())) == 4

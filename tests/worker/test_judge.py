@@ -1,0 +1,43 @@
+"""Exceptions in a worker → failures with their causes."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnx_gate import frameworks
+from onnx_gate.errors import CannotJudge, NotAvailable
+from onnx_gate.records import Cause
+from onnx_gate.worker.judge import failure_of
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (MemoryError(), Cause.OUT_OF_MEMORY),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), Cause.OUT_OF_MEMORY),
+        (RuntimeError("[ONNXRuntimeError] Failed to allocate memory for requested buffer"), Cause.OUT_OF_MEMORY),
+        (CannotJudge("conversion-failed", "no"), Cause.CONVERSION_FAILED),
+        (KeyError("ours"), Cause.UNKNOWN),
+    ],
+)
+def test_an_exception_has_a_cause(error, cause):
+    """Memory that ran out is told from other errors, whoever says it."""
+    failure = failure_of(error, "load")
+    assert failure.cause is cause
+    assert failure.message
+
+
+def test_only_an_absent_device_may_be_skipped():
+    """One that is there and can't be used is an error."""
+    absent, broken = (failure_of(NotAvailable("why", device_present=there), "run", "cuda") for there in (False, True))
+    assert absent.skippable
+    assert not broken.skippable
+    assert absent.cause is broken.cause is Cause.PROVIDER_UNAVAILABLE
+
+
+def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch):
+    """With the command to paste."""
+    monkeypatch.setitem(frameworks.NEEDS, "torch", ("a_package_that_is_not_there",))
+    with pytest.raises(CannotJudge, match="a_package_that_is_not_there is not installed") as caught:
+        frameworks.get_framework("torch")
+    assert caught.value.fix == "pip install 'onnx-gate[torch]'"
