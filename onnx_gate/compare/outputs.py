@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 class OutputComparison:
     """Compares call after call of one case; `finish` says what came of it."""
 
-    def __init__(self, *, provider: str, case: str, output: str, rule: OutputRule, batched: bool = True) -> None:
+    def __init__(self, *, provider: str, case: str, output: str, rule: OutputRule) -> None:
         self._where = {"provider": provider, "case": case, "output": output}
         self._rule = rule
         self._tolerance = rule.tolerance or Tolerance(rtol=0.0, atol=0.0)
@@ -29,13 +29,16 @@ class OutputComparison:
         self._contract: list[str] = []
         self._dtype = ""
         self._shape: tuple[int, ...] = ()
-        self._batched = batched
+        self._batched = False
         self._worst: Worst | None = None
         self._top1 = [0, 0]
 
-    def add(self, answer: Answer, actual: Array, *, lenient: bool = False, first_row: int = 0) -> None:
-        """Take in one call; an array of the wrong form is a breach, and its values aren't compared."""
+    def add(
+        self, answer: Answer, actual: Array, *, lenient: bool = False, first_row: int = 0, rows: int | None = None
+    ) -> None:
+        """Take in one call of so many rows; an array of the wrong form is a breach, and isn't compared further."""
         self._dtype = dtype_name(actual)
+        self._batched = rows is not None and actual.shape[:1] == (rows,)
         self._grow_shape(actual.shape)
         reference: Array = answer.value
         if breaches := form_breaches(answer, actual, lenient=lenient):

@@ -89,9 +89,10 @@ def example_sizes(spec: ModelSpec) -> dict[str, int]:
 
 
 def example_feed(spec: ModelSpec, cases: list[Case]) -> Feed:
-    """A feed to export with: rows of the data where there are two, else generated."""
+    """A feed to export with: that of a case whose sizes no exporter takes for constants, else generated."""
     for case in cases:
-        if all(size > 1 for size in case.sizes.values()) and not case.name.startswith("edge="):
+        sizes = list(case.sizes.values())
+        if min(sizes, default=2) > 1 and len(set(sizes)) == len(sizes) and not case.name.startswith("edge="):
             return next(case.calls()).feed
     return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.id}/example")
 
@@ -158,6 +159,8 @@ def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str
     rows = dataset.rows
     if rows is None:
         return [Case(name="data", calls=lambda: iter([Call(feed=dataset.inputs)]), sizes=dataset.sizes)], []
+    if dataset.fixed_batch:
+        return _fixed_batch_cases(dataset, rows, dataset.fixed_batch), []
     usable = [batch for batch in spec.batches if batch <= rows] or [rows]
     dropped = [batch for batch in spec.batches if batch > rows]
     notes = [f"batch {', '.join(map(str, dropped))} was not run: the data has {rows} rows"] if dropped else []
@@ -173,6 +176,14 @@ def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str
         taken = any(case.name == other.name for other in cases)
         cases.append(replace(case, name=f"{case.name} (last rows)") if taken else case)
     return cases, notes
+
+
+def _fixed_batch_cases(dataset: Dataset, rows: int, batch: int) -> list[Case]:
+    """The schema's own batch size; a remainder is filled up with the rows before it."""
+    cases = [_slice_case(dataset, batch, list(range(0, rows - batch + 1, batch)))]
+    if rows % batch:
+        cases.append(replace(_slice_case(dataset, batch, [rows - batch]), name=f"batch={batch} (last rows)"))
+    return cases
 
 
 def _slice_case(dataset: Dataset, batch: int, starts: list[int]) -> Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Dataset:
     """Inputs whose first dimension is the batch."""
     rows: int | None = None
     """None where no input has a batch dimension."""
+    fixed_batch: int | None = None
+    """The batch size of a schema that fixes it, where the data has more rows than that."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Of the named dimensions other than batch."""
     recorded: tuple[Recorded, ...] = ()
@@ -91,10 +93,14 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     fitted: Arrays = {}
     batched: set[str] = set()
     sizes: dict[str, int] = {}
+    fixed: int | None = None
     for given in spec.inputs or ():
         if given.name not in arrays:
             raise CannotJudge("load-failed", f"{shown}: no array for the input {given.name!r}")
         array = _in_schema_dtype(arrays[given.name], given, shown)
+        if (size := _fixed_batch(array, given)) is not None:
+            given = replace(given, shape=("batch", *given.shape[1:]))
+            fixed = size
         for axis, size in _named_sizes(array, given, shown).items():
             if sizes.setdefault(axis, size) != size:
                 raise CannotJudge(
@@ -108,7 +114,15 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     rows = sizes.pop("batch", None)
     if rows == 0:
         raise CannotJudge("load-failed", f"{shown}: the data has no rows", fix="give at least one")
-    return Dataset(inputs=fitted, batched=frozenset(batched), rows=rows, sizes=sizes)
+    return Dataset(inputs=fitted, batched=frozenset(batched), rows=rows, fixed_batch=fixed, sizes=sizes)
+
+
+def _fixed_batch(array: Array, given: InputSpec) -> int | None:
+    """The schema's first size, where it is fixed and the data is a longer list of such rows."""
+    first = given.shape[0] if given.shape else None
+    if isinstance(first, int) and array.ndim == len(given.shape) and array.shape[0] > first:
+        return first
+    return None
 
 
 def _named_sizes(array: Array, given: InputSpec, shown: str) -> dict[str, int]:

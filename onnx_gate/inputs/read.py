@@ -82,7 +82,9 @@ def _read_csv(path: Path, spec: ModelSpec) -> Arrays:
             fix="correct `columns`",
         )
     only = _only_input(spec)
-    return {only: np.stack([_parse(name, columns[name], _dtype_of(only, spec), path) for name in chosen], axis=1)}
+    parsed = [_parse(name, columns[name], _dtype_of(only, spec), path) for name in chosen]
+    is_vector = len(parsed) == 1 and len((spec.inputs or ())[0].shape) == 1
+    return {only: parsed[0] if is_vector else np.stack(parsed, axis=1)}
 
 
 def _parse(name: str, column: list[str], dtype: str | None, path: Path) -> npt.NDArray[Any]:

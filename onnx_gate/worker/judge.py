@@ -102,9 +102,12 @@ def run_case(
             actual = session.run(call.feed)
         except Exception as error:
             return _run_failed(error, case, provider, rules)
+        rows = case.sizes.get("batch")
         for name, comparison in comparisons.items():
             if name in reference:
-                comparison.add(reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row)
+                comparison.add(
+                    reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row, rows=rows
+                )
     seconds = (time.monotonic() - started) / max(1, len(comparisons))
     return [comparison.finish(seconds) for comparison in comparisons.values()]
 

@@ -146,9 +146,18 @@ def test_rows_are_numbered_as_in_the_data():
     bad = good.copy()
     bad[2, 1] = 7
     for first_row, actual in ((0, good), (4, bad)):
-        comparison.add(Answer(value=good, dtype="float32"), actual, first_row=first_row)
+        comparison.add(Answer(value=good, dtype="float32"), actual, first_row=first_row, rows=4)
     diff = comparison.finish()
     assert (diff.worst.index, diff.shape, diff.total) == ((6, 1), (8, 2), 16)
+
+
+def test_an_output_without_rows_keeps_its_own_index():
+    """A scalar or a table that doesn't grow with the batch isn't numbered by the data's rows."""
+    comparison = OutputComparison(provider="cpu", case="c", output="y", rule=OutputRule(tolerance=TOLERANCE))
+    for first_row in (0, 4):
+        comparison.add(Answer(value=floats(1, 2), dtype="float32"), floats(1, 9), first_row=first_row, rows=4)
+    diff = comparison.finish()
+    assert (diff.worst.index, diff.shape, diff.total) == ((1,), (2,), 4)
 
 
 def test_what_is_not_finite_is_told_as_text():

@@ -9,6 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.inputs.cases import plan_cases
 from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import InputSpec, Location, ModelSpec
 
@@ -83,6 +84,23 @@ def test_csv_columns_feed_several_inputs_by_name(tmp_path):
     loaded = load_dataset(spec(tmp_path / "d.csv", age, city, ignore_data=("note",)), ()).inputs
     assert loaded["age"].tolist() == [30, 41]
     assert loaded["city"].tolist() == [["Paris"], ["Łódź"]]
+
+
+def test_one_column_feeds_an_input_of_one_dimension(tmp_path):
+    """As text, say, for a vectorizer."""
+    (tmp_path / "d.csv").write_text("review\ngood\nbad\n")
+    text = InputSpec(name="x", dtype="string", shape=("batch",))
+    assert load_dataset(spec(tmp_path / "d.csv", text), ()).inputs["x"].tolist() == ["good", "bad"]
+
+
+def test_a_fixed_batch_cuts_longer_data(tmp_path):
+    """Every row is fed; the remainder comes with the rows before it."""
+    np.savez(tmp_path / "d.npz", x=np.arange(8 * 3).reshape(8, 3))
+    fixed = InputSpec(name="x", dtype="float32", shape=(3, 3))
+    model = spec(tmp_path / "d.npz", fixed)
+    cases, _ = plan_cases(model, load_dataset(model, ()))
+    fed = {case.name: [call.feed["x"][:, 0].astype(int).tolist() for call in case.calls()] for case in cases}
+    assert fed == {"batch=3": [[0, 3, 6], [9, 12, 15]], "batch=3 (last rows)": [[15, 18, 21]]}
 
 
 def test_inputs_must_agree_on_their_rows(tmp_path):
