@@ -44,7 +44,9 @@ class Problem:
         where = f"{self.file}:{self.line}:{self.column}: "
         path = f"{self.path}: " if self.path else ""
         fix = f" Fix: {self.fix}" if self.fix else ""
-        return f"{where}{path}{self.message}.{fix}"
+        # One line, whatever a key of the manifest holds: a line of its own could be a workflow command.
+        text = f"{where}{path}{self.message}.{fix}"
+        return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 class ManifestError(UsageError):

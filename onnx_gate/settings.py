@@ -20,6 +20,7 @@ _WORKER_VARIABLES = re.compile(
     r"|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_\w+|CUDA_\w+|NVIDIA_\w+|CUDNN_\w+|ROCM_\w+|HIP_\w+|VK_\w+|OMP_\w+|MKL_\w+"
     r"|OPENBLAS_\w+|KMP_\w+|ORT_\w+|TORCH\w*|HF_HOME|HF_HUB_OFFLINE|TRANSFORMERS_\w+|SSL_CERT_\w+|COVERAGE_\w+"
 )
+_PIP_VARIABLES = re.compile(r"PIP_\w+|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|REQUESTS_CA_BUNDLE")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
 # At one thread a fork is safe, and answers don't depend on the machine.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -58,7 +59,7 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
             only=tuple(arguments.only),
             providers=_providers("--provider", arguments.provider),
             require_cuda=arguments.require_cuda,
-            shard=parse_shard(arguments.shard) if arguments.shard else None,
+            shard=parse_shard(arguments.shard) if arguments.shard is not None else None,
             environ=worker_environ(environ),
         ),
         **_listeners(environ),
@@ -68,7 +69,7 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
 def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
     """The action's settings; the runner passes inputs as variables whose names keep their hyphens."""
     jobs = _input("jobs", environ)
-    if jobs and (not jobs.isdecimal() or int(jobs) < 1):
+    if jobs and not re.fullmatch(r"0*[1-9][0-9]{0,8}", jobs):
         raise UsageError(f"input 'jobs': got {jobs!r}, expected a whole number of at least 1. Fix: leave it out")
     requirements = _input("requirements", environ)
     return Settings(
@@ -94,6 +95,12 @@ def worker_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {**kept, **_ONE_THREAD, "PYTHONUNBUFFERED": "1"}
 
 
+def pip_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The same for installing the user's requirements, with pip's own settings and the way to its index."""
+    kept = {name: value for name, value in environ.items() if _PIP_VARIABLES.fullmatch(name)}
+    return {**worker_environ(environ), **kept}
+
+
 def available_cpus() -> int:
     """The CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -101,20 +108,25 @@ def available_cpus() -> int:
 
 def parse_shard(text: str) -> tuple[int, int]:
     """`2/5` → (2, 5)."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(f"--shard: got {text!r}, expected I/N with I from 1 to N, such as 2/5")
     return int(match[1]), int(match[2])
 
 
+def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether workflow commands are understood."""
+    return environ.get("GITHUB_ACTIONS") == "true"
+
+
 def _listeners(environ: Mapping[str, str]) -> dict[str, Any]:
-    in_actions = environ.get("GITHUB_ACTIONS") == "true"
+    understood = in_actions(environ)
     summary, output = environ.get("GITHUB_STEP_SUMMARY"), environ.get("GITHUB_OUTPUT")
     return {
         "step_summary": Path(summary) if summary else None,
         "github_output": Path(output) if output else None,
-        "in_actions": in_actions,
-        "live": sys.stdout.isatty() and not in_actions and "CI" not in environ,
+        "in_actions": understood,
+        "live": sys.stdout.isatty() and not understood and "CI" not in environ,
     }
 
 

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from onnx_gate.manifest.schema import Model, Section, Settings
+from onnx_gate.manifest.schema import Model, Settings, Version
+from onnx_gate.manifest.section import Section
 
 
 class Document(Section):
     """A manifest of models and tolerances for onnx-gate."""
 
-    version: Literal[1] = Field(description="of the manifest's format")
+    version: Version = Field(description="of the manifest's format")
     defaults: Settings = Field(default_factory=Settings, description="for all models")
     models: Annotated[list[Model], Field(min_length=1)] = Field(description="the models to judge")
 
 
 def json_schema() -> dict[str, Any]:
     """The schema of a manifest."""
-    schema = Document.model_json_schema(mode="validation")
+    schema = _without_null(Document.model_json_schema(mode="validation"))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
         "title": "onnx-gate manifest",
     }
+
+
+def _without_null(part: Any) -> Any:
+    """A key that may be left out has no null for a value: `null` is refused."""
+    if isinstance(part, list):
+        return [_without_null(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    part = {key: _without_null(value) for key, value in part.items()}
+    if part.get("default", ...) is not None:
+        return part
+    del part["default"]
+    kept = [choice for choice in part.pop("anyOf") if choice != {"type": "null"}]
+    return {**kept[0], **part} if len(kept) == 1 else {"anyOf": kept, **part}
 
 
 def render() -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from onnx_gate.errors import ManifestError
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter, show
-from onnx_gate.manifest.schema import Model, Section, Settings
+from onnx_gate.manifest.schema import Model, Settings, Version
+from onnx_gate.manifest.section import Section, nearest
 from onnx_gate.manifest.specs import SpecBuilder
 from onnx_gate.manifest.yaml_tree import read_tree
 from onnx_gate.records import Manifest, ModelSpec
@@ -19,7 +20,7 @@ from onnx_gate.records import Manifest, ModelSpec
 class _Outline(Section):
     """The document with its models still unread, so that each is read on its own."""
 
-    version: Literal[1]
+    version: Version
     defaults: dict[str, Any] = Field(default_factory=dict)
     models: Annotated[list[Any], Field(min_length=1)]
 
@@ -42,52 +43,64 @@ def _read_models(data: Any, report: Reporter, paths: Paths) -> list[ModelSpec]:
         report.add_validation(error, (), _Outline)
     if not isinstance(data, dict) or not isinstance(data.get("models"), list):
         return []
-    defaults = _read_defaults(data.get("defaults"), report)
+    defaults, doubtful = _read_defaults(data.get("defaults"), report)
     _check_ids(data["models"], report)
     builder = SpecBuilder(report, paths)
     specs = []
     for i, raw in enumerate(data["models"]):
-        model = _read_model(raw, defaults, i, report)
-        if model is None and isinstance(raw, dict):
-            builder.check_paths(raw, i)
-        spec = builder.build(model, i) if model else None
-        if spec:
+        if not isinstance(raw, dict):
+            report.add(("models", i), f"got {show(raw)}, expected a mapping with `id` and `source`")
+        elif spec := _read_model(raw, defaults, doubtful, i, builder, report):
             specs.append(spec)
     return specs
 
 
-def _read_defaults(raw: Any, report: Reporter) -> dict[str, Any]:
+def _read_defaults(raw: Any, report: Reporter) -> tuple[dict[str, Any], frozenset[str]]:
     """The defaults less those that are wrong, so that each is reported once and not once a model."""
     if not isinstance(raw, dict):
-        return {}
+        return {}, frozenset()
+    of_one_model = [name for name in ("id", "source", "onnx", "data") if name in raw]
+    for name in of_one_model:
+        report.add(("defaults", name), f"{name!r} belongs to one model", "move it to that model", key=True)
+    defaults = {name: value for name, value in raw.items() if name not in of_one_model}
     try:
-        Settings.model_validate(raw)
+        Settings.model_validate(defaults)
     except ValidationError as error:
-        for name in ("id", "source", "onnx", "data"):
-            if name in raw:
-                report.add(("defaults", name), f"{name!r} belongs to one model", "move it to that model", key=True)
-        wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
-        report.problems.extend(_defaults_problems(error, report))
-        return {key: value for key, value in raw.items() if key not in wrong}
-    return raw
+        report.add_validation(error, ("defaults",), Settings)
+        return _without_wrong(defaults, error, Settings)
+    return defaults, frozenset()
 
 
-def _defaults_problems(error: ValidationError, report: Reporter) -> list[Any]:
-    own = Reporter(report.shown, report.tree)
-    own.add_validation(error, ("defaults",), Settings)
-    reported = {(problem.line, problem.column) for problem in report.problems}
-    return [problem for problem in own.problems if (problem.line, problem.column) not in reported]
-
-
-def _read_model(raw: Any, defaults: dict[str, Any], i: int, report: Reporter) -> Model | None:
-    if not isinstance(raw, dict):
-        report.add(("models", i), f"got {show(raw)}, expected a mapping with `id` and `source`")
-        return None
+def _read_model(
+    raw: dict[str, Any],
+    defaults: dict[str, Any],
+    doubtful: frozenset[str],
+    i: int,
+    builder: SpecBuilder,
+    report: Reporter,
+) -> ModelSpec | None:
+    """The spec; of a model that doesn't fit the schema, the part that does is checked all the same."""
+    doubtful -= raw.keys()
     try:
-        return Model.model_validate({**defaults, **raw})
+        return builder.build(Model.model_validate({**defaults, **raw}), i, doubtful)
     except ValidationError as error:
         report.add_validation(error, ("models", i), Model)
-        return None
+        kept, wrong = _without_wrong({**defaults, **raw}, error, Model)
+    if "source" in kept:
+        builder.build(Model.model_validate({"id": "unread", **kept}), i, doubtful | wrong)
+    else:
+        builder.check_paths(raw, i)
+    return None
+
+
+def _without_wrong(
+    values: dict[str, Any], error: ValidationError, schema: type[Section]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """The values that are right, and the keys whose values are not known, also those that were misspelt."""
+    wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
+    meant = {nearest(name, schema.model_fields) for name in wrong - schema.model_fields.keys()}
+    kept = {name: value for name, value in values.items() if name not in wrong}
+    return kept, frozenset(wrong | {name for name in meant if name})
 
 
 def _check_ids(models: list[Any], report: Reporter) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from onnx_gate.manifest.problems import Reporter
-from onnx_gate.manifest.schema import suggest
+from onnx_gate.manifest.problems import Reporter, show
+from onnx_gate.manifest.section import suggest
 from onnx_gate.manifest.yaml_tree import Trail
 from onnx_gate.records import Location
 
@@ -31,7 +31,14 @@ class Paths:
 
     def existing(self, text: str, trail: Trail, *, folder_allowed: bool = False) -> str | None:
         """The absolute path, or None after reporting what is wrong with it."""
-        path = (self.folder / text).resolve()
+        try:
+            path = (self.folder / text).resolve()
+            exists, is_folder = path.exists(), path.is_dir()
+        except (OSError, ValueError, RuntimeError) as error:
+            # A name that is too long, a NUL in it, a link to itself.
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._report.add(trail, f"got {show(text)}, expected a path that can be looked up ({reason})")
+            return None
         if not path.is_relative_to(self._repository):
             self._report.add(
                 trail,
@@ -39,10 +46,10 @@ class Paths:
                 "keep models and data inside it",
             )
             return None
-        if not path.exists():
+        if not exists:
             self._report.add(trail, f"{text!r} does not exist (looked beside the manifest)", self._nearest(path))
             return None
-        if path.is_dir() and not folder_allowed:
+        if is_folder and not folder_allowed:
             self._report.add(trail, f"{text!r} is a folder, expected a file")
             return None
         return str(path)

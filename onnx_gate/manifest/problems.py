@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from onnx_gate.errors import Problem
-from onnx_gate.manifest.schema import suggest
+from onnx_gate.manifest.section import suggest
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
 
 NOT_SERVED_YET = {
@@ -51,7 +52,7 @@ class Reporter:
     def __init__(self, shown: str, tree: Tree) -> None:
         self.shown = shown
         self.tree = tree
-        self.problems: list[Problem] = []
+        self.problems: list[Problem] = list(tree.problems)
 
     def add(self, trail: Trail, message: str, fix: str = "", *, key: bool = False) -> None:
         """Report something at a value, or at its key."""
@@ -82,9 +83,9 @@ class Reporter:
         elif kind == "missing":
             self.add(trail[:-1], f"the key {trail[-1]!r} is missing", f"add `{trail[-1]}:`")
         elif kind == "onnx_gate":
-            self.add(trail, f"{_got(got, context)}, expected {context['expected']}", context["fix"])
+            self.add(trail, f"{_got(got, context)}, expected {context['expected']}", context["fix"], key=is_key)
         elif kind == "literal_error":
-            words = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
+            words = re.findall(r"'([^']*)'", context["expected"])
             self.add(trail, f"got {show(got)}, expected {context['expected']}", suggest(got, words), key=is_key)
         else:
             self.add(trail, f"got {show(got)}, expected {_expected(kind, context)}", _fix_type(kind, got))
@@ -120,18 +121,25 @@ def show(value: Any) -> str:
 
 def _got(got: Any, context: Mapping[str, Any]) -> str:
     message: str = context["message"]
+    if not message:
+        return f"got {show(got)}"
     return f"got {show(got)}: {message}" if not isinstance(got, dict | list) and repr(got) not in message else message
 
 
 def _expected(kind: str, context: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
-        return f"{words} {context[name]:g}"
+        bound = context[name]
+        return f"{words} {bound:g}" if isinstance(bound, float) else f"{words} {bound}"
     if kind == "too_short":
-        return f"at least {context['min_length']} of them"
+        return f"at least {_entries(context['min_length'])}"
     if kind == "too_long":
-        return f"at most {context['max_length']} of them"
+        return f"at most {_entries(context['max_length'])}"
     return _EXPECTED.get(kind, kind.replace("_", " "))
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _fix_type(kind: str, got: Any) -> str:
@@ -166,6 +174,6 @@ def _parts(annotation: Any) -> list[Any]:
     """A type without its Annotated and Union wrappers."""
     if hasattr(annotation, "__metadata__"):
         return _parts(annotation.__origin__)
-    if type(annotation).__name__ in ("UnionType", "_UnionGenericAlias"):
+    if get_origin(annotation) in (Union, UnionType):
         return [part for argument in annotation.__args__ for part in _parts(argument)]
     return [annotation]

@@ -9,6 +9,7 @@ from typing import Any
 from onnx_gate.manifest import schema
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter
+from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.yaml_tree import Trail
 from onnx_gate.records import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
 
@@ -34,18 +35,19 @@ class SpecBuilder:
         self._report = report
         self._paths = paths
 
-    def build(self, model: schema.Model, i: int) -> ModelSpec | None:
-        """The spec, or None after reporting why there is none."""
+    def build(self, model: schema.Model, i: int, doubtful: frozenset[str] = frozenset()) -> ModelSpec | None:
+        """The spec, or None after reporting why there is none; nothing is said to miss that is `doubtful`."""
         trail: Trail = ("models", i)
         before = len(self._report.problems)
         source = self._paths.location(model.source, (*trail, "source"))
-        framework = self._framework(model, trail)
+        framework = self._framework(model, trail, doubtful)
+        model = self._without_foreign_defaults(model, framework, trail)
         onnx = self._paths.existing(model.onnx, (*trail, "onnx")) if model.onnx else None
         weights = self._paths.existing(model.weights, (*trail, "weights")) if model.weights else None
         data = self._paths.location(model.data, (*trail, "data"), folder_allowed=True) if model.data else None
         self._check_together(model, framework, trail)
-        self._check_inputs(model, framework, trail)
-        self._check_data(data, model, trail)
+        self._check_inputs(model, framework, trail, doubtful)
+        self._check_data(data, model, trail, doubtful)
         if len(self._report.problems) > before or source is None or framework is None:
             return None
         return ModelSpec(
@@ -72,6 +74,7 @@ class SpecBuilder:
             timeout=model.timeout,
             memory=model.memory,
             allow_failure=model.allow_failure,
+            own=frozenset(name for name in model.model_fields_set if not self._inherited(trail, name)),
         )
 
     def check_paths(self, raw: Mapping[str, Any], i: int) -> None:
@@ -80,11 +83,34 @@ class SpecBuilder:
             if isinstance(text := raw.get(name), str) and text:
                 self._paths.location(text, ("models", i, name), folder_allowed=name == "data")
 
-    def _framework(self, model: schema.Model, trail: Trail) -> str | None:
+    def _inherited(self, trail: Trail, name: str) -> bool:
+        """Whether a value comes from `defaults`."""
+        return (*trail, name) not in self._report.tree.marks
+
+    def _without_foreign_defaults(self, model: schema.Model, framework: str | None, trail: Trail) -> schema.Model:
+        """Defaults are for those models that they fit; what a model says itself has to fit."""
+        fitting: dict[str, Any] = {}
+        if framework != "torch":
+            fitting |= {"weights": None, "output_names": None}
+        if not _is_csv(model.data):
+            fitting["columns"] = None
+        if model.onnx or framework == "onnx":
+            fitting["convert"] = schema.Convert()
+        else:
+            foreign = {name: None for name, owner in _CONVERT_OF.items() if owner != framework}
+            fitting["convert"] = model.convert.model_copy(update=foreign)
+        if model.inputs is not None:
+            named = _named_dims(model.inputs)
+            fitting["dims"] = {name: values for name, values in model.dims.items() if name in named}
+        return model.model_copy(update={name: value for name, value in fitting.items() if self._inherited(trail, name)})
+
+    def _framework(self, model: schema.Model, trail: Trail, doubtful: frozenset[str]) -> str | None:
         suffix = Path(model.source).suffix.lower()
         if ":" in model.source:
             if model.framework in ("sklearn", "torch"):
                 return model.framework
+            if "framework" in doubtful:
+                return None
             got = f"got {model.framework!r}" if model.framework else "the key 'framework' is missing"
             self._report.add(
                 (*trail, "framework") if model.framework else trail,
@@ -106,7 +132,7 @@ class SpecBuilder:
                 "write path/to/file.py:callable for a factory",
             )
             return None
-        if model.framework not in (None, _FRAMEWORK_OF[suffix]):
+        if model.framework not in (None, _FRAMEWORK_OF[suffix]) and not self._inherited(trail, "framework"):
             self._report.add(
                 (*trail, "framework"),
                 f"got {model.framework!r}, but {suffix} files are read as {_FRAMEWORK_OF[suffix]}",
@@ -123,18 +149,21 @@ class SpecBuilder:
                 "remove `onnx:`, or name another source",
                 key=True,
             )
-        if model.onnx and Path(model.onnx).suffix != ".onnx":
+        if model.onnx and Path(model.onnx).suffix.lower() != ".onnx":
             add((*trail, "onnx"), f"got {model.onnx!r}, expected an .onnx file")
         if model.weights and framework not in (None, "torch"):
-            add((*trail, "weights"), f"a {framework} model takes no weights", "remove it", key=True)
+            add((*trail, "weights"), f"a model of {framework} takes no weights", "remove it", key=True)
         if model.output_names and framework not in (None, "torch"):
             add(
                 (*trail, "output_names"),
-                f"a {framework} model's outputs are named already",
+                f"the outputs of {framework} models are named already",
                 "remove it",
                 key=True,
             )
-        for name, value in model.convert.model_dump(exclude_none=True).items():
+        if "cpu" in model.providers and model.providers["cpu"].options:
+            # ONNX Runtime would ignore them without a word.
+            add((*trail, "providers", "cpu", "options"), "the cpu provider has no options", "remove them", key=True)
+        for name in model.convert.model_dump(exclude_none=True):
             if model.onnx or framework == "onnx":
                 add(
                     (*trail, "convert", name),
@@ -145,17 +174,15 @@ class SpecBuilder:
             elif framework and _CONVERT_OF.get(name, framework) != framework:
                 add(
                     (*trail, "convert", name),
-                    f"{name}: {value} is no option for {framework}",
+                    f"{name!r} is no option for {framework}",
                     "remove it",
                     key=True,
                 )
 
-    def _check_inputs(self, model: schema.Model, framework: str | None, trail: Trail) -> None:
+    def _check_inputs(self, model: schema.Model, framework: str | None, trail: Trail, doubtful: frozenset[str]) -> None:
         add = self._report.add
-        if "batch" in model.dims:
-            add((*trail, "dims", "batch"), "the batch has a key of its own", "use `batches: […]`", key=True)
         if model.inputs is None:
-            if framework in ("sklearn", "torch") and not model.onnx:
+            if framework in ("sklearn", "torch") and not model.onnx and not doubtful & {"inputs", "onnx"}:
                 add(
                     trail,
                     "the key 'inputs' is missing",
@@ -169,7 +196,7 @@ class SpecBuilder:
                 "declare one input, such as X: {dtype: float32, shape: [batch, 4]}",
                 key=True,
             )
-        named = {dim for given in model.inputs.values() for dim in given.shape if isinstance(dim, str)} - {"batch"}
+        named = _named_dims(model.inputs)
         for name, given in model.inputs.items():
             if "batch" in given.shape[1:]:
                 add(
@@ -177,14 +204,14 @@ class SpecBuilder:
                     "`batch` names the first dimension only",
                     "use another name",
                 )
-        if not model.data:
+        if not model.data and not doubtful & {"data", "dims"}:
             for dim in sorted(named - set(model.dims)):
                 add(
                     trail,
                     f"the dimension {dim!r} has no values to try",
                     f"add `dims: {{{dim}: [1, 16, 128]}}`",
                 )
-        for dim in sorted(set(model.dims) - named - {"batch"}):
+        for dim in sorted(set(model.dims) - named):
             add(
                 (*trail, "dims", dim),
                 f"no input has a dimension {dim!r}",
@@ -192,7 +219,7 @@ class SpecBuilder:
                 key=True,
             )
 
-    def _check_data(self, data: Location | None, model: schema.Model, trail: Trail) -> None:
+    def _check_data(self, data: Location | None, model: schema.Model, trail: Trail, doubtful: frozenset[str]) -> None:
         add = self._report.add
         if data and data.file and not data.callable:
             path = Path(data.file)
@@ -202,7 +229,7 @@ class SpecBuilder:
                     f"the file type {path.suffix!r} is unknown, expected {', '.join(_DATA)}, a test_data_set folder "
                     "or file.py:callable",
                 )
-        if model.columns and not (model.data or "").endswith(".csv"):
+        if model.columns and not _is_csv(model.data) and "data" not in doubtful:
             add(
                 (*trail, "columns"),
                 "columns are chosen from a .csv, and `data` is none",
@@ -211,7 +238,15 @@ class SpecBuilder:
             )
 
 
-def _input(name: str, given: schema.Input) -> InputSpec:
+def _is_csv(data: str | None) -> bool:
+    return (data or "").lower().endswith(".csv")
+
+
+def _named_dims(inputs: Mapping[str, Input]) -> set[str]:
+    return {dim for given in inputs.values() for dim in given.shape if isinstance(dim, str)} - {"batch"}
+
+
+def _input(name: str, given: Input) -> InputSpec:
     return InputSpec(
         name=name,
         dtype=given.dtype,

@@ -47,6 +47,8 @@ class Tree:
     data: Any = None
     marks: dict[Trail, Mark] = field(default_factory=dict)
     key_marks: dict[Trail, Mark] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    """Keys that are there twice and the like: reported with all that is wrong with the values."""
 
     def mark(self, trail: Trail, *, key: bool = False) -> Mark:
         """The place of a value (or of its key), or of the nearest part around it."""
@@ -65,6 +67,8 @@ class _Node:
     kind: str
     size: int = 1
     """Nodes in it, with aliases expanded."""
+    height: int = 1
+    """Levels in it, with aliases expanded."""
 
 
 def read_tree(path: Path, shown: str) -> Tree:
@@ -111,14 +115,14 @@ class _Composer:
         self._shown = shown
         self._events = self._parse(text)
         self._anchors: dict[str, _Node] = {}
-        self._problems: list[Problem] = []
+        # By place: a mapping that is merged somewhere is read there again.
+        self._problems: dict[Mark, Problem] = {}
 
     def tree(self) -> Tree:
         root = self._document()
         tree = Tree()
         tree.data = self._build(root, (), tree)
-        if self._problems:
-            raise ManifestError(self._problems)
+        tree.problems = list(self._problems.values())
         return tree
 
     def _parse(self, text: str) -> Iterator[yaml.Event]:
@@ -132,7 +136,7 @@ class _Composer:
             raise _refuse(
                 self._shown,
                 f"this is not valid YAML: {error.problem}{context}",
-                "check indentation and quotes",
+                "indent with spaces: this is a tab" if _is_tab(text, mark) else "check indentation and quotes",
                 mark,
             ) from None
         except yaml.YAMLError as error:
@@ -160,7 +164,7 @@ class _Composer:
         if depth > MAX_DEPTH:
             raise _refuse(self._shown, f"this is nested deeper than {MAX_DEPTH} levels", "flatten it", mark)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, mark)
+            return self._alias(event, mark, depth)
         if (tag := getattr(event, "tag", None)) not in (None, "!"):
             raise _refuse(
                 self._shown,
@@ -177,23 +181,26 @@ class _Composer:
         if node.size > MAX_NODES:
             raise _refuse(
                 self._shown,
-                f"aliases expand this to more than {MAX_NODES:,} values",
-                "write it without aliases",
+                f"this holds more than {MAX_NODES:,} values, those that aliases stand for included",
+                "split the manifest, or write it without aliases",
                 mark,
             )
         if anchor := getattr(event, "anchor", None):
             self._anchors[anchor] = node
         return node
 
-    def _alias(self, event: yaml.AliasEvent, mark: Mark) -> _Node:
+    def _alias(self, event: yaml.AliasEvent, mark: Mark, depth: int) -> _Node:
         if event.anchor not in self._anchors:
             raise _refuse(
                 self._shown,
-                f"the alias *{event.anchor} has no anchor before it",
+                f"the alias *{event.anchor} has no anchor that ends before it",
                 f"define &{event.anchor} first",
                 mark,
             )
-        return self._anchors[event.anchor]
+        node = self._anchors[event.anchor]
+        if depth + node.height - 1 > MAX_DEPTH:
+            raise _refuse(self._shown, f"this alias nests deeper than {MAX_DEPTH} levels", "flatten it", mark)
+        return node
 
     def _sequence(self, mark: Mark, depth: int) -> _Node:
         node = _Node(mark, [], "sequence")
@@ -201,6 +208,7 @@ class _Composer:
             item = self._node(event, depth + 1)
             node.value.append(item)
             node.size += item.size
+            node.height = max(node.height, item.height + 1)
         return node
 
     def _mapping(self, mark: Mark, depth: int) -> _Node:
@@ -210,6 +218,7 @@ class _Composer:
             value = self._node(next(self._events), depth + 1)
             node.value.append((key, value))
             node.size += key.size + value.size
+            node.height = max(node.height, key.height + 1, value.height + 1)
         return node
 
     def _build(self, node: _Node, trail: Trail, tree: Tree) -> Any:
@@ -222,7 +231,15 @@ class _Composer:
         return self._build_mapping(node, trail, tree)
 
     def _build_mapping(self, node: _Node, trail: Trail, tree: Tree) -> dict[str, Any]:
-        entries: dict[str, tuple[_Node, _Node]] = {}
+        data = {}
+        for name, (key, value) in self._entries(node, trail).items():
+            tree.key_marks[(*trail, name)] = key.mark
+            data[name] = self._build(value, (*trail, name), tree)
+        return data
+
+    def _entries(self, node: _Node, trail: Trail) -> dict[str, tuple[_Node, _Node]]:
+        """A mapping's keys and values, and under them those that `<<` merges."""
+        own: dict[str, tuple[_Node, _Node]] = {}
         merged: dict[str, tuple[_Node, _Node]] = {}
         for key, value in node.value:
             if key.kind != "scalar":
@@ -231,8 +248,8 @@ class _Composer:
             name, plain = key.value
             if name == "<<" and plain:
                 merged = {**self._mergeable(value, trail), **merged}
-            elif name in entries:
-                first = entries[name][0].mark.line
+            elif name in own:
+                first = own[name][0].mark.line
                 self._report(
                     key.mark,
                     (*trail, name),
@@ -240,34 +257,28 @@ class _Composer:
                     "keep one of them",
                 )
             else:
-                entries[name] = (key, value)
-        data = {}
-        for name, (key, value) in {**merged, **entries}.items():
-            tree.key_marks[(*trail, name)] = key.mark
-            data[name] = self._build(value, (*trail, name), tree)
-        return data
+                own[name] = (key, value)
+        return {**merged, **own}
 
     def _mergeable(self, value: _Node, trail: Trail) -> dict[str, tuple[_Node, _Node]]:
-        parts = value.value if value.kind == "sequence" else [value]
         merged: dict[str, tuple[_Node, _Node]] = {}
-        for part in reversed(parts):
-            if part.kind != "mapping":
-                self._report(value.mark, trail, "`<<` merges mappings, got something else", "name an anchored mapping")
-                continue
-            merged |= {key.value[0]: (key, item) for key, item in part.value if key.kind == "scalar"}
+        for part in reversed(value.value if value.kind == "sequence" else [value]):
+            if part.kind == "mapping":
+                merged |= self._entries(part, trail)
+            else:
+                self._report(part.mark, trail, "`<<` merges mappings, got something else", "name an anchored mapping")
         return merged
 
     def _report(self, mark: Mark, trail: Trail, message: str, fix: str) -> None:
-        self._problems.append(
-            Problem(
-                file=self._shown,
-                line=mark.line,
-                column=mark.column,
-                path=show_trail(trail),
-                message=message,
-                fix=fix,
-            )
+        problem = Problem(
+            file=self._shown,
+            line=mark.line,
+            column=mark.column,
+            path=show_trail(trail),
+            message=message,
+            fix=fix,
         )
+        self._problems.setdefault(mark, problem)
 
 
 def resolve_scalar(text: str) -> Any:
@@ -296,3 +307,8 @@ def show_trail(trail: Trail) -> str:
 def _at(event: yaml.Event) -> Mark:
     mark = event.start_mark
     return Mark(mark.line + 1, mark.column + 1) if mark else Mark(1, 1)
+
+
+def _is_tab(text: str, mark: Mark) -> bool:
+    lines = text.split("\n")[mark.line - 1 : mark.line]
+    return bool(lines) and lines[0][mark.column - 1 : mark.column] == "\t"

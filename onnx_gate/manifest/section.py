@@ -1,0 +1,58 @@
+"""What all parts of the manifest's schema share: sections, plain types, errors in our own words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+LARGEST_SIZE = 2**31 - 1
+
+
+def nearest(got: str, words: Iterable[str]) -> str | None:
+    """The word that was probably meant."""
+    near = difflib.get_close_matches(got.lower(), list(words), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
+def suggest(got: Any, words: Iterable[str]) -> str:
+    """`did you mean 'tolerance'?`, where something is near enough."""
+    near = nearest(got, words) if isinstance(got, str) else None
+    return f"did you mean {near!r}?" if near else ""
+
+
+def refuse(message: str, expected: str, fix: str = "") -> PydanticCustomError:
+    """An error in our own words; `problems.py` adds the place and what was got, unless the message tells."""
+    context = {"expected": expected, "fix": fix}
+    return PydanticCustomError("onnx_gate", "{message}", {"message": message, **context})
+
+
+class Section(BaseModel):
+    """Unknown keys are refused: a misspelt `tolerence:` must not loosen a gate."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _given(cls, value: Any, info: ValidationInfo) -> Any:
+        # `None` is how we note that a key was left out: `max_abs:` with nothing behind it must not mean the same.
+        if value is None and cls.model_fields[str(info.field_name)].default is None:
+            raise refuse("", "a value", "complete it, or remove the key")
+        return value
+
+
+def unique(values: list[Any]) -> list[Any]:
+    """For lists in which a value makes sense once."""
+    if len(set(values)) != len(values):
+        raise refuse("a value is here twice", "each value once", "remove the second")
+    return values
+
+
+Text = Annotated[str, Field(min_length=1)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+Names = Annotated[list[Text], Field(min_length=1)]
