@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TextIO
 
 from onnx_gate.records import ModelResult, ModelSpec, Status
-from onnx_gate.wording import difference, one_line, seconds, worst_check
+from onnx_gate.wording import LONGEST, difference, is_allowed, one_line, plural, seconds, shorten, worst_check
 
 _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
 
@@ -17,16 +18,27 @@ def result_line(result: ModelResult) -> str:
     line = f"{_MARKS[result.verdict]} {result.id}: {result.verdict}"
     compared = sum(1 for check in result.checks if check.total)
     if result.verdict is Status.ERROR:
-        line += f" ({result.cause}): {one_line(result.error)}"
+        line += f" ({result.cause}): {shorten(result.error, LONGEST)}"
     elif result.verdict is Status.DIVERGED:
-        line += f" ({result.cause}), {difference(worst_check(result))}"
+        allowed = ", allowed" if is_allowed(result) else ""
+        line += f" ({result.cause}{allowed}), {_what_differs(result)}"
     elif compared:
-        line += f", {compared} comparison{'s' * (compared != 1)}, {difference(worst_check(result))}"
+        line += f", {plural(compared, 'comparison')}, {difference(worst_check(result))}"
     skipped = [
-        f"{check.provider}: {one_line(check.message)}" for check in result.checks if check.status is Status.SKIPPED
+        f"{check.provider}: skipped, {check.message}".removeprefix(": ")
+        for check in result.checks
+        if check.status is Status.SKIPPED
     ]
     more = f" [{'; '.join(skipped)}]" if skipped else ""
-    return f"{line}{more} ({seconds(result.seconds)})"
+    # The runner obeys commands that begin with this, anywhere in a line.
+    return one_line(f"{line}{more} ({seconds(result.seconds)})").replace("##[", "## [")
+
+
+def _what_differs(result: ModelResult) -> str:
+    """The largest difference; where none was compared, what is wrong with the form."""
+    if found := worst_check(result):
+        return difference(found)
+    return next((shorten(check.message, LONGEST) for check in result.checks if check.status is result.verdict), "–")
 
 
 class PlainProgress:
@@ -38,7 +50,7 @@ class PlainProgress:
 
     def began(self, models: Sequence[ModelSpec]) -> None:
         self._total = len(models)
-        self._print(f"onnx-gate: {self._total} model{'s' * (self._total != 1)}")
+        self._print(f"onnx-gate: {plural(self._total, 'model')}")
 
     def started(self, model_id: str) -> None:
         pass
@@ -54,7 +66,9 @@ class PlainProgress:
         pass
 
     def _print(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+        # Where nobody listens any more (`| head`), the run goes on: its verdict and reports count.
+        with suppress(BrokenPipeError):
+            print(line, file=self._stream, flush=True)
 
 
 class LiveProgress(PlainProgress):
@@ -66,10 +80,11 @@ class LiveProgress(PlainProgress):
         from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(file=stream, highlight=False)
-        self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True)
         self._running: dict[str, tuple[str, float]] = {}
         self._began = time.monotonic()
+        self._console = Console(file=stream, highlight=False)
+        # It renders at once: what it shows has to be there.
+        self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True)
 
     def began(self, models: Sequence[ModelSpec]) -> None:
         super().began(models)
@@ -97,15 +112,15 @@ class LiveProgress(PlainProgress):
 
     def _render(self) -> Any:
         from rich.table import Table
+        from rich.text import Text
 
         now = time.monotonic()
         table = Table.grid(padding=(0, 2))
-        waiting = self._total - self._done - len(self._running)
-        table.add_row(
-            "",
-            f"{self._done} done, {len(self._running)} running, {waiting} waiting",
-            seconds(now - self._began),
-        )
-        for model_id, (stage, since) in self._running.items():
-            table.add_row("…", f"{model_id}: {stage}", seconds(now - since))
+        # Drawn by a thread of its own, while models start and end.
+        running = list(self._running.items())
+        waiting = max(0, self._total - self._done - len(running))
+        told = f"{self._done} done, {len(running)} running, {waiting} waiting"
+        table.add_row("", told, seconds(now - self._began))
+        for model_id, (stage, since) in running:
+            table.add_row("…", Text(one_line(f"{model_id}: {stage}")), seconds(now - since))
         return table

@@ -44,9 +44,10 @@ class Findings:
     triage: Triage | None = None
     seconds: float = 0.0
     ended: bool = False
+    log: str = ""
 
 
-def judge_model(found: Findings, log: str = "") -> ModelResult:
+def judge_model(found: Findings) -> ModelResult:
     """The verdict on one model."""
     checks = tuple(_checks(found))
     verdict = worst(check.status for check in checks)
@@ -65,7 +66,7 @@ def judge_model(found: Findings, log: str = "") -> ModelResult:
         checks=checks,
         placement=found.placement,
         notes=tuple(found.notes),
-        log=log,
+        log=found.log,
     )
 
 
@@ -100,11 +101,13 @@ def _cause(verdict: Status, found: Findings, first_error: Check | None) -> Cause
 
 
 def _checks(found: Findings) -> Iterable[Check]:
+    asked = {provider.name for provider in found.spec.providers}
     for failure in found.failures:
-        if failure.provider is None:
+        if failure.provider not in asked:
             yield _failed(failure)
     for diff in found.diffs.values():
-        if diff.provider == "graph":
+        # Such as a breach in the file itself; a pass of what nobody asked for is none.
+        if diff.provider not in asked and diff.breaches:
             yield _compared(diff)
     for provider in found.spec.providers:
         yield from _provider_checks(found, provider)
@@ -113,22 +116,33 @@ def _checks(found: Findings) -> Iterable[Check]:
 def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]:
     failures = [failure for failure in found.failures if failure.provider == provider.name]
     diffs = [diff for diff in found.diffs.values() if diff.provider == provider.name]
+    expected = found.expectations.get(provider.name)
     for diff in diffs:
         yield _compared(diff)
     for failure in failures:
-        yield _skipped(failure) if failure.skippable and not provider.required else _failed(failure)
+        # What had begun to answer is a device that is there.
+        absent = failure.skippable and not provider.required and expected is None and not diffs
+        yield _skipped(failure) if absent else _failed(failure)
     if failures or any(failure.provider is None for failure in found.failures):
         return
-    expected = found.expectations.get(provider.name)
-    if expected is None or not found.ended:
+    if not found.ended:
         yield _not_compared(provider.name, "run", "the run was stopped before this provider was compared")
-        return
+    elif expected is None:
+        yield _not_compared(provider.name, "run", "the process ended before this provider was compared")
+    else:
+        yield from _missing(found, expected, diffs)
+
+
+def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:
+    """What was expected and did not come; comparisons of no element at all are none."""
     done = {(diff.case, diff.output) for diff in diffs}
     for case, output in product(expected.cases, expected.outputs):
         if (case, output) not in done:
-            yield _not_compared(provider.name, f"{case} {output}", "this was expected and not compared")
-    if not diffs and not any(diff.provider == "graph" for diff in found.diffs.values()):
-        yield _not_compared(provider.name, "run", "nothing was compared")
+            yield _not_compared(expected.provider, f"{case} {output}", "this was expected and not compared")
+    breached = any(diff.breaches for diff in found.diffs.values() if diff.provider in ("graph", expected.provider))
+    if not breached and not any(diff.total for diff in diffs):
+        why = "every output is empty" if diffs else "no output was left to compare"
+        yield _not_compared(expected.provider, "run", f"nothing was compared: {why}")
 
 
 def _compared(diff: OutputDiff) -> Check:
@@ -139,14 +153,14 @@ def _compared(diff: OutputDiff) -> Check:
 
 
 def _failed(failure: Failure) -> Check:
-    fix = f" Fix: {failure.fix}." if failure.fix else ""
+    fix = f" Fix: {failure.fix.rstrip('.')}." if failure.fix else ""
     return Check(
         provider=failure.provider or "",
         case=failure.stage,
         output="",
         status=Status.ERROR,
         cause=failure.cause,
-        message=f"{failure.message}.{fix}",
+        message=f"{failure.message.rstrip('.')}.{fix}",
     )
 
 
@@ -157,7 +171,7 @@ def _skipped(failure: Failure) -> Check:
         output="",
         status=Status.SKIPPED,
         cause=failure.cause,
-        message=f"skipped, this machine has no such device: {failure.message}",
+        message=f"this machine has no such device: {failure.message}",
     )
 
 

@@ -2,31 +2,73 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from onnx_gate.records import Check, GateResult, ModelResult, Scalar, Status
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
-_WORDS = {
-    Status.DIVERGED: "diverged",
-    Status.ERROR: "could not be judged",
-    Status.PASSED: "passed",
-    Status.SKIPPED: "skipped",
-}
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>|~#])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+ALLOWED = "⚠️"
+LONGEST = 1500
+"""Characters of anybody's words in a summary; results.json has all of them."""
+LONGEST_NAME = 120
+"""The same for the name of a case, of an output or of a label."""
+
+_WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+# Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
+_MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
+_AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
+_CODE_SPAN = re.compile(r"(`[^`|\\<>]+`)")
+_SIMPLE = re.compile(r"[\w.:/=+-]+", re.ASCII)
+# What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
 
 
 def visible(text: str) -> str:
-    """Control characters and what no XML or JSON may hold, made visible."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    """Characters that can't be written, or would be obeyed, spelled out."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(text: str) -> str:
     """For attributes, table cells and log lines."""
     return " ".join(visible(text).split())
+
+
+def shorten(text: str, limit: int) -> str:
+    """No longer than the limit; an ellipsis says that something is missing."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def plain_markdown(value: str, limit: int = LONGEST) -> str:
+    """Anybody's words as plain text in markdown: no markup, no line breaks."""
+    return _AT_THE_START.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", shorten(one_line(value), limit)))
+
+
+def prose(value: str) -> str:
+    """A sentence of ours, with anybody's words in it: plain text, but for what it shows as code."""
+    parts = _CODE_SPAN.split(shorten(one_line(value), LONGEST))
+    escaped = (part if number % 2 else _MARKUP.sub(r"\\\1", part) for number, part in enumerate(parts))
+    return _AT_THE_START.sub(r"\1\\\2", "".join(escaped))
+
+
+def code(value: str) -> str:
+    """Anybody's name as code, in and out of tables; backticks would show the escapes."""
+    if _SIMPLE.fullmatch(value) and len(value) <= LONGEST_NAME:
+        return f"`{value}`"
+    return f"<code>{plain_markdown(value, LONGEST_NAME)}</code>"
+
+
+def code_html(value: str) -> str:
+    """The same where markdown isn't read, as in the title of a fold."""
+    return f"<code>{html.escape(shorten(one_line(value), LONGEST_NAME))}</code>"
+
+
+# ── Numbers ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def number(value: float | None) -> str:
@@ -37,58 +79,137 @@ def number(value: float | None) -> str:
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.3g}"
+    if 1e3 <= abs(value) < 1e6:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return _short_exponent(f"{value:.3g}")
+
+
+def cosine(value: float | None) -> str:
+    """Cut, not rounded: 1 is said only of what is 1."""
+    if value is None or not math.isfinite(value) or value in (1.0, -1.0):
+        return number(value)
+    return f"{math.trunc(value * 1e6) / 1e6:.6g}"
 
 
 def scalar(value: Scalar) -> str:
     """An element of an array."""
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return _short_exponent(f"{value:.7g}")
+    text = str(value)
+    return text if text and text == text.strip() else repr(text)
+
+
+def two_scalars(actual: Scalar, reference: Scalar) -> str:
+    """`0.41 instead of 0.1`, with as many digits as it takes to tell them apart."""
+    shown = scalar(actual), scalar(reference)
+    if shown[0] == shown[1]:
+        shown = repr(actual), repr(reference)
+    return f"{shown[0]} instead of {shown[1]}"
+
+
+def percent(part: int, whole: int) -> str:
+    """`3.33 %`; 100 only where it is all of them."""
+    share = 100 * part / whole if whole else 0.0
+    return f"{number(share if part >= whole else min(share, 99.9))} %"
+
+
+def mismatched(check: Check) -> str:
+    """`12 of 35 (34.3 %)`."""
+    share = f" ({percent(check.mismatched, check.total)})" if check.mismatched else ""
+    return f"{check.mismatched:,} of {check.total:,}{share}"
 
 
 def seconds(value: float) -> str:
     """`0.4 s`, `12 s`, `3 min 5 s`."""
     if value < 10:
         return f"{value:.1f} s"
-    return f"{value:.0f} s" if value < 100 else f"{value // 60:.0f} min {value % 60:.0f} s"
+    whole = round(value)
+    if whole < 100:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+
+
+def size(count: int) -> str:
+    """`851 B`, `145 KiB`, `1.2 GiB`."""
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1000:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.3g} {unit}"
+
+
+def plural(count: int, word: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def _short_exponent(text: str) -> str:
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else text
+
+
+# ── Verdicts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def headline(result: GateResult) -> str:
     """The verdict of a run in one line."""
     total = len(result.models)
-    if not total:
-        return "onnx-gate: this shard holds no model"
-    models = "model" if total == 1 else "models"
-    counts = Counter(model.verdict for model in result.models)
-    told = [f"{counts[status]} {word}" for status, word in _WORDS.items() if counts[status]]
     stopped = "" if result.complete else "stopped before the end; "
-    first, *rest = told
-    amount, _, word = first.partition(" ")
-    return f"onnx-gate: {stopped}{', '.join([f'{amount} of {total} {models} {word}', *rest])}"
+    if not total:
+        return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
+    allowed = sum(is_allowed(model) for model in result.models)
+    counts = Counter(model.verdict for model in result.models)
+    told = {
+        "diverged": counts[Status.DIVERGED] - allowed,
+        "could not be judged": counts[Status.ERROR],
+        "passed": counts[Status.PASSED],
+        "diverged (allowed)": allowed,
+        "skipped": counts[Status.SKIPPED],
+    }
+    (first, amount), *rest = ((word, count) for word, count in told.items() if count)
+    nothing = "nothing was compared; " if first == "skipped" else ""
+    parts = [f"{amount} of {plural(total, 'model')} {first}", *(f"{count} {word}" for word, count in rest)]
+    return f"onnx-gate: {stopped}{nothing}{', '.join(parts)}"
 
 
-def provider_names(result: GateResult) -> list[str]:
-    """The providers of a run, in order of appearance."""
-    checks = (check for model in result.models for check in model.checks)
+def run_icon(result: GateResult) -> str:
+    """A run that fails its job looks like it, whatever its verdict is called."""
+    failed = result.exit_code != 0 and result.verdict is not Status.DIVERGED
+    return ICONS[Status.ERROR if failed else result.verdict]
+
+
+def model_icon(model: ModelResult) -> str:
+    """A divergence that is allowed warns."""
+    return ALLOWED if is_allowed(model) else ICONS[model.verdict]
+
+
+def is_allowed(model: ModelResult) -> bool:
+    """It diverged, and that doesn't fail the job."""
+    return model.allow_failure and model.verdict is Status.DIVERGED
+
+
+def provider_names(models: Iterable[ModelResult]) -> list[str]:
+    """The providers of the models, in order of appearance."""
+    checks = (check for model in models for check in model.checks)
     return [name for name in dict.fromkeys(check.provider for check in checks) if name not in ("", "graph")]
 
 
 def provider_status(model: ModelResult, provider: str) -> Status | None:
     """The worst of a model's checks on a provider; None where it has none."""
     seen = {check.status for check in model.checks if check.provider == provider}
-    order = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
-    return next((status for status in order if status in seen), None)
+    return next((status for status in _WORST_FIRST if status in seen), None)
 
 
 def worst_check(model: ModelResult) -> Check | None:
-    """The comparison with the largest difference: among the failing ones, if there are any."""
-    compared = [check for check in model.checks if check.total]
-    failing = [check for check in compared if check.status is Status.DIVERGED] or compared
-    return max(failing, key=badness, default=None)
+    """The comparison with the largest difference; in a model that failed, the worst one that is why."""
+    compared = [check for check in model.checks if check.total and check.status is model.verdict]
+    return max(compared, key=badness, default=None)
 
 
 def badness(check: Check) -> tuple[float, float]:
-    """To sort by: the largest difference, then the share that is wrong."""
-    largest = check.max_abs if check.max_abs is not None else 0.0
+    """To sort by: another label first, then the largest difference, then the share that is wrong."""
+    largest = check.max_abs if check.max_abs is not None else math.inf if check.mismatched else 0.0
     share = check.mismatched / check.total if check.total else 0.0
     return math.inf if math.isnan(largest) else largest, share
 
@@ -98,17 +219,13 @@ def difference(check: Check | None) -> str:
     if check is None:
         return "–"
     if check.max_abs is None:
-        return f"{check.mismatched} of {check.total} labels" if check.mismatched else "no label differs"
+        return f"{check.mismatched:,} of {check.total:,} labels" if check.mismatched else "no label differs"
     return f"max {number(check.max_abs)}"
 
 
 def tolerance(check: Check) -> str:
     """What was allowed."""
     if check.tolerance is None:
-        return "exact"
-    return f"rtol {check.tolerance.rtol:g}, atol {check.tolerance.atol:g}"
-
-
-def plain_markdown(value: str) -> str:
-    """Anybody's words as plain text in markdown: no markup, no line breaks."""
-    return _MARKUP.sub(r"\\\1", one_line(value))
+        # A pass with labels that differ had a limit of its own.
+        return "a share" if check.mismatched and check.status is Status.PASSED else "exact"
+    return f"rtol {number(check.tolerance.rtol)}, atol {number(check.tolerance.atol)}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_gate.errors import Problem
-from onnx_gate.records import GateResult, Status
-from onnx_gate.wording import one_line
+from onnx_gate.errors import GateError, ManifestError
+from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.wording import is_allowed, one_line, shorten, visible, worst_check
 
 MOST_ANNOTATIONS = 10
 LONGEST_MESSAGE = 4096
@@ -12,35 +12,48 @@ LONGEST_MESSAGE = 4096
 
 def annotation(level: str, message: str, **properties: object) -> str:
     """`::error file=…,line=…::message`."""
-    given = ",".join(f"{key}={_escape_property(str(value))}" for key, value in properties.items() if value)
-    return f"::{level}{' ' if given else ''}{given}::{_escape(message[:LONGEST_MESSAGE])}"
+    given = ",".join(f"{key}={_escape_property(visible(str(value)))}" for key, value in properties.items() if value)
+    return f"::{level}{' ' if given else ''}{given}::{_escape(shorten(visible(message), LONGEST_MESSAGE))}"
 
 
-def manifest_annotations(problems: tuple[Problem, ...]) -> list[str]:
-    """An error at each problem's place, as many as GitHub shows."""
+def error_annotations(error: GateError) -> list[str]:
+    """An error at the place of each of a manifest's problems, as many as GitHub shows, or just the error."""
+    if not isinstance(error, ManifestError):
+        return [annotation("error", str(error), title="onnx-gate")]
     lines = [
         annotation("error", str(problem), file=problem.file, line=problem.line, col=problem.column, title="onnx-gate")
-        for problem in problems[: MOST_ANNOTATIONS - 1]
+        for problem in error.problems
     ]
-    if more := len(problems) - len(lines):
-        lines.append(annotation("error", f"and {more} more: see the log and the job summary", title="onnx-gate"))
-    return lines
+    return _at_most(lines, "problems: see the log and the job summary")
 
 
 def result_annotations(result: GateResult) -> list[str]:
-    """An error at the manifest's line of each failing model, divergences first."""
+    """An annotation at the manifest's line of each failing model, divergences first, allowed ones last."""
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
-    failing.sort(key=lambda model: model.verdict is not Status.DIVERGED)
-    lines = []
-    for model in failing[: MOST_ANNOTATIONS - 1]:
-        bad = next(check for check in model.checks if check.status is model.verdict)
-        level = "warning" if model.allow_failure and model.verdict is Status.DIVERGED else "error"
-        where = f"{bad.provider} {bad.case} {bad.output}".strip()
-        message = f"{model.id} {model.verdict} ({model.cause}): {where}: {one_line(bad.message)} {model.advice}".strip()
-        lines.append(annotation(level, message, file=result.manifest, line=model.line, title=f"onnx-gate: {model.id}"))
-    if more := len(failing) - len(lines):
-        lines.append(annotation("error", f"and {more} more models: see the job summary", title="onnx-gate"))
-    return lines
+    failing.sort(key=lambda model: (is_allowed(model), model.verdict is not Status.DIVERGED))
+    return _at_most([_model_annotation(model, result) for model in failing], "models: see the job summary")
+
+
+def _model_annotation(model: ModelResult, result: GateResult) -> str:
+    bad = worst_check(model) if model.verdict is Status.DIVERGED else None
+    bad = bad or next((check for check in model.checks if check.status is model.verdict), None)
+    where = f"{bad.provider} {bad.case} {bad.output}" if bad else "run"
+    message = bad.message if bad else model.error or "nothing was compared"
+    return annotation(
+        "warning" if is_allowed(model) else "error",
+        one_line(f"{model.id} {model.verdict} ({model.cause or 'unknown'}): {where}: {message} {model.advice}"),
+        file=result.manifest,
+        line=model.line,
+        title=f"onnx-gate: {model.id}",
+    )
+
+
+def _at_most(lines: list[str], of_what: str) -> list[str]:
+    """GitHub drops what is beyond its limit: the last one then says how many there are."""
+    if len(lines) <= MOST_ANNOTATIONS:
+        return lines
+    kept = lines[: MOST_ANNOTATIONS - 1]
+    return [*kept, annotation("error", f"and {len(lines) - len(kept)} more {of_what}", title="onnx-gate")]
 
 
 def _escape(text: str) -> str:

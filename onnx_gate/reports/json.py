@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from onnx_gate.errors import UsageError
 from onnx_gate.records import GateResult
@@ -13,7 +17,24 @@ from onnx_gate.records import GateResult
 
 def render(result: GateResult) -> str:
     """The result as JSON text."""
-    return _adapter().dump_json(result, indent=2).decode() + "\n"
+    try:
+        data = _adapter().dump_json(result, indent=2)
+    except PydanticSerializationError:
+        data = _adapter().dump_json(_writable(result), indent=2)
+    return data.decode() + "\n"
+
+
+def _writable(value: Any) -> Any:
+    """The same with lone surrogates spelled out: a path whose bytes are no UTF-8 has them, JSON can't."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _writable(getattr(value, field.name)) for field in fields(value)})
+    if isinstance(value, Mapping):
+        return {_writable(key): _writable(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_writable, value))
+    if type(value) is str:
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return value
 
 
 def parse(text: str | bytes) -> GateResult:

@@ -5,75 +5,97 @@ The package junit-xml drops a failure whose message is empty, and a time that is
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
+from decimal import Decimal
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from onnx_gate.records import Check, GateResult, ModelResult, Status
-from onnx_gate.wording import number, one_line, scalar, tolerance, visible
+from onnx_gate.wording import LONGEST, cosine, mismatched, number, one_line, shorten, tolerance, two_scalars, visible
 
-_SHORTEST = 0.001
+# Decimals add up to what a person would write, in every version of Python.
+_SHORTEST = Decimal("0.001")
+_ROOT_TIME = re.compile(r'(?<=<testsuites )([^>]*time=")[^"]*')
 
 
 def render(result: GateResult) -> str:
     """The report as XML text."""
-    suites = [_suite(model, result) for model in result.models]
-    return str(to_xml_report_string(suites, encoding="utf-8"))
-
-
-def _suite(model: ModelResult, result: GateResult) -> TestSuite:
     names: Counter[tuple[str, str]] = Counter()
-    cases = [_case(check, model, result, names) for check in model.checks]
+    suites = [_suite(model, result, names) for model in result.models]
     if not result.complete:
-        note = TestCase(
-            "run",
-            classname=f"onnx-gate.{model.id}",
-            elapsed_sec=_SHORTEST,
-            file=result.manifest,
-            line=model.line,
-        )
-        note.add_error_info("the run was stopped before all models were judged", error_type="incomplete")
-        cases.append(note)
-    return TestSuite(one_line(model.id), cases, timestamp=result.started_at, file=one_line(result.manifest))
+        suites.append(_stopped(result))
+    total = sum((case.elapsed_sec for suite in suites for case in suite.test_cases), Decimal())
+    return _ROOT_TIME.sub(rf"\g<1>{total}", str(to_xml_report_string(suites, encoding="utf-8")), count=1)
+
+
+def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestSuite:
+    # A suite without testcases looks like a pass.
+    checks = model.checks or (_nothing(model),)
+    return _named_suite(model.id, [_case(check, model, result, names) for check in checks], result)
+
+
+def _nothing(model: ModelResult) -> Check:
+    return Check(provider="", case="run", output="", status=Status.ERROR, message=model.error or "nothing was compared")
+
+
+def _stopped(result: GateResult) -> TestSuite:
+    """What concerns no model: a suite of its own."""
+    case = TestCase("run", classname="onnx-gate", elapsed_sec=_SHORTEST, file=one_line(result.manifest), line=1)
+    case.add_error_info("the run was stopped before all models were judged", error_type="incomplete")
+    return _named_suite("onnx-gate", [case], result)
+
+
+def _named_suite(name: str, cases: list[TestCase], result: GateResult) -> TestSuite:
+    return TestSuite(one_line(name), cases, timestamp=one_line(result.started_at), file=one_line(result.manifest))
 
 
 def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestCase:
     classname = one_line(".".join(part for part in ("onnx-gate", model.id, check.provider) if part))
-    name = one_line(f"{check.case} {check.output}".strip())
-    names[classname, name] += 1
-    repeated = names[classname, name]
     case = TestCase(
-        # Consumers drop a second testcase of the same name.
-        name if repeated == 1 else f"{name} ({repeated})",
+        _unique(classname, one_line(f"{check.case} {check.output}") or "run", names),
         classname=classname,
-        elapsed_sec=max(_SHORTEST, round(check.seconds, 3)),
+        elapsed_sec=_elapsed(check.seconds),
         file=one_line(result.manifest),
         line=model.line,
     )
-    message = one_line(check.message) or check.status
+    message = shorten(one_line(check.message), LONGEST) or check.status
     if check.status is Status.DIVERGED and model.allow_failure:
-        case.add_skipped_info(f"diverged, which allow_failure allows: {message}")
+        case.add_skipped_info(f"diverged, which allow_failure allows: {message}", _details(check, model))
     elif check.status is Status.DIVERGED:
         case.add_failure_info(message, _details(check, model), failure_type=model.cause or "diverged")
     elif check.status is Status.ERROR:
-        case.add_error_info(message, visible(check.message) or message, error_type=check.cause or "error")
+        case.add_error_info(message, visible(check.message), error_type=check.cause or "error")
     elif check.status is Status.SKIPPED:
         case.add_skipped_info(message)
     return case
 
 
+def _elapsed(seconds: float) -> Decimal:
+    return max(_SHORTEST, Decimal(f"{seconds:.3f}")) if math.isfinite(seconds) else _SHORTEST
+
+
+def _unique(classname: str, name: str, names: Counter[tuple[str, str]]) -> str:
+    """Consumers drop a second testcase of the same name."""
+    names[classname, name] += 1
+    if names[classname, name] == 1:
+        return name
+    return _unique(classname, f"{name} ({names[classname, name]})", names)
+
+
 def _details(check: Check, model: ModelResult) -> str:
-    lines = [visible(breach) for breach in check.breaches]
+    lines = list(check.breaches)
     if check.total:
-        lines.append(f"Mismatched: {check.mismatched} of {check.total}; allowed: {tolerance(check)}")
+        lines.append(f"Mismatched: {mismatched(check)}; allowed: {tolerance(check)}")
+    if check.worst:
+        words = two_scalars(check.worst.actual, check.worst.reference)
+        lines.append(f"Worst: {words} at index {list(check.worst.index)}")
     if check.max_abs is not None:
         lines.append(
             f"Differences: max {number(check.max_abs)}, mean {number(check.mean_abs)}, "
-            f"relative max {number(check.max_rel)}, RMSE {number(check.rmse)}, cosine {number(check.cosine)}"
+            f"relative max {number(check.max_rel)}, RMSE {number(check.rmse)}, cosine {cosine(check.cosine)}"
         )
-    if check.worst:
-        worst = check.worst
-        lines.append(f"Worst: {scalar(worst.actual)} instead of {scalar(worst.reference)} at index {list(worst.index)}")
     if model.advice:
-        lines.append(f"Cause: {model.cause}. {visible(model.advice)}")
-    return "\n".join(lines)
+        lines.append(f"Cause: {model.cause}. {shorten(one_line(model.advice), LONGEST)}")
+    return visible("\n".join(lines))

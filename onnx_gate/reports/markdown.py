@@ -2,34 +2,69 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from onnx_gate import wording
-from onnx_gate.records import Check, Confusion, GateResult, ModelResult, Scalar, Status
-from onnx_gate.wording import ICONS, number
-from onnx_gate.wording import plain_markdown as text
+from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block, few, fold, name, table
+from onnx_gate.wording import ICONS, code, code_html, number, plain_markdown, plural, prose
 
-_FEW_CHECKS = 5
-_LEFT_OUT = "The rest is left out here for its size: see summary.md.\n"
+_FAILED = (Status.DIVERGED, Status.ERROR)
+_LEFT_OUT = "*The rest is left out here for its size: see summary.md in the output folder.*"
+_FEW_MODELS = 10
 
 
-def render(result: GateResult, *, details: bool = True) -> str:
-    """The report as GitHub-flavoured markdown; without details it stays short."""
-    blocks = [f"## {ICONS[result.verdict]} {wording.headline(result)}", *_stopped(result)]
-    if result.models:
-        blocks.append(_overview(result))
-    blocks += [_failed_model(model) for model in result.models if model.verdict is not Status.PASSED]
-    blocks += _skipped_providers(result)
-    if details:
-        blocks += [_all_checks(model) for model in result.models if model.checks]
-    blocks.append(_environment(result))
-    return "\n\n".join(blocks) + "\n"
+def render(result: GateResult) -> str:
+    """The report as GitHub-flavoured markdown."""
+    return _page(result, detailed=tuple(Status))
 
 
 def render_within(result: GateResult, limit: int) -> str:
-    """As much of the report as fits into so many bytes: details go first."""
-    for brief in (render(result), render(result, details=False) + "\n" + _LEFT_OUT):
-        if len(brief.encode("utf-8", "backslashreplace")) <= limit:
-            return brief
-    return f"## {ICONS[result.verdict]} {wording.headline(result)}\n\n{_LEFT_OUT}"
+    """As much of the report as fits into so many bytes: what passed goes first, the verdict never."""
+    if _bytes(page := render(result)) <= limit:
+        return page
+    last = f"\n\n{_LEFT_OUT}\n"
+    room = limit - _bytes(last)
+    for detailed in (_FAILED, ()):
+        if _bytes(page := _page(result, detailed=detailed)) <= room:
+            return page.rstrip() + last
+    # This one holds no fold that could be cut open.
+    brief = _page(result, detailed=(), listed=_FAILED, environment=False).encode("utf-8", "backslashreplace")
+    kept = brief if len(brief) <= room else brief[:room].rpartition(b"\n")[0]
+    return kept.decode("utf-8").rstrip() + last
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "backslashreplace"))
+
+
+def _page(
+    result: GateResult,
+    *,
+    detailed: Collection[Status],
+    listed: Collection[Status] = tuple(Status),
+    environment: bool = True,
+) -> str:
+    """The whole report: a row for the models that are listed, every check of those that are detailed."""
+    failed = sorted((model for model in result.models if model.verdict in _FAILED), key=_urgency)
+    others = [model for model in result.models if model.verdict not in _FAILED and model.verdict in detailed]
+    others = [model for model in others if _was_compared(model)]
+    blocks = [f"## {wording.run_icon(result)} {wording.headline(result)}", *_stopped(result)]
+    blocks += _overview([model for model in result.models if model.verdict in listed])
+    blocks += _skipped(result)
+    for alike in _alike(failed):
+        blocks += _failed_models(alike, detailed=alike[0].verdict in detailed)
+    if others:
+        title = f"Every check of {plural(len(others), 'other model' if failed else 'model')}"
+        blocks.append(fold(title, _folds(others)))
+    if environment:
+        blocks.append(fold("Environment", _environment(result)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _urgency(model: ModelResult) -> int:
+    return 2 if wording.is_allowed(model) else _FAILED.index(model.verdict)
 
 
 def _stopped(result: GateResult) -> list[str]:
@@ -38,162 +73,113 @@ def _stopped(result: GateResult) -> list[str]:
     return ["> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass."]
 
 
-def _overview(result: GateResult) -> str:
-    providers = wording.provider_names(result)
-    header = ["", "model", "framework", *providers, "largest difference", "cause", "time"]
-    rows = [_overview_row(model, providers) for model in result.models]
-    return _table(header, rows)
+def _overview(models: list[ModelResult]) -> list[str]:
+    if not models:
+        return []
+    providers = wording.provider_names(models)
+    header = ["model", "framework", *map(name, providers), "largest difference", "time", "cause"]
+    # Where nothing failed there is no cause to tell.
+    shown = len(header) if any(model.cause for model in models) else -1
+    rows = [_overview_row(model, providers)[:shown] for model in models]
+    return [table(header[:shown], rows, right=(len(header) - 3, len(header) - 2))]
 
 
 def _overview_row(model: ModelResult, providers: list[str]) -> list[str]:
-    statuses = [wording.provider_status(model, provider) for provider in providers]
-    cells = [f"{ICONS[status]} {status}" if status else "–" for status in statuses]
-    allowed = " (allowed)" if model.allow_failure and model.verdict is Status.DIVERGED else ""
+    worst = wording.worst_check(model)
     return [
-        ICONS[model.verdict],
-        f"`{model.id}`",
-        model.framework,
-        *cells,
-        wording.difference(wording.worst_check(model)),
-        f"**{model.cause}**{allowed}" if model.cause else "",
-        wording.seconds(model.seconds),
+        f"{wording.model_icon(model)} {code(model.id)}",
+        name(model.framework),
+        *(_provider_cell(model, provider) for provider in providers),
+        number(worst.max_abs) if worst and worst.max_abs is not None else wording.difference(worst),
+        "cached" if model.cached else wording.seconds(model.seconds),
+        f"**{model.cause}**" if model.cause else "",
     ]
 
 
-def _failed_model(model: ModelResult) -> str:
-    cause = f": {model.cause}" if model.cause else ""
-    blocks = [f"### {ICONS[model.verdict]} `{model.id}` {model.verdict}{cause}"]
-    diverged = [check for check in model.checks if check.status is Status.DIVERGED]
-    if diverged:
-        blocks.append(_diverged(diverged))
-    for check in model.checks:
-        if check.status is Status.ERROR or (check.status is Status.SKIPPED and model.verdict is Status.SKIPPED):
-            where = f"`{check.provider}` · {text(check.case)}" if check.provider else text(check.case)
-            blocks.append(f"{ICONS[check.status]} **{where}**: {text(check.message)}")
-    if model.advice:
-        blocks.append(f"**Why, and what to change:** {text(model.advice)}")
-    return "\n\n".join(blocks)
+def _provider_cell(model: ModelResult, provider: str) -> str:
+    """`❌ 5 of 10 diverged`: how many of the checks are what the cell says."""
+    status = wording.provider_status(model, provider)
+    if status is None:
+        return "–"
+    counts = Counter(check.status for check in model.checks if check.provider == provider)
+    if status is Status.DIVERGED:
+        icon = wording.ALLOWED if model.allow_failure else ICONS[status]
+        return f"{icon} {counts[status]:,} of {counts.total():,} diverged"
+    return f"{ICONS[status]} {counts[status]:,} passed" if status is Status.PASSED else f"{ICONS[status]} {status}"
 
 
-def _skipped_providers(result: GateResult) -> list[str]:
+def _skipped(result: GateResult) -> list[str]:
     """Once a reason, not once a model: what was not run did not pass."""
     skipped: dict[tuple[str, str], list[str]] = {}
     for model in result.models:
-        for check in model.checks if model.verdict is not Status.SKIPPED else ():
+        for check in model.checks:
             if check.status is Status.SKIPPED:
-                skipped.setdefault((check.provider, check.message), []).append(f"`{model.id}`")
+                skipped.setdefault((check.provider, check.message), []).append(model.id)
     return [
-        f"{ICONS[Status.SKIPPED]} **{provider} was not compared** for {', '.join(models[:20])}"
-        f"{f' and {len(models) - 20} more' if len(models) > 20 else ''}: {text(message)}"
-        for (provider, message), models in skipped.items()
+        f"{ICONS[Status.SKIPPED]} **{f'{name(provider)} was not compared' if provider else 'Skipped'}** "
+        f"({_these(ids, result)}): {plain_markdown(message)}"
+        for (provider, message), ids in skipped.items()
     ]
 
 
-def _diverged(checks: list[Check]) -> str:
-    """The form first, then the worst numbers."""
-    blocks = []
-    for check in [check for check in checks if check.contract][:_FEW_CHECKS]:
-        where = "file" if check.provider == "graph" else f"{check.provider} · {check.case}"
-        blocks.append(f"❌ **{text(where)} · `{check.output}`**: {text('; '.join(check.breaches))}")
-    compared = sorted((check for check in checks if not check.contract), key=wording.badness, reverse=True)
-    if compared:
-        blocks.append(_numbers(compared[:_FEW_CHECKS]))
-        blocks += [_confusion(check) for check in compared[:1] if check.confusion]
-        blocks += [_other_limits(check) for check in compared[:_FEW_CHECKS] if not check.mismatched]
-    hidden = len(checks) - len(checks[:_FEW_CHECKS])
-    if hidden > 0:
-        blocks.append(f"… and {hidden} more of its checks diverged.")
-    return "\n\n".join(blocks)
+def _these(ids: list[str], result: GateResult) -> str:
+    if len(ids) > 1 and len(ids) == len(result.models):
+        return "every model"
+    return few(map(code, ids), _FEW_MODELS)
 
 
-def _other_limits(check: Check) -> str:
-    return f"❌ `{check.output}` at {text(check.case)}: {text('; '.join(check.breaches))}"
+def _alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
+    """One group a model, but for those that could not be judged for the very same reason."""
+    groups: dict[tuple[str, ...], list[ModelResult]] = {}
+    for model in failed:
+        key = (model.verdict, error_block(model) if model.verdict is Status.ERROR else model.id)
+        groups.setdefault(key, []).append(model)
+    return list(groups.values())
 
 
-def _numbers(checks: list[Check]) -> str:
-    header = [
-        "provider",
-        "case",
-        "output",
-        "out of tolerance",
-        "max abs",
-        "max rel",
-        "worst element",
-        "allowed",
-    ]
-    rows = [
-        [
-            check.provider,
-            text(check.case),
-            f"`{check.output}`",
-            f"{check.mismatched} of {check.total}",
-            number(check.max_abs),
-            number(check.max_rel),
-            _worst(check),
-            wording.tolerance(check),
-        ]
-        for check in checks
-    ]
-    return _table(header, rows)
+def _failed_models(alike: list[ModelResult], *, detailed: bool) -> list[str]:
+    model = alike[0]
+    who = code(model.id) if len(alike) == 1 else plural(len(alike), "model")
+    verdict = "diverged" if model.verdict is Status.DIVERGED else "could not be judged"
+    cause = f": {model.cause}" if model.cause else ""
+    allowed = " (allow_failure: the job doesn't fail)" if wording.is_allowed(model) else ""
+    blocks = [f"### {wording.model_icon(model)} {who} {verdict}{cause}{allowed}", *diverged_blocks(model)]
+    if len(alike) > 1:
+        blocks.append(few((code(one.id) for one in alike), _FEW_MODELS))
+    if model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks):
+        blocks.append(error_block(model))
+    if model.advice:
+        blocks.append(f"**Why, and what to change:** {prose(model.advice)}")
+    compared = [one for one in alike if _was_compared(one)] if detailed else []
+    if len(alike) > 1 and compared:
+        blocks.append(fold(f"Every check of {plural(len(compared), 'model')}", _folds(compared)))
+    elif compared:
+        blocks.append(fold(f"Every check ({len(model.checks):,})", all_checks(model)))
+    elif len(alike) == 1 and model.log:
+        blocks.append(f"Log: {code(model.log)}")
+    return blocks
 
 
-def _worst(check: Check) -> str:
-    if check.worst is None:
-        return ""
-    actual, reference = cell(check.worst.actual), cell(check.worst.reference)
-    return f"{actual} instead of {reference} at {text(str(list(check.worst.index)))}"
+def _was_compared(model: ModelResult) -> bool:
+    return any(check.total for check in model.checks)
 
 
-def _confusion(check: Check) -> str:
-    """A matrix where the classes are few, else the commonest confusions."""
-    pairs = check.confusion
-    if not any(pair.reference == pair.actual for pair in pairs):
-        rows = [[cell(pair.reference), cell(pair.actual), str(pair.count)] for pair in pairs]
-        return _table(["source says", "ONNX says", "rows"], rows)
-    labels = sorted({label for pair in pairs for label in (pair.reference, pair.actual)}, key=str)
-    rows = [[f"**{cell(label)}**", *(_count(pairs, label, other) for other in labels)] for label in labels]
-    return _table(["source ↓ / ONNX →", *(cell(label) for label in labels)], rows)
-
-
-def _count(pairs: tuple[Confusion, ...], reference: Scalar, actual: Scalar) -> str:
-    found = next((pair.count for pair in pairs if (pair.reference, pair.actual) == (reference, actual)), 0)
-    return f"**{found}**" if found and reference != actual else str(found)
-
-
-def _all_checks(model: ModelResult) -> str:
-    counts = len(model.checks)
-    header = ["", "provider", "case", "output", "shape", "max abs", "mean abs", "RMSE", "cosine", "allowed"]
-    rows = [
-        [
-            ICONS[check.status],
-            check.provider,
-            text(check.case),
-            f"`{check.output}`" if check.output else "",
-            "×".join(map(str, check.shape)),
-            number(check.max_abs),
-            number(check.mean_abs),
-            number(check.rmse),
-            number(check.cosine),
-            wording.tolerance(check) if check.total else "",
-        ]
-        for check in model.checks
-    ]
-    facts = [f"- {text(note)}" for note in model.notes]
-    if model.convert:
-        kind = "shipped" if model.convert.shipped else f"converted in {wording.seconds(model.convert.seconds)}"
-        facts.insert(
-            0,
-            f"- {kind}: opset {model.convert.opset}, IR {model.convert.ir_version}, {model.convert.nodes} nodes, "
-            f"{model.convert.size_bytes:,} bytes",
+def _folds(models: list[ModelResult]) -> str:
+    return "\n\n".join(
+        fold(
+            f"{wording.model_icon(model)} {code_html(model.id)}: {plural(len(model.checks), 'check')}",
+            all_checks(model),
         )
-    body = "\n\n".join(part for part in (_table(header, rows), "\n".join(facts)) if part)
-    title = f"{ICONS[model.verdict]} <code>{model.id}</code>: {counts} check{'s' * (counts != 1)}"
-    return _fold(title, body)
+        for model in models
+    )
 
 
 def _environment(result: GateResult) -> str:
     environment = result.environment
     known = {
+        "manifest": result.manifest,
+        "shard": result.shard,
+        "started": result.started_at,
         "onnx-gate": environment.onnx_gate,
         "Python": environment.python,
         "onnxruntime": environment.onnxruntime,
@@ -207,25 +193,13 @@ def _environment(result: GateResult) -> str:
         "CPU": environment.cpu,
         "threads of ONNX Runtime": str(environment.ort_threads),
     }
-    rows = [[name, text(value)] for name, value in known.items() if value]
+    rows = [[label, plain_markdown(value)] for label, value in known.items() if value]
+    rows.insert(2 + bool(result.shard), ["took", wording.seconds(result.seconds)])
     rows += [
-        [f"provider {name}", "available" if state.available else f"not available: {text(state.reason)}"]
-        for name, state in environment.providers.items()
+        [
+            f"provider {name(provider)}",
+            "available" if state.available else plain_markdown(f"not available: {state.reason}"),
+        ]
+        for provider, state in environment.providers.items()
     ]
-    when = f"{result.started_at}, {wording.seconds(result.seconds)}, manifest `{result.manifest}`"
-    return _fold("Environment", f"{when}\n\n{_table(['', ''], rows)}")
-
-
-def _fold(title: str, body: str) -> str:
-    # GitHub renders markdown in it only after a blank line.
-    return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def cell(value: Scalar) -> str:
-    """An element of an array as plain text."""
-    return text(wording.scalar(value))
+    return table(["", ""], rows)

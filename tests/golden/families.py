@@ -1,0 +1,298 @@
+"""The families: one result each, of a kind that the reports have to tell well."""
+
+from __future__ import annotations
+
+import math
+
+from onnx_gate.records import Cause, ConvertInfo, Elsewhere, GateResult, Placement, Status, Worst
+from tests.golden.records import breach, error, floats, gate, labels, model, skip
+
+CONVERSION = (
+    "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
+    "translates a part of it differently, or rounds where it matters (float64 to float32)."
+)
+TRAIN_MODE = "The source answers as in training: dropout is on. Call model.eval() in the factory."
+SHIPPED = ConvertInfo(opset=17, ir_version=8, nodes=1, size_bytes=645, seconds=0.0, shipped=True)
+
+
+def passed() -> GateResult:
+    """All is well."""
+    return gate(
+        model(
+            "iris-logreg",
+            *(labels(f"batch={size}") for size in (1, 7)),
+            *(floats(f"batch={size}", "probabilities", 9.52e-8, cosine=1.0) for size in (1, 7)),
+            framework="sklearn",
+            line=3,
+            notes=("batch 128 was not run: the data has 45 rows",),
+        ),
+        model("scaler", floats("data", "variable", 0.0, total=1200), framework="sklearn", line=9, convert=SHIPPED),
+        model("norm", floats("fixed", "output", 12345.6, shape=(), total=1, cosine=0.99999997), cached=True, line=14),
+    )
+
+
+def diverged() -> GateResult:
+    """Floats out of tolerance: a little, a lot, not a number, and at another limit than the tolerance."""
+    sizes = (1, 2, 7, 32)
+    tagger = [floats(f"batch={n}", "logits", 0.31 / n, mismatched=12, total=35 * n, shape=(n, 5)) for n in sizes]
+    tagger += [floats(f"batch={n}", "attention", 1e-7, total=16 * n, shape=(n, 16)) for n in sizes]
+    gpu = [floats(f"batch={n}", "logits", 2.1e-3, provider="cuda", mismatched=2, total=35) for n in sizes]
+    broken = floats(
+        "edge=huge",
+        "loss",
+        mismatched=3,
+        total=3,
+        shape=(3,),
+        max_abs=math.nan,
+        mean_abs=None,
+        max_rel=None,
+        mean_rel=None,
+        rmse=None,
+        cosine=None,
+        snr_db=None,
+        nonfinite_mismatched=3,
+        worst=Worst(index=(0,), reference="Infinity", actual="NaN"),
+    )
+    limit = "cosine is 0.99871, at least 0.999 is allowed"
+    return gate(
+        model("iris-logreg", labels("batch=7"), floats("batch=7", "probabilities", 9.52e-8), framework="sklearn"),
+        model("tagger", *tagger, line=9, cause=Cause.TRAIN_MODE, advice=TRAIN_MODE),
+        model(
+            "ranker",
+            *(floats(f"batch={n}", "logits", 3e-7) for n in sizes),
+            *gpu,
+            line=17,
+            cause=Cause.PROVIDER,
+            advice="The CPU agrees with the source, cuda doesn't: the file is right and the provider's arithmetic "
+            "differs. Look at its precision options, or set a tolerance for it: providers: {cuda: {tolerance: …}}.",
+            placement={
+                "cpu": Placement(nodes=42, on_provider=42),
+                "cuda": Placement(
+                    nodes=42,
+                    on_provider=39,
+                    elsewhere=(
+                        Elsewhere(node="/Shape", op="Shape", provider="cpu"),
+                        Elsewhere(node="/Shape_1", op="Shape", provider="cpu"),
+                        Elsewhere(node="/Gather", op="Gather", provider="cpu"),
+                    ),
+                ),
+            },
+        ),
+        model(
+            "loss",
+            floats("batch=1", "loss", 1e-8),
+            broken,
+            line=25,
+            cause=Cause.NAN,
+            advice="One side answers NaN or Inf where the other doesn't.",
+        ),
+        model(
+            "embedder",
+            floats("batch=1", "embedding", 1e-8),
+            floats(
+                "batch=7", "embedding", 8e-6, cosine=0.99871, breaches=(limit,), message=limit, status=Status.DIVERGED
+            ),
+            line=31,
+            cause=Cause.CONVERSION,
+            advice=CONVERSION,
+            convert=SHIPPED,
+        ),
+        seconds=83.2,
+    )
+
+
+def confused_labels() -> GateResult:
+    """Labels that differ: few classes as a matrix, many as the commonest pairs, words as well as numbers."""
+    matrix = ((0, 0, 30), (1, 1, 27), (2, 2, 28), (10, 10, 2), (1, 2, 2), (2, 0, 1))
+    many = tuple((f"class {n}", f"class {n + 1}", 40 - n) for n in range(20))
+    words = (("ham", "ham", 1203), ("spam", "spam", 388), ("ham", "spam", 1), ("", " ham ", 1))
+    return gate(
+        model(
+            "digits",
+            labels("batch=7"),
+            labels("batch=32", confusion=matrix),
+            floats("batch=32", "probabilities", 0.002, mismatched=6, total=360),
+            framework="sklearn",
+            cause=Cause.CONVERSION,
+            advice=CONVERSION,
+        ),
+        model(
+            "species",
+            labels("data", "output_label", many, dtype="string"),
+            line=12,
+            framework="sklearn",
+            cause=Cause.LABEL_ORDER,
+        ),
+        model(
+            "mail", labels("data", "spam", words, dtype="string"), line=18, framework="sklearn", cause=Cause.PRECISION
+        ),
+    )
+
+
+def errors() -> GateResult:
+    """What could not be judged, at every stage."""
+    crash = (
+        "the process was killed by SIGSEGV (segmentation fault) during 'run on cpu' at tagger.py, line 41 in forward. "
+        "Fix: run the model's code on its own to find the line; native code crashed, Python can't catch that."
+    )
+    return gate(
+        model("crashes", floats("batch=1", "y", 1e-8), error("cpu", "run on cpu", Cause.CRASHED, crash)),
+        model(
+            "hangs",
+            error(
+                "",
+                "convert",
+                Cause.TIMEOUT,
+                "not finished after 300 s (timeout), during 'convert'. Fix: raise `timeout`, use smaller `batches`, "
+                "or look for an endless loop.",
+            ),
+            line=8,
+            seconds=300.4,
+            convert=None,
+        ),
+        model(
+            "needs-gpu",
+            floats("batch=1", "y", 1e-8),
+            floats("batch=7", "y", 2e-8),
+            error(
+                "cuda",
+                "run on cuda",
+                Cause.PROVIDER_UNAVAILABLE,
+                "CUDAExecutionProvider did not load: libcublasLt.so.13: cannot open shared object file: No such file "
+                "or directory. Fix: install the CUDA libraries (pip install 'onnx-gate[gpu]') and run where the GPU "
+                "can be seen.",
+            ),
+            line=14,
+        ),
+        model(
+            "unanswered",
+            floats("batch=1", "y", 1e-8),
+            *(
+                error("cpu", f"batch={n} y", Cause.UNKNOWN, "this was expected and not compared")
+                for n in (2, 7, 16, 32, 64, 128)
+            ),
+            line=20,
+            cause=Cause.UNKNOWN,
+        ),
+        model("half", floats("batch=1", "y", 1e-8), floats("batch=7", "y", 2e-8), line=26),
+    )
+
+
+def skipped_cuda() -> GateResult:
+    """A provider that this machine hasn't got, and a model that asks for nothing else."""
+    return gate(
+        model("iris-logreg", floats("batch=1", "probabilities", 1e-8), skip(), framework="sklearn"),
+        model("tagger", floats("batch=1", "logits", 3e-7), skip(), line=9),
+        model("gpu-only", skip(), line=15, convert=None),
+    )
+
+
+def contract() -> GateResult:
+    """Names, dtypes and shapes that aren't those of the source."""
+    refused = (
+        "the source answers this feed, ONNX Runtime refuses it: Got invalid dimensions for input: X for the following "
+        "indices index: 0 Got: 7 Expected: 1"
+    )
+    return gate(
+        model(
+            "renamed",
+            breach("graph", "structure", "probabilities", "the ONNX model has no output 'probabilities'"),
+            breach("graph", "structure", "scores", "the source has no output 'scores'; it has: label, probabilities"),
+            labels("batch=1"),
+            cause=Cause.CONTRACT,
+            advice="The ONNX model's names, dtypes or shapes are not those of the source: code that calls it would "
+            "break. Export it again with the names and types above, or correct the manifest.",
+        ),
+        model(
+            "wide",
+            *(breach("cpu", f"batch={n}", "y", "the dtype is float64, expected float32") for n in (1, 2, 7, 32)),
+            breach("cpu", "batch=1", "z", "the shape is (1, 1), expected (1,)"),
+            line=9,
+            cause=Cause.CONTRACT,
+        ),
+        model(
+            "baked",
+            *(breach("cpu", "batch=7", output, refused) for output in ("label", "probabilities")),
+            labels("batch=1"),
+            line=15,
+            cause=Cause.BATCH_BAKED,
+            advice="The ONNX file has a dimension built in that the manifest wants dynamic. It is wrong at batch 7. "
+            "Look for `int(x.shape[0])`, `if x.shape[0] == …` or a fixed reshape in forward().",
+        ),
+    )
+
+
+def allow_failure() -> GateResult:
+    """A divergence that is known: it shows, and the job doesn't fail."""
+    known = floats("batch=7", "logits", 0.31, mismatched=12)
+    return gate(
+        model("known", known, allow_failure=True, cause=Cause.CONVERSION, advice=CONVERSION),
+        model("good", floats("batch=7", "logits", 1e-7), line=9),
+    )
+
+
+def all_skipped() -> GateResult:
+    """Nothing failed, and nothing was compared: that is no pass."""
+    return gate(model("gpu-only", skip(), convert=None), model("gpu-too", skip(), line=9, convert=None))
+
+
+def cancelled() -> GateResult:
+    """A run that was stopped: what was judged stays, what wasn't did not pass."""
+    unfinished = "the run was stopped before this provider was compared"
+    return gate(
+        model("done", floats("batch=7", "logits", 1e-7)),
+        model("running", floats("batch=1", "y", 1e-7), error("cpu", "run", Cause.UNKNOWN, unfinished), line=9),
+        model("waiting", error("cpu", "run", Cause.UNKNOWN, unfinished), line=15, convert=None, seconds=0.0),
+        complete=False,
+        exit_code=143,
+    )
+
+
+def nasty() -> GateResult:
+    """Names and words that try to be something else: results.json may come from anywhere."""
+    evil = "`*_[x](javascript:alert)_*` | <b>bold</b> <!-- &lt; </details> ]]> $x$ ~~y~~ \\ 🙂"
+    lines = "# no heading\r\n- no list\n\n<script>alert(1)</script>\n```\nno fence\n::error::no command ##[error]no"
+    control = "bell \x07, zero \x00, escape \x1b[31m, U+FFFE \ufffe, lone \ud800, right to left \u202e"
+    output = f"out|put `{evil}\n{control}"
+    pairs = ((f"a|b\n{control}", "a|b", 3), ("<b>", "<b>", 2), ("- 1", "1. x", 1), ("NaN", "x" * 500, 1))
+    return gate(
+        model(
+            "id</summary>|`\n\ud800",
+            floats("batch=7|*", output, 0.31, mismatched=12, breaches=(evil, lines), message=f"{evil}; {lines}"),
+            labels("<i>case</i>", output, pairs, dtype="string"),
+            breach("graph", "structure", "```", f"1. {lines}"),
+            error("c|pu", "run <on> c|pu", Cause.UNKNOWN, f"{control} {lines} Fix: {evil}."),
+            skip("cu`da", f"{evil} {lines}"),
+            framework="<torch>",
+            cause=Cause.CONVERSION,
+            advice=f"- {lines} {evil} {'very ' * 2000}long",
+            notes=("- a list", "1. another", "> quoted", "# head", "---", "+ plus", "= rule", evil, lines),
+            log="logs/`|\n.log",
+        ),
+        model("silent", error("", "", Cause.UNKNOWN, ""), line=4, error=""),
+        model("twins", floats("a", "b c", 1e-8), floats("a b", "c", 1e-8), floats("a b c (2)", "", 1e-8), line=5),
+        model("childless", line=6, error=""),
+        manifest="folder\udcff|`/<b>\nonnx-gate.yml",
+        shard="1/2 | <b>",
+    )
+
+
+def empty_shard() -> GateResult:
+    """A part of the manifest that holds no model."""
+    return gate(shard="3/3")
+
+
+FAMILIES = {
+    "passed": passed,
+    "diverged": diverged,
+    "labels": confused_labels,
+    "errors": errors,
+    "skipped-cuda": skipped_cuda,
+    "contract": contract,
+    "allow-failure": allow_failure,
+    "all-skipped": all_skipped,
+    "cancelled": cancelled,
+    "nasty": nasty,
+    "empty-shard": empty_shard,
+}
+"""By the name of their files."""

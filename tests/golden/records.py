@@ -1,0 +1,161 @@
+"""Shorthand for the records that the families are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_gate.records import (
+    Cause,
+    Check,
+    Confusion,
+    ConvertInfo,
+    Environment,
+    GateResult,
+    ModelResult,
+    ProviderState,
+    Status,
+    Tolerance,
+    Worst,
+)
+from onnx_gate.verdict import judge_run, worst
+
+TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
+NO_GPU = (
+    "this machine has no such device: CUDAExecutionProvider did not load: libcublasLt.so.13: cannot open shared "
+    "object file: No such file or directory"
+)
+
+
+def floats(case: str, output: str, difference: float = 0.0, **given: Any) -> Check:
+    """A comparison of floats; it diverged if a number of mismatches is given."""
+    wrong = given.get("mismatched", 0)
+    total = given.setdefault("total", 35)
+    reference = given.pop("reference", 0.1)
+    at = Worst(index=(3, 1), reference=reference, actual=reference + difference)
+    fields: dict[str, Any] = {
+        "provider": "cpu",
+        "status": Status.DIVERGED if wrong else Status.PASSED,
+        "dtype": "float32",
+        "shape": (7, 5),
+        "max_abs": difference,
+        "mean_abs": difference / 10,
+        "max_rel": 10 * difference,
+        "mean_rel": difference,
+        "rmse": difference / 5,
+        "cosine": 1.0 - difference / 15,
+        "snr_db": 120.0 - difference,
+        "worst": at,
+        "tolerance": TOLERANCE,
+        "seconds": 0.0125,
+    }
+    if wrong:
+        told = (
+            f"{wrong} of {total} elements ({100 * wrong / total:.3g} %) are out of tolerance (rtol 0.001, atol 1e-05)"
+        )
+        where = f"the worst is {at.actual:.9g} instead of {at.reference:.9g} at [3, 1]"
+        fields |= {"breaches": (f"{told}; {where}",), "message": f"{told}; {where}"}
+    return Check(case=case, output=output, **(fields | given))
+
+
+def labels(case: str, output: str = "label", confusion: tuple[tuple[Any, Any, int], ...] = (), **given: Any) -> Check:
+    """A comparison of labels; it diverged if some are taken for others."""
+    wrong = sum(count for reference, actual, count in confusion if reference != actual)
+    total = sum(count for _, _, count in confusion) or 90
+    fields: dict[str, Any] = {
+        "provider": "cpu",
+        "status": Status.DIVERGED if wrong else Status.PASSED,
+        "dtype": "int64",
+        "shape": (total,),
+        "total": total,
+        "mismatched": wrong,
+        "confusion": tuple(Confusion(reference=r, actual=a, count=count) for r, a, count in confusion),
+        "seconds": 0.004,
+    }
+    if wrong:
+        reference, actual = next((r, a) for r, a, _ in confusion if r != a)
+        told = (
+            f"{wrong} of {total} labels differ ({100 * wrong / total:.3g} %; all must agree); "
+            f"the first is {actual!r} instead of {reference!r} at [17]"
+        )
+        fields |= {
+            "breaches": (told,),
+            "message": told,
+            "worst": Worst(index=(17,), reference=reference, actual=actual),
+        }
+    return Check(case=case, output=output, **(fields | given))
+
+
+def breach(provider: str, case: str, output: str, message: str) -> Check:
+    """An output, or the file, whose form isn't what it has to be."""
+    return Check(
+        provider=provider,
+        case=case,
+        output=output,
+        status=Status.DIVERGED,
+        breaches=(message,),
+        message=message,
+        contract=True,
+    )
+
+
+def error(provider: str, stage: str, cause: Cause, message: str) -> Check:
+    """What could not be judged."""
+    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message)
+
+
+def skip(provider: str = "cuda", message: str = NO_GPU) -> Check:
+    """A provider that this machine hasn't got."""
+    return Check(
+        provider=provider,
+        case=f"run on {provider}",
+        output="",
+        status=Status.SKIPPED,
+        cause=Cause.PROVIDER_UNAVAILABLE,
+        message=message,
+    )
+
+
+def model(model_id: str, *checks: Check, line: int = 3, **given: Any) -> ModelResult:
+    """A model with the verdict that its checks give it."""
+    verdict = worst(check.status for check in checks)
+    first_error = next((check for check in checks if check.status is Status.ERROR), None)
+    fields: dict[str, Any] = {
+        "framework": "torch",
+        "verdict": verdict,
+        "cause": first_error.cause if first_error and verdict is Status.ERROR else None,
+        "error": first_error.message if first_error else "",
+        "seconds": 3.2,
+        "convert": ConvertInfo(opset=18, ir_version=10, nodes=42, size_bytes=148450, seconds=1.1, shipped=False),
+        "log": f"logs/{model_id}.log",
+    }
+    return ModelResult(id=model_id, line=line, checks=checks, **(fields | given))
+
+
+def gate(*models: ModelResult, **given: Any) -> GateResult:
+    """A run of these models, on a machine that is always the same."""
+    verdict, exit_code = judge_run(models, empty_shard=not models)
+    unavailable = any(check.status is Status.SKIPPED for one in models for check in one.checks)
+    providers = {"cpu": ProviderState(available=True)}
+    if unavailable:
+        providers["cuda"] = ProviderState(available=False, reason=NO_GPU)
+    fields: dict[str, Any] = {
+        "verdict": verdict,
+        "exit_code": exit_code,
+        "complete": True,
+        "started_at": "2026-03-01T12:00:00+00:00",
+        "seconds": 12.345,
+        "manifest": "onnx-gate.yml",
+        "environment": Environment(
+            onnx_gate="0.1.0",
+            python="3.12.9",
+            platform="Linux x86_64",
+            cpu="AMD EPYC, no VNNI",
+            ort_threads=1,
+            onnxruntime="1.23.0 (onnxruntime-gpu)",
+            onnx="1.19.0",
+            numpy="2.3.1",
+            torch="2.9.0+cpu",
+            providers=providers if models else {},
+        ),
+    }
+    return GateResult(models=models, **(fields | given))

@@ -1,0 +1,316 @@
+"""summary.md: the verdict first, tables that hold, folds that close, and nobody's words as markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from onnx_gate.records import Cause, GateResult, Status
+from onnx_gate.reports import markdown
+from onnx_gate.wording import headline
+from tests.golden.families import CONVERSION, FAMILIES
+from tests.golden.records import breach, error, floats, gate, labels, model, skip
+
+LIMIT = 1024 * 1024 - 1024
+OURS = {"<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>"}
+"""All the HTML that a summary is made of."""
+MARKUP = {"strong_open", "strong_close", "em_open", "em_close", "code_inline", "html_inline", "text", "softbreak"}
+"""All that may be inside a line."""
+family = pytest.mark.parametrize("name", FAMILIES)
+
+
+def parse(text: str) -> list[Token]:
+    """As GitHub does: HTML, tables and strikethrough are understood."""
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
+
+
+def html_tags(text: str) -> Iterator[str]:
+    """Every tag, comment or other piece of HTML, in the order of the document."""
+    for token in parse(text):
+        pieces = [token] if token.type == "html_block" else token.children or []
+        for piece in pieces:
+            if piece.type in ("html_block", "html_inline"):
+                yield from re.findall(r"<[^>]*>?", piece.content)
+
+
+def assert_closed(text: str) -> None:
+    """Every fold is closed, and none is closed twice."""
+    depth = 0
+    for tag in html_tags(text):
+        depth += (tag == "<details>") - (tag == "</details>")
+        assert 0 <= depth <= 2
+    assert depth == 0
+
+
+def tables(text: str) -> Iterator[list[str]]:
+    """The lines of each table."""
+    for token in parse(text):
+        if token.type == "table_open" and token.map:
+            yield text.splitlines()[slice(*token.map)]
+
+
+def cells(line: str) -> list[str]:
+    """Split at pipes that no backslash makes plain; GitHub drops the cells that are too many."""
+    return re.split(r"(?<!\\)(?:\\\\)*\|", line.strip())[1:-1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the first table, as plain text."""
+    found: list[list[str]] = []
+    for token in parse(text):
+        if token.type == "tr_open":
+            found.append([])
+        elif token.type == "inline" and found:
+            found[-1].append("".join(child.content for child in token.children or [] if "html" not in child.type))
+        elif token.type == "table_close":
+            break
+    return found
+
+
+def many(make: Any, count: int = 2000) -> GateResult:
+    return gate(*(make(number) for number in range(count)))
+
+
+def passing(number: int) -> Any:
+    return model(f"model-{number}", *(floats(f"batch={n}", "logits", 1e-7) for n in (1, 2, 7, 32)), skip())
+
+
+def diverging(number: int) -> Any:
+    checks = (floats(f"batch={n}", "logits", 0.1 + number / 7, mismatched=9) for n in (1, 2, 7, 32))
+    return model(f"model-{number}", *checks, cause=Cause.CONVERSION, advice=CONVERSION)
+
+
+def failing(number: int) -> Any:
+    return model(f"model-{number}", error("", "load", Cause.LOAD_FAILED, f"model {number}: no such file. Fix: look"))
+
+
+@family
+def test_the_verdict_is_in_the_first_line(name: str) -> None:
+    """Who reads one line knows how it went."""
+    result = FAMILIES[name]()
+    first = markdown.render(result).splitlines()[0]
+    assert re.fullmatch(rf"## \S+ {re.escape(headline(result))}", first)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("passed", "## ✅ onnx-gate: 3 of 3 models passed"),
+        ("diverged", "## ❌ onnx-gate: 4 of 5 models diverged, 1 passed"),
+        ("errors", "## 🟥 onnx-gate: 4 of 5 models could not be judged, 1 passed"),
+        ("skipped-cuda", "## ✅ onnx-gate: 2 of 3 models passed, 1 skipped"),
+        ("allow-failure", "## ✅ onnx-gate: 1 of 2 models passed, 1 diverged (allowed)"),
+        ("all-skipped", "## 🟥 onnx-gate: nothing was compared; 2 of 2 models skipped"),
+        ("cancelled", "## 🟥 onnx-gate: stopped before the end; 2 of 3 models could not be judged, 1 passed"),
+        ("empty-shard", "## ⏭️ onnx-gate: this shard holds no model"),
+    ],
+)
+def test_words_of_the_verdict(name: str, first: str) -> None:
+    """A run that fails its job never looks like one that passed."""
+    assert markdown.render(FAMILIES[name]()).splitlines()[0] == first
+
+
+@family
+def test_tables_have_one_width(name: str) -> None:
+    """A pipe in a name, in a label or in a message is no border of a cell."""
+    found = list(tables(markdown.render(FAMILIES[name]())))
+    assert found
+    for lines in found:
+        assert {len(cells(line)) for line in lines} == {len(cells(lines[0]))}
+
+
+@family
+def test_folds_are_closed(name: str) -> None:
+    """What is folded ends where it should, whatever is inside."""
+    assert_closed(markdown.render(FAMILIES[name]()))
+
+
+@family
+def test_all_html_is_ours(name: str) -> None:
+    """No tag, comment or script comes from a name or a message."""
+    text = markdown.render(FAMILIES[name]())
+    assert set(html_tags(text)) <= OURS
+
+
+@family
+def test_no_markup_is_anybodys(name: str) -> None:
+    """No link, image, fence, rule, nested list or heading comes from a name or a message."""
+    tokens = parse(markdown.render(FAMILIES[name]()))
+    assert {child.type for token in tokens for child in token.children or []} <= MARKUP
+    kinds = {token.type for token in tokens}
+    assert not kinds & {"fence", "code_block", "hr", "ordered_list_open", "lheading_open"}
+    assert max((token.level for token in tokens if token.type == "bullet_list_open"), default=0) == 0
+    headings = [token.tag for token in tokens if token.type == "heading_open"]
+    failed = sum(each.verdict in (Status.DIVERGED, Status.ERROR) for each in FAMILIES[name]().models)
+    assert headings[0] == "h2"
+    assert set(headings[1:]) <= {"h3"}
+    assert len(headings) - 1 <= failed
+
+
+def test_nasty_names_are_shown_as_they_are() -> None:
+    """Escaping is for the parser: the reader sees what was written."""
+    text = markdown.render(FAMILIES["nasty"]())
+    assert rows(text)[1][:2] == ["❌ id</summary>|` \\ud800", "<torch>"]
+    assert rows(text)[0][2:5] == ["cpu", "c|pu", "cu`da"]
+
+
+@pytest.mark.parametrize("name", ["passed", "diverged", "skipped-cuda"])
+def test_a_row_a_model_and_a_column_a_provider(name: str) -> None:
+    """The first table is models by providers."""
+    result = FAMILIES[name]()
+    header, *body = rows(markdown.render(result))
+    assert [row[0].split()[-1] for row in body] == [each.id for each in result.models]
+    assert ("cuda" in header) == any(check.provider == "cuda" for each in result.models for check in each.checks)
+
+
+def test_cells_of_the_first_table() -> None:
+    """How many checks are what the cell says, the largest difference, the time, the cause."""
+    table = rows(markdown.render(FAMILIES["diverged"]()))
+    assert table[0] == ["model", "framework", "cpu", "cuda", "largest difference", "time", "cause"]
+    assert table[3] == ["❌ ranker", "torch", "✅ 4 passed", "❌ 4 of 4 diverged", "0.0021", "3.2 s", "provider"]
+
+
+def test_a_failing_model_tells_numbers_place_and_cause() -> None:
+    """A line an output: the worst of its cases, how many are wrong, where, and what was allowed."""
+    text = markdown.render(FAMILIES["diverged"]())
+    section = text.split("### ❌ `tagger` diverged: train-mode")[1].split("<details>")[0]
+    (row,) = rows(section)[1:]
+    assert row[:7] == ["cpu", "logits", "4 of 4", "batch=1", "12 of 35 (34.3\u00a0%)", "0.31", "3.1"]
+    assert row[7:] == ["0.41 instead of 0.1 at [3, 1]", "rtol\u00a00.001, atol\u00a01e-5"]
+    assert "**Why, and what to change:** The source answers as in training" in section
+
+
+def test_limits_beside_the_tolerance_are_told() -> None:
+    """A model that fails by its cosine only says so, though no element is out of tolerance."""
+    assert "cosine is 0.99871, at least 0.999 is allowed" in markdown.render(FAMILIES["diverged"]())
+
+
+def test_labels_come_before_floats() -> None:
+    """Another label is worse than any difference: it comes first, with its confusion matrix."""
+    text = markdown.render(FAMILIES["labels"]())
+    section = text.split("### ❌ `digits`")[1].split("<details>")[0]
+    assert [row[1] for row in rows(section)[1:]] == ["label", "probabilities"]
+    matrix = rows(section.split("Confusion matrix")[1])
+    assert matrix[0][1:] == ["0", "1", "2", "10"]
+    assert [row[1:] for row in matrix[1:]] == [
+        ["30", "·", "·", "·"],
+        ["·", "27", "2", "·"],
+        ["1", "·", "28", "·"],
+        ["·", "·", "·", "2"],
+    ]
+
+
+def test_many_labels_are_a_list_of_pairs() -> None:
+    """Where classes are many, the commonest confusions are told."""
+    section = markdown.render(FAMILIES["labels"]()).split("Most frequent confusions")[1].split("<details>")[0]
+    assert rows(section)[:2] == [["source", "ONNX Runtime", "rows"], ["class 0", "class 1", "40"]]
+    assert len(rows(section)) == 11
+
+
+def test_a_breach_is_told_once() -> None:
+    """A wrong dtype is wrong in every case: one line names them all."""
+    text = markdown.render(FAMILIES["contract"]())
+    assert text.count("the dtype is float64, expected float32") == 1
+    assert "- `y` (cpu, batch=1, batch=2, batch=7, batch=32): the dtype is float64, expected float32" in text
+
+
+@pytest.mark.parametrize("amount", [5, 6, 9])
+def test_what_is_left_out_is_counted(amount: int) -> None:
+    """Five breaches and five outputs are shown; how many more there are is exact, for both."""
+    outputs = [floats("batch=1", f"out{n}", 0.1, mismatched=3) for n in range(amount)]
+    breaches = [breach("graph", "structure", f"in{n}", f"breach {n}") for n in range(amount)]
+    text = markdown.render(gate(model("a", *outputs, *breaches, cause=Cause.CONVERSION))).split("<details>")[0]
+    more = amount - 5
+    assert text.count("3 of 35") == text.count("- `in") == 5
+    assert (f"and more outputs ({more})" in text) == (f"and more breaches ({more})" in text) == (more > 0)
+
+
+def test_the_worst_output_comes_first() -> None:
+    """Sorted by the worst case of each output, whatever its other cases are."""
+    wrong = {"b": (0.1, 0.5), "a": (0.3, 0.4), "c": (0.2, 0.9)}
+    checks = [
+        floats(f"batch={n}", out, size, mismatched=1) for out, sizes in wrong.items() for n, size in enumerate(sizes)
+    ]
+    section = markdown.render(gate(model("m", *checks))).split("### ")[1].split("<details>")[0]
+    assert [(row[1], row[2], row[5]) for row in rows(section)[1:]] == [
+        ("c", "2 of 2", "0.9"),
+        ("b", "2 of 2", "0.5"),
+        ("a", "2 of 2", "0.4"),
+    ]
+
+
+def test_models_with_one_reason_share_a_section() -> None:
+    """Fifty models that miss one GPU are one piece of news."""
+    result = many(
+        lambda n: model(f"m{n}", floats("batch=1", "y"), error("cuda", "run on cuda", Cause.CRASHED, "no")), 50
+    )
+    text = markdown.render(result)
+    assert text.count("\n### ") == 1
+    assert "### 🟥 50 models could not be judged: crashed" in text
+    assert "`m9` and 40 more" in text
+
+
+def test_skips_are_told_once_a_reason() -> None:
+    """What was not run is said once, for all the models that it concerns."""
+    result = gate(*(passing(n) for n in range(30)), model("other", floats("batch=1", "y")))
+    text = markdown.render(result).split("<details>")[0]
+    assert text.count("**cuda was not compared**") == 1
+    assert "`model-9` and 20 more" in text
+
+
+def test_placement_is_told() -> None:
+    """Nodes that ran elsewhere than asked show with their operators."""
+    text = markdown.render(FAMILIES["diverged"]())
+    assert "cuda ran 39 of 42 nodes; elsewhere: Shape on cpu (2), Gather on cpu (1)" in text
+
+
+def test_a_diverged_form_has_no_largest_difference() -> None:
+    """Where only the form is wrong, the table doesn't quote the comparisons that passed."""
+    result = gate(model("a", breach("graph", "structure", "y", "gone"), labels("batch=1"), cause=Cause.CONTRACT))
+    assert rows(markdown.render(result))[1][3] == "–"
+
+
+@pytest.mark.parametrize("make", [passing, diverging, failing])
+def test_two_thousand_models_fit(make: Any) -> None:
+    """The step summary is dropped whole above its limit: it stays below, closed, with the verdict on top."""
+    result = many(make)
+    text = markdown.render_within(result, LIMIT)
+    lines = text.splitlines()
+    assert len(text.encode("utf-8")) <= LIMIT
+    assert lines[0].endswith(headline(result))
+    # Parsing so much takes long; that tags stand on lines of their own is proven above.
+    assert lines.count("<details>") == lines.count("</details>")
+    assert text == markdown.render(result) or "The rest is left out" in lines[-1]
+
+
+def test_what_passed_goes_first() -> None:
+    """The details of what passed make room for those of what failed."""
+    result = gate(*(passing(n) for n in range(2000)), diverging(2000))
+    text = markdown.render_within(result, LIMIT)
+    assert "Every check of 2,000" not in text
+    assert "Every check (4)" in text
+    assert "model-1999" in text
+    assert "The rest is left out" in text
+
+
+@pytest.mark.parametrize("limit", [400, 2_000, 20_000, 65_536])
+@pytest.mark.parametrize("name", ["diverged", "nasty", "labels"])
+def test_any_limit_is_kept(name: str, limit: int) -> None:
+    """However small, it holds the verdict, says that something is missing, and is closed."""
+    result = FAMILIES[name]()
+    whole, text = markdown.render(result), markdown.render_within(result, limit)
+    assert len(text.encode("utf-8")) <= limit
+    assert text.splitlines()[0] == whole.splitlines()[0]
+    assert text == whole or "left out" in text
+    assert_closed(text)
+
+
+def test_nothing_is_left_out_where_all_fits() -> None:
+    """Within the limit, the summary is summary.md."""
+    result = FAMILIES["diverged"]()
+    assert markdown.render_within(result, LIMIT) == markdown.render(result)

@@ -1,0 +1,127 @@
+"""results.json: nothing is lost on the way there and back, and its keys are those of the contract."""
+
+from __future__ import annotations
+
+import json as plain_json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onnx_gate.errors import UsageError
+from onnx_gate.records import Worst
+from onnx_gate.reports import json
+from tests.golden.families import FAMILIES
+from tests.golden.records import floats, gate, model
+
+CONTRACT = {
+    "": {"schema", "verdict", "exit_code", "complete", "started_at", "seconds", "environment", "models"},
+    "environment": {"python", "onnxruntime", "providers"},
+    "model": {"id", "framework", "verdict", "cause", "advice", "seconds", "cached", "convert", "checks", "placement"}
+    | {"first_divergent_node"},
+    "convert": {"opset", "nodes", "size_bytes", "seconds"},
+    "check": {"provider", "case", "output", "status", "dtype", "shape", "max_abs", "max_rel", "mean_abs", "rmse"}
+    | {"cosine", "mismatched", "total", "worst", "tolerance"},
+    "worst": {"index", "reference", "actual"},
+    "tolerance": {"rtol", "atol"},
+    "placement": {"nodes", "on_provider", "elsewhere"},
+    "elsewhere": {"node", "op", "provider"},
+}
+"""By the part of the document: the keys that others rely on."""
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "nasty"])
+def test_round_trip(name: str) -> None:
+    """What is read is what was written. (By repr: a NaN equals nothing, itself included.)"""
+    result = FAMILIES[name]()
+    assert repr(json.parse(json.render(result))) == repr(result)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_second_round_trip_changes_nothing(name: str) -> None:
+    """Also where characters that JSON can't hold were spelled out."""
+    text = json.render(FAMILIES[name]())
+    assert json.render(json.parse(text)) == text
+
+
+def test_lone_surrogates_are_spelled_out() -> None:
+    """A path whose bytes are no UTF-8 does not stop the report."""
+    document = plain_json.loads(json.render(FAMILIES["nasty"]()))
+    assert document["manifest"].startswith("folder\\udcff|")
+    assert document["models"][0]["id"].endswith("\\ud800")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity"), (None, None)]
+)
+def test_numbers_that_are_none(value: float | None, written: str | None) -> None:
+    """Non-finite numbers are the strings of the contract, undefined ones are null, and both come back."""
+    result = gate(model("a", floats("batch=1", "y", max_abs=value, cosine=value)))
+    (check,) = plain_json.loads(json.render(result), parse_constant=pytest.fail)["models"][0]["checks"]
+    assert (check["max_abs"], check["cosine"]) == (written, written)
+    assert repr(json.parse(json.render(result)).models[0].checks[0].max_abs) == repr(value)
+
+
+@pytest.mark.parametrize("scalar", [1, 1.5, True, False, None, "1", "", "NaN", "Infinity"])
+def test_elements_keep_their_type(scalar: Any) -> None:
+    """A label `"1"` doesn't become the number 1, nor True a 1."""
+    result = gate(model("a", floats("batch=1", "y", worst=Worst(index=(0,), reference=scalar, actual=0))))
+    worst = json.parse(json.render(result)).models[0].checks[0].worst
+    assert worst is not None
+    assert (type(worst.reference), worst.reference) == (type(scalar), scalar)
+
+
+def test_keys_are_those_of_the_contract() -> None:
+    """Every name that the contract fixes is there, in its place."""
+    document = plain_json.loads(json.render(FAMILIES["diverged"]()))
+    ranker = next(each for each in document["models"] if each["id"] == "ranker")
+    check = ranker["checks"][0]
+    places = {
+        "": document,
+        "environment": document["environment"],
+        "model": ranker,
+        "convert": ranker["convert"],
+        "check": check,
+        "worst": check["worst"],
+        "tolerance": check["tolerance"],
+        "placement": ranker["placement"]["cuda"],
+        "elsewhere": ranker["placement"]["cuda"]["elsewhere"][0],
+    }
+    assert {place: keys - set(places[place]) for place, keys in CONTRACT.items()} == {place: set() for place in places}
+    assert document["schema"] == 1
+
+
+def test_providers_and_their_reasons() -> None:
+    """A provider that was not available says why."""
+    providers = plain_json.loads(json.render(FAMILIES["skipped-cuda"]()))["environment"]["providers"]
+    assert providers["cpu"] == {"available": True, "reason": ""}
+    assert providers["cuda"]["available"] is False
+    assert "libcublasLt" in providers["cuda"]["reason"]
+
+
+def test_read_takes_a_file_or_its_folder(tmp_path: Path) -> None:
+    """`onnx-gate report` is given either."""
+    path = tmp_path / "results.json"
+    path.write_text(json.render(FAMILIES["passed"]()), encoding="utf-8")
+    assert json.read(path) == json.read(tmp_path) == FAMILIES["passed"]()
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{", b"[]", b"\xff", b'{"schema": 2}', b'{"schema": 1, "verdict": "fine"}']
+)
+def test_anything_else_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    """The message names the file and what to do."""
+    path = tmp_path / "results.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"results\.json.*Fix: "):
+        json.read(path)
+
+
+def test_unknown_keys_are_refused() -> None:
+    """A document of another version isn't taken for one of this."""
+    document = plain_json.loads(json.render(FAMILIES["passed"]()))
+    document["models"][0]["surprise"] = 1
+    with pytest.raises(ValueError, match="surprise"):
+        json.parse(plain_json.dumps(document))

@@ -1,0 +1,170 @@
+"""The output folder: whole files or none, nothing left of an earlier run, and in the right hands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from onnx_gate.errors import UsageError
+from onnx_gate.folder import REPORTS, OutputFolder
+
+OWNER = 1001
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """Who reads the old file while the new one is written reads all of the old one."""
+    with OutputFolder(tmp_path / "out") as folder:
+        path = folder.write("summary.md", "old " * 1000)
+        with path.open() as reader:
+            assert reader.read(4) == "old "
+            assert folder.write("summary.md", "new") == path
+            assert reader.read() == "old " * 999
+        assert path.read_text() == "new"
+        assert path == tmp_path / "out" / "summary.md"
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    """Half a report is worse than none."""
+    with OutputFolder(tmp_path / "out") as folder:
+        folder.write("results.json", "old")
+        # Wherever the temporary file is to be, something is in its way.
+        for place in (folder.work, *filter(Path.is_dir, list(folder.work.iterdir()))):
+            (place / "results.json").mkdir()
+        with pytest.raises(IsADirectoryError):
+            folder.write("results.json", "new")
+    assert (tmp_path / "out/results.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("text", ["ünïcödé 🙂", "lone \ud800", ""])
+def test_any_text_can_be_written(tmp_path: Path, text: str) -> None:
+    """As UTF-8; what isn't text is spelled out."""
+    with OutputFolder(tmp_path / "out") as folder:
+        path = folder.write("summary.md", text)
+    assert path.read_text(encoding="utf-8") == text.replace("\ud800", "\\ud800")
+
+
+def test_an_earlier_runs_reports_are_gone_at_the_start(tmp_path: Path) -> None:
+    """A run that dies leaves no report that speaks of another; what isn't a report stays."""
+    for name in (*REPORTS, "notes.txt"):
+        (tmp_path / name).write_text("earlier")
+    with OutputFolder(tmp_path) as folder:
+        left = {path.name for path in tmp_path.iterdir()} - {folder.work.name}
+        assert left == {"notes.txt"}
+
+
+def test_the_work_folder_is_gone_at_the_end(tmp_path: Path) -> None:
+    """With all that is in it."""
+    with OutputFolder(tmp_path / "out") as folder:
+        (folder.work / "m" / "deep").mkdir(parents=True)
+        (folder.work / "m" / "deep" / "scratch.bin").write_bytes(b"x")
+        folder.write("summary.md", "done")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["summary.md"]
+
+
+def test_the_work_folder_is_gone_after_an_error(tmp_path: Path) -> None:
+    """The error goes on its way; logs are kept."""
+
+    def fail() -> None:
+        with OutputFolder(tmp_path / "out") as folder:
+            (folder.logs / "m.log").write_text("so far")
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["logs"]
+    assert (tmp_path / "out/logs/m.log").read_text() == "so far"
+
+
+def test_models_are_kept_with_their_weights(tmp_path: Path) -> None:
+    """What a worker leaves in its scratch folder moves to `models/`; a model without any is no error."""
+    with OutputFolder(tmp_path / "out") as folder:
+        scratch = folder.scratch / "m"
+        scratch.mkdir()
+        (scratch / "m.onnx").write_bytes(b"graph")
+        (scratch / "m.onnx.data").write_bytes(b"weights")
+        folder.keep_model("m")
+        folder.keep_model("never-converted")
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "out/models").iterdir()}
+    assert kept == {"m.onnx": b"graph", "m.onnx.data": b"weights"}
+
+
+@pytest.mark.parametrize("model_id", ["logs", "scratch", "reports", "summary.md"])
+def test_a_model_may_be_called_anything(tmp_path: Path, model_id: str) -> None:
+    """Its files, its log and the reports don't get in each other's way."""
+    with OutputFolder(tmp_path / "out") as folder:
+        (folder.scratch / model_id).mkdir()
+        (folder.scratch / model_id / f"{model_id}.onnx").write_bytes(b"graph")
+        (folder.logs / f"{model_id}.log").write_text("log")
+        folder.keep_model(model_id)
+        folder.write("summary.md", "told")
+    kept = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert kept == {f"models/{model_id}.onnx", f"logs/{model_id}.log", "summary.md"}
+
+
+@pytest.mark.parametrize("output", [".", "..", "sub/..", "../.."])
+def test_reports_beside_the_manifest_are_refused(tmp_path: Path, output: str) -> None:
+    """They could overwrite files of the same names; nothing is touched."""
+    home = tmp_path / "a" / "b"
+    (home / "sub").mkdir(parents=True)
+    manifest, mine = home / "onnx-gate.yml", home / "summary.md"
+    manifest.touch()
+    mine.write_text("mine")
+    with pytest.raises(UsageError, match=r"--output.*the manifest is in this folder.*Fix: "):
+        OutputFolder(home / output, beside=manifest)
+    assert mine.read_text() == "mine"
+
+
+def test_a_folder_below_the_manifest_is_fine(tmp_path: Path) -> None:
+    """The default is one."""
+    (tmp_path / "onnx-gate.yml").touch()
+    with OutputFolder(tmp_path / "onnx-gate-report", beside=tmp_path / "onnx-gate.yml") as folder:
+        folder.write("summary.md", "x")
+    assert (tmp_path / "onnx-gate-report/summary.md").exists()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    """A file in its place is the caller's mistake, told with a fix."""
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(UsageError, match=r"--output .*can't be written.*Fix: "):
+        OutputFolder(tmp_path / "out")
+
+
+@as_root
+@pytest.mark.parametrize("output", ["out", "deep/er/out"])
+def test_files_go_to_the_owner_of_the_workspace(tmp_path: Path, output: str) -> None:
+    """As root in a container: all that was made, folders on the way included, is the owner's in the end."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    os.chown(workspace, OWNER, OWNER)
+    with OutputFolder(workspace / output) as folder:
+        (folder.logs / "m.log").write_text("log")
+        folder.write("summary.md", "x")
+    made = list(workspace.rglob("*"))
+    assert {"summary.md", "logs", "m.log", "out"} <= {path.name for path in made}
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(OWNER, OWNER)}
+
+
+@as_root
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """A link in the output folder doesn't give away what it points to."""
+    workspace, elsewhere = tmp_path / "workspace", tmp_path / "elsewhere"
+    (workspace / "out").mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "secret").touch()
+    os.chown(workspace, OWNER, OWNER)
+    (workspace / "out" / "file").symlink_to(elsewhere / "secret")
+    (workspace / "out" / "folder").symlink_to(elsewhere)
+    with OutputFolder(workspace / "out"):
+        pass
+    assert {path.stat().st_uid for path in (elsewhere, elsewhere / "secret")} == {0}
+
+
+@as_root
+def test_roots_own_workspace_stays_roots(tmp_path: Path) -> None:
+    """At one's own desk, as root, nothing changes hands."""
+    with OutputFolder(tmp_path / "out") as folder:
+        path = folder.write("summary.md", "x")
+    assert path.stat().st_uid == 0
