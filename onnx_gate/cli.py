@@ -6,11 +6,12 @@ import signal
 import sys
 import traceback
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from onnx_gate import __version__, settings
+from onnx_gate.console import prepare_streams, say
 from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError, NotWritten
 from onnx_gate.folder import OutputFolder
 from onnx_gate.records import GateResult
@@ -39,13 +40,20 @@ def main_action() -> int:
 
     def run_action() -> int:
         from onnx_gate import requirements
+        from onnx_gate.github.commands import error_annotations
 
-        asked = settings.from_inputs()
-        if asked.requirements:
-            requirements.install(asked.requirements, asked.options.environ)
-        return _run_settings(asked)
+        try:
+            asked = settings.from_inputs()
+        except GateError as error:
+            if settings.in_actions():
+                say("\n".join(error_annotations(error)))
+            raise
+        with _errors_published(asked):
+            if asked.requirements:
+                requirements.install(asked.requirements, settings.pip_environ())
+            return _judge_and_publish(asked)
 
-    return _guarded(run_action, announce=settings.in_actions())
+    return _guarded(run_action)
 
 
 def build_parser() -> ArgumentParser:
@@ -109,17 +117,15 @@ def _positive(text: str) -> int:
 
 
 def _run(arguments: Namespace) -> int:
-    return _run_settings(settings.from_arguments(arguments))
+    asked = settings.from_arguments(arguments)
+    with _errors_published(asked):
+        return _judge_and_publish(asked)
 
 
-def _run_settings(asked: Settings) -> int:
+def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.manifest.load import load_manifest
 
-    try:
-        manifest = load_manifest(asked.manifest)
-    except ManifestError as error:
-        _publish_problems(error, asked)
-        raise
+    manifest = load_manifest(asked.manifest)
     from onnx_gate.pipeline import run_gate
     from onnx_gate.progress import LiveProgress, PlainProgress
 
@@ -140,13 +146,13 @@ def _publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
     from onnx_gate.wording import headline
 
     _write_reports(result, folder)
-    print(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
-    if asked.in_actions:
-        print("\n".join(commands.result_annotations(result)))
-    if asked.step_summary:
-        files.write_summary(asked.step_summary, markdown.render_within(result, SUMMARY_LIMIT))
-    if asked.github_output:
-        files.write_outputs(asked.github_output, files.outputs_of(result, str(asked.output)))
+    say(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
+    _tell_workflow(
+        asked,
+        commands.result_annotations(result),
+        markdown.render_within(result, SUMMARY_LIMIT),
+        files.outputs_of(result, str(asked.output)),
+    )
 
 
 def _write_reports(result: GateResult, folder: OutputFolder) -> None:
@@ -157,23 +163,39 @@ def _write_reports(result: GateResult, folder: OutputFolder) -> None:
         for name, render in RENDER.items():
             folder.write(name, render(result))
     except OSError as error:
-        print(markdown.render(result))
+        say(markdown.render(result))
         raise NotWritten(
             f"{folder.path}: the reports can't be written ({error.strerror}), so the summary is above. "
             "Fix: make room, or name another --output"
         ) from error
 
 
-def _publish_problems(error: ManifestError, asked: Settings) -> None:
-    """A manifest that is wrong shows in the workflow too."""
-    from onnx_gate.github import commands, files
+@contextmanager
+def _errors_published(asked: Settings) -> Iterator[None]:
+    """A run that does not come about shows in the workflow too."""
+    try:
+        yield
+    except GateError as error:
+        from onnx_gate.github import commands, files
 
-    if asked.in_actions:
-        print("\n".join(commands.manifest_annotations(error.problems)))
-    if asked.step_summary:
-        files.write_summary(asked.step_summary, files.problems_summary(error.problems))
-    if asked.github_output:
-        files.write_outputs(asked.github_output, {"verdict": "error", "passed": "0", "diverged": "0", "errors": "0"})
+        counts = {"verdict": "error", "passed": "0", "diverged": "0", "errors": "0"}
+        _tell_workflow(asked, commands.error_annotations(error), files.error_summary(error), counts)
+        raise
+
+
+def _tell_workflow(asked: Settings, annotations: list[str], summary: str, outputs: Mapping[str, str]) -> None:
+    """A file of the runner's that can't be written is worth a warning; the verdict stands."""
+    from onnx_gate.github import files
+
+    if asked.in_actions and annotations:
+        say("\n".join(annotations))
+    try:
+        if asked.step_summary:
+            files.write_summary(asked.step_summary, summary)
+        if asked.github_output:
+            files.write_outputs(asked.github_output, outputs)
+    except OSError as error:
+        say(f"onnx-gate: the workflow can't be told ({error.strerror}: {error.filename})", sys.stderr)
 
 
 def _check(arguments: Namespace) -> int:
@@ -181,7 +203,7 @@ def _check(arguments: Namespace) -> int:
 
     manifest = load_manifest(Path(arguments.manifest))
     count = len(manifest.models)
-    print(f"{manifest.path}: {count} model{'s' * (count != 1)}, no problems")
+    say(f"{manifest.path}: {count} model{'s' * (count != 1)}, no problems")
     return EXIT_PASSED
 
 
@@ -193,7 +215,7 @@ def _report(arguments: Namespace) -> int:
     result = json.read(source)
     with OutputFolder(Path(arguments.output)) as folder:
         _write_reports(result, folder)
-    print(f"{headline(result)}\nreports: {arguments.output}/summary.md, junit.xml, results.json")
+    say(f"{headline(result)}\nreports: {arguments.output}/summary.md, junit.xml, results.json")
     return result.exit_code
 
 
@@ -201,7 +223,7 @@ def _doctor(arguments: Namespace) -> int:
     from onnx_gate import doctor
 
     text, healthy = doctor.examine(settings.worker_environ())
-    print(text)
+    say(text)
     return EXIT_PASSED if healthy else EXIT_NOT_JUDGED
 
 
@@ -223,24 +245,21 @@ def _cancellable() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _guarded(command: Callable[[], int], *, announce: bool = False) -> int:
-    """The one place that turns errors into exit codes; an action's error is announced as an annotation too."""
+def _guarded(command: Callable[[], int]) -> int:
+    """The one place that turns errors into exit codes."""
+    prepare_streams()
     try:
         return command()
     except ManifestError as error:
-        print(error, file=sys.stderr)
+        say(str(error), sys.stderr)
         return error.exit_code
     except GateError as error:
-        if announce:
-            from onnx_gate.github.commands import annotation
-
-            print(annotation("error", str(error), title="onnx-gate"))
-        print(f"onnx-gate: {error}", file=sys.stderr)
+        say(f"onnx-gate: {error}", sys.stderr)
         return error.exit_code
     except Exception:
-        print(
+        say(
             f"onnx-gate: this is a bug in onnx-gate {__version__}. Please report it with all of the following:\n"
             f"Python {sys.version}\n{traceback.format_exc()}",
-            file=sys.stderr,
+            sys.stderr,
         )
         return EXIT_BUG

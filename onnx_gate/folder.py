@@ -33,8 +33,10 @@ class OutputFolder:
                 f"--output {path}: the folder can't be written ({error.strerror}: {error.filename}). "
                 "Fix: name a folder that you may write to"
             ) from error
-        self.logs = self.work / "logs"
-        self.logs.mkdir()
+        # Each kind of file has its own folder: a model's id may be any name.
+        self.logs, self.scratch, self._fresh = (self.work / name for name in ("logs", "scratch", "reports"))
+        for folder in (self.logs, self.scratch, self._fresh):
+            folder.mkdir()
 
     def __enter__(self) -> OutputFolder:
         return self
@@ -47,14 +49,14 @@ class OutputFolder:
 
     def keep_model(self, model_id: str) -> None:
         """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
-        scratch = self.work / model_id
+        scratch = self.scratch / model_id
         for file in scratch.glob("*") if scratch.is_dir() else ():
             self._move(file, "models")
 
     def write(self, name: str, text: str) -> Path:
         """A temporary file, then a rename."""
         target = self.path / name
-        fresh = self.work / name
+        fresh = self._fresh / name
         fresh.write_text(text, encoding="utf-8", errors="backslashreplace")
         return fresh.replace(target)
 

@@ -45,6 +45,7 @@ class Folder(Protocol):
     """Where a run puts its files."""
 
     work: Path
+    scratch: Path
     logs: Path
 
     def keep_model(self, model_id: str) -> None: ...
@@ -68,9 +69,14 @@ def run_gate(manifest: Manifest, options: RunOptions, folder: Folder, watcher: W
     runnable = [spec for spec in specs if spec.providers]
     found = {spec.id: Findings(spec=spec, ended=not spec.providers) for spec in specs}
     watcher.began(specs)
+    for findings in found.values():
+        if findings.ended:
+            watcher.ended(_result(findings))
     cancelled = None
     try:
-        with Supervisor(jobs=options.jobs, work=folder.work, logs=folder.logs, environ=options.environ) as supervisor:
+        with Supervisor(
+            jobs=options.jobs, work=folder.work, scratch=folder.scratch, logs=folder.logs, environ=options.environ
+        ) as supervisor:
             for model_id, event in supervisor.run(runnable):
                 _take(found[model_id], event, folder, watcher)
     except Cancelled as error:
@@ -118,11 +124,12 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
     """Book what a worker, or the supervisor, has to say about a model."""
     match event:
         case Started():
+            found.log = f"logs/{found.spec.id}.log"
             watcher.started(found.spec.id)
         case Stage(name=name):
             watcher.stage(found.spec.id, name)
         case OutputDiff():
-            found.diffs[event.provider, event.case, event.output] = event
+            _book(found, event)
         case Failure():
             found.failures.append(event)
         case Expectation():
@@ -141,10 +148,17 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
             watcher.ended(_result(found))
 
 
+def _book(found: Findings, diff: OutputDiff) -> None:
+    """A second process may compare the same again: what was wrong once stays wrong."""
+    key = diff.provider, diff.case, diff.output
+    if key not in found.diffs or not found.diffs[key].breaches:
+        found.diffs[key] = diff
+
+
 def _result(found: Findings) -> ModelResult:
     if not found.spec.providers:
         return _nothing_asked(found.spec)
-    return judge_model(found, log=f"logs/{found.spec.id}.log")
+    return judge_model(found)
 
 
 def _nothing_asked(spec: ModelSpec) -> ModelResult:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 Scalar = float | int | str | bool | None
+"""An element of an array; a float that isn't finite comes as the text that JSON has for it."""
 Config = dict[str, str]
 JSON: Config = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 
@@ -202,6 +203,8 @@ class ModelSpec:
     """Bytes that the model's process may use beyond what it starts with."""
     allow_failure: bool = False
     """A divergence is reported and doesn't fail the job."""
+    own: frozenset[str] = frozenset()
+    """The keys that the model sets itself: what it names has to be there, where a default may pass it by."""
 
     @property
     def onnx_shown(self) -> str:

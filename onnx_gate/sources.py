@@ -80,8 +80,8 @@ def describe(error: BaseException) -> str:
 
 
 def shorten(text: str) -> str:
-    """Long messages keep their beginning and their end."""
-    text = text.strip()
+    """Long messages keep their beginning and their end; what no file can hold is spelled out."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8").strip()
     if len(text) <= LONGEST_MESSAGE:
         return text
     kept = LONGEST_MESSAGE - 200

@@ -56,4 +56,7 @@ class Labels:
 
 
 def _plain(label: object) -> Scalar:
-    return label.item() if isinstance(label, np.generic) else str(label)
+    if isinstance(label, np.generic) and not isinstance(label, np.str_):
+        plain: Scalar = label.item()
+        return plain
+    return str(label).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -13,6 +13,7 @@ from onnx_gate.compare.elements import Elements
 from onnx_gate.compare.form import dtype_name, form_breaches, kind_of
 from onnx_gate.compare.labels import Labels
 from onnx_gate.records import Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
+from onnx_gate.wording import number
 
 Array = npt.NDArray[Any]
 
@@ -91,7 +92,7 @@ class OutputComparison:
         if elements.mismatched <= allowed or self._worst is None:
             return []
         share = _percent(elements.mismatched, elements.total)
-        tolerance = f"rtol {self._tolerance.rtol:g}, atol {self._tolerance.atol:g}"
+        tolerance = f"rtol {number(self._tolerance.rtol)}, atol {number(self._tolerance.atol)}"
         more = f", {allowed} allowed" if allowed else ""
         return [
             f"{elements.mismatched} of {elements.total} elements ({share}) are out of tolerance ({tolerance}{more}); "
@@ -164,7 +165,9 @@ def plain_scalar(value: Any) -> Scalar:
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and not math.isfinite(plain):
         return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
-    return plain if isinstance(plain, bool | int | float | str) else str(plain)
+    if isinstance(plain, bool | int | float):
+        return plain
+    return str(plain).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def show_scalar(value: Scalar) -> str:

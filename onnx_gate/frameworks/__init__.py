@@ -50,7 +50,7 @@ def get_framework(name: str) -> Framework:
     if missing := missing_packages(name):
         raise CannotJudge(
             "load-failed",
-            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, "
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, "
             f"which models of the framework {name!r} need",
             fix=f"pip install 'onnx-gate[{name}]'",
         )

@@ -70,6 +70,7 @@ def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
 
 def plan_cases(spec: ModelSpec, dataset: Dataset | None) -> tuple[list[Case], list[str]]:
     """Every case of a model whose schema is known, and notes on what was left out."""
+    _check_dims(spec)
     if dataset and dataset.recorded:
         return _recorded_cases(dataset), []
     if dataset:
@@ -104,6 +105,18 @@ def _named_dims(spec: ModelSpec) -> list[str]:
 
 def _has_batch(spec: ModelSpec) -> bool:
     return any("batch" in given.shape for given in spec.inputs or ())
+
+
+def _check_dims(spec: ModelSpec) -> None:
+    """What the model's own `dims` name must be a dimension; the manifest could tell only where it has the schema."""
+    known = _named_dims(spec)
+    for name in spec.dims if "dims" in spec.own else ():
+        if name not in known:
+            raise CannotJudge(
+                "load-failed",
+                f"dims: no input of the .onnx has a dimension {name!r}; named ones: {', '.join(known) or 'none'}",
+                fix="correct its name, or remove it",
+            )
 
 
 def _generated_cases(spec: ModelSpec) -> tuple[list[Case], list[str]]:

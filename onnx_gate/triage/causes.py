@@ -54,7 +54,7 @@ def find_cause(evidence: Evidence) -> Triage:
             cause=Cause.PROVIDER,
             advice=f"The CPU agrees with the source, {provider} doesn't: the file is right and the provider's "
             f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
-            f"providers: {{{provider}: {{tolerance: …}}}}.",
+            f"`providers: {{{provider}: {{tolerance: …}}}}`.",
         )
     if worst.provider == "cpu" and evidence.agrees_unoptimized(worst):
         return Triage(
@@ -114,7 +114,7 @@ def _tolerance_advice(worst: OutputDiff) -> str:
     return (
         f"The differences look like rounding ({worst.snr_db:.0f} dB below the signal): the tolerance is tighter than "
         "the arithmetic. If that is good enough, paste: "
-        f"outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}."
+        f"`outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}`."
     )
 
 

@@ -26,6 +26,19 @@ def match_outputs(
     return names, breaches
 
 
+def unknown_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> list[OutputDiff]:
+    """A breach for each rule that the model gives for an output that isn't there: a misspelt one loosens nothing."""
+    rules = list(spec.outputs) if "outputs" in spec.own else []
+    if "providers" in spec.own:
+        rules += [name for provider in spec.providers for name in provider.outputs]
+    names = [value.name for value in outputs]
+    return [
+        _breach(name, f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}")
+        for name in dict.fromkeys(rules)
+        if name not in names
+    ]
+
+
 def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:
     left = {value.name: _kind(value) for value in outputs if value.name not in matched}
     open_answers = {name: kind_of(answer.value) for name, answer in answers.items() if name not in matched.values()}

@@ -16,7 +16,7 @@ from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import Answer, ConvertInfo, Graph, ModelSpec, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
-from onnx_gate.worker.matching import match_outputs
+from onnx_gate.worker.matching import match_outputs, unknown_rules
 from onnx_gate.worker.protocol import Event, Job, Note, Stage
 
 REFERENCES_KEPT = 64 * 1024 * 1024
@@ -173,7 +173,7 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
         prepared.breaches.append(breach)
         prepared.baked |= baked
     prepared.names, breaches = match_outputs(spec, graph.outputs, first)
-    prepared.breaches += breaches
+    prepared.breaches += [*breaches, *unknown_rules(spec, graph.outputs)]
     if note := checker_note(prepared.onnx):
         notes.append(note)
     if prepared.lenient:

@@ -71,9 +71,12 @@ class _Running:
 class Supervisor:
     """Use as a context manager: leaving it ends every process that it started."""
 
-    def __init__(self, *, jobs: int, work: Path, logs: Path, environ: Mapping[str, str], fork: bool = CAN_FORK) -> None:
+    def __init__(
+        self, *, jobs: int, work: Path, scratch: Path, logs: Path, environ: Mapping[str, str], fork: bool = CAN_FORK
+    ) -> None:
         self._jobs = jobs
         self._work = work
+        self._scratch = scratch
         self._logs = logs
         self._environ = environ
         self._fork = fork
@@ -131,7 +134,7 @@ class Supervisor:
         return None
 
     def _start(self, spec: ModelSpec) -> None:
-        scratch = self._work / spec.id
+        scratch = self._scratch / spec.id
         scratch.mkdir(exist_ok=True)
         log_fd = os.open(self._logs / f"{spec.id}.log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         server = self._servers.get(spec.framework)

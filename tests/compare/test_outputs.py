@@ -35,7 +35,7 @@ def test_a_breach_says_how_many_how_much_and_where():
     """The sentence names count, share, tolerance, both values and the index."""
     diff = compare(np.ones((2, 2), np.float32), np.array([[1, 1], [1, 1.5]], np.float32))
     assert diff.breaches == (
-        "1 of 4 elements (25 %) are out of tolerance (rtol 0.001, atol 1e-05); the worst is 1.5 instead of 1 at [1, 1]",
+        "1 of 4 elements (25 %) are out of tolerance (rtol 0.001, atol 1e-5); the worst is 1.5 instead of 1 at [1, 1]",
     )
     assert (diff.worst.index, diff.worst.reference, diff.worst.actual) == ((1, 1), 1.0, 1.5)
 

@@ -100,6 +100,7 @@ CASES: dict[str, tuple[str, Cause, str]] = {
         Cause.LOAD_FAILED,
         "the source itself fails on batch=1",
     ),
+    "misspelt-dim": ("source: doubler.onnx, dims: {sqe: [3]}", Cause.LOAD_FAILED, "has a dimension 'sqe'"),
     "wrong-names": ("source: doubler.onnx, data: wrong_names.npz", Cause.LOAD_FAILED, "Got data, expected x"),
     "extra-names": ("source: doubler.onnx, data: extra_names.npz", Cause.LOAD_FAILED, "ignore_data: [index]"),
     "wrong-shape": ("source: doubler.onnx, data: wrong_shape.npz", Cause.LOAD_FAILED, "[4, 5], expected [batch, 3]"),

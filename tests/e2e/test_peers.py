@@ -41,6 +41,8 @@ models:
   - {id: output-extra, source: 'source.py:regression', framework: sklearn, onnx: regression_extra.onnx}
   - {id: recorded-missing, source: two_outputs.onnx, data: one_recorded.npz}
   - {id: recorded-ignored, source: two_outputs.onnx, data: one_recorded.npz, outputs: {z: ignore}}
+  - {id: misspelt-rule, source: doubler.onnx, data: same.npz, outputs: {yy: exact}}
+  - {id: misspelt-rule-of-provider, source: doubler.onnx, data: same.npz, providers: {cpu: {outputs: {yy: exact}}}}
   - {id: dtype-kind, source: 'source.py:regression', framework: sklearn, onnx: regression_int.onnx}
   - {id: dtype-width, source: 'source.py:regression', framework: sklearn, onnx: regression_double.onnx}
   - id: dtype-strict
@@ -138,6 +140,8 @@ def test_one_element_that_is_off_fails_and_is_named(peers):
         ("output-missing", "the ONNX model has no output 'probabilities'"),
         ("output-extra", "the source has no output 'debug'"),
         ("recorded-missing", "no reference is recorded for the output 'z'"),
+        ("misspelt-rule", "the manifest has a rule for an output 'yy'; the ONNX model has: y"),
+        ("misspelt-rule-of-provider", "the manifest has a rule for an output 'yy'; the ONNX model has: y"),
         ("dtype-kind", "the dtype is int64, expected float32"),
         ("dtype-strict", "the dtype is float64, expected float32"),
         ("broadcast", "the shape is (2, 1), expected (2,)"),

@@ -43,11 +43,14 @@ def faults(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("faults")
     shutil.copy(Path(__file__).parent / "faulty.py", folder)
     names = ["good", *FAULTS, *HARMLESS[1:]]
-    models = "".join(f"  - {{id: {name}, source: 'faulty.py:{name}'}}\n" for name in names)
+    limits = {"hang": "timeout: 3", "spin": "timeout: 3"}
+    models = "".join(
+        f"  - {{id: {name}, source: 'faulty.py:{name}', {limits.get(name, 'timeout: 60')}}}\n" for name in names
+    )
     return run_manifest(
         folder,
         "version: 1\n"
-        "defaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 2]}}, timeout: 3, memory: 300MiB}\n"
+        "defaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 2]}}, memory: 300MiB}\n"
         f"models:\n{models}",
     )
 
@@ -212,7 +215,9 @@ def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):
         "models: [{id: good, source: 'faulty.py:good'}, {id: bad, source: 'faulty.py:segfault'}]\n"
     )
     specs = list(load_manifest(tmp_path / "m.yml").models)
-    with Supervisor(jobs=2, work=tmp_path, logs=tmp_path, environ=worker_environ(), fork=False) as supervisor:
+    with Supervisor(
+        jobs=2, work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=worker_environ(), fork=False
+    ) as supervisor:
         events = list(supervisor.run(specs))
     assert [event for name, event in events if name == "good" and isinstance(event, ProviderDone)]
     assert [getattr(event, "cause", None) for name, event in events if name == "bad"][-2] is Cause.CRASHED

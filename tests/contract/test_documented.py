@@ -1,0 +1,110 @@
+"""action.yml, the code and the README tell the same story."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from onnx_gate import settings
+from onnx_gate.cli import main
+from onnx_gate.github.files import outputs_of
+from onnx_gate.manifest.schema import Convert, Model, OutputRule, Provider
+from onnx_gate.manifest.section import Section
+from onnx_gate.manifest.tensors import Input
+from onnx_gate.records import Environment, GateResult, Status
+from tests.contract.sources import REPOSITORY
+
+ACTION: dict[str, Any] = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+REFERENCE = (REPOSITORY / "docs" / "manifest.md").read_text(encoding="utf-8")
+INPUTS, OUTPUTS = sorted(ACTION["inputs"]), sorted(ACTION["outputs"])
+
+
+class Recording(Mapping[str, str]):
+    """An empty environment that remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_the_settings_read_every_input_and_no_other() -> None:
+    """The runner upper-cases names and keeps their hyphens; shells can't, so underscores do as well."""
+    environ = Recording()
+    settings.from_inputs(environ)
+    asked = {name for name in environ.asked if name.startswith("INPUT_")}
+    hyphens = {f"INPUT_{name.upper()}" for name in INPUTS}
+    assert asked == hyphens | {name.replace("-", "_") for name in hyphens}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_input_is_in_the_readme(name: str) -> None:
+    """In backticks."""
+    assert f"`{name}`" in README
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_output_is_in_the_readme(name: str) -> None:
+    """In backticks."""
+    assert f"`{name}`" in README
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_input_has_a_description_and_a_default(name: str) -> None:
+    """None is required: the action works with no input at all."""
+    given = ACTION["inputs"][name]
+    assert given["description"].endswith(".")
+    assert isinstance(given["default"], str)
+    assert not given.get("required")
+
+
+def test_the_defaults_of_the_action_are_those_of_the_settings() -> None:
+    """A step that names no input and one that spells out all the defaults are the same."""
+    spelt_out = {f"INPUT_{name.upper()}": given["default"] for name, given in ACTION["inputs"].items()}
+    assert settings.from_inputs(spelt_out) == settings.from_inputs({})
+
+
+def test_the_outputs_are_those_that_are_written() -> None:
+    """All of them, and no other."""
+    environment = Environment(onnx_gate="0", python="3", platform="p", cpu="c", ort_threads=1)
+    result = GateResult(
+        verdict=Status.ERROR,
+        exit_code=3,
+        complete=True,
+        started_at="2026-01-01T00:00:00+00:00",
+        seconds=0,
+        manifest="onnx-gate.yml",
+        environment=environment,
+        models=(),
+    )
+    assert sorted(outputs_of(result, "report")) == OUTPUTS
+
+
+@pytest.mark.parametrize("section", [Model, OutputRule, Provider, Input, Convert])
+def test_every_key_of_the_manifest_is_in_its_reference(section: type[Section]) -> None:
+    """In backticks or in an example; `mode` is how a rule is kept, and no key."""
+    keys = set(section.model_fields) - {"mode"}
+    assert {key for key in keys if not re.search(rf"`{key}`|\b{key}:", REFERENCE)} == set()
+
+
+@pytest.mark.parametrize("command", ["run"])
+def test_every_option_is_in_the_readme(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `--help` lists."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", capsys.readouterr().out)) - {"--help"}
+    assert options >= {"--output", "--only", "--provider", "--jobs", "--shard"}
+    assert {option for option in options if not re.search(rf"{option}(?![\w-])", README)} == set()

@@ -1,0 +1,82 @@
+"""The parent process stays light: help and manifest errors answer at once, and no native code can crash it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FRAMEWORKS = {"torch", "sklearn", "onnx", "onnxruntime", "skl2onnx", "onnxscript", "joblib", "scipy", "pandas"}
+PROBE = """
+import json, sys, time
+from onnx_gate.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as leaving:
+    code = leaving.code
+told = {"code": code, "modules": sorted(sys.modules), "seconds": time.process_time()}
+print(json.dumps(told), file=open("told.json", "w"))
+"""
+
+
+@dataclass
+class Told:
+    """What a process says of itself when it is done."""
+
+    code: int
+    modules: set[str]
+    seconds: float
+    """Of CPU time, the start of Python included."""
+    stdout: str
+    stderr: str
+
+
+def tell(folder: Path, *argv: str) -> Told:
+    """Run the command line in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *argv], cwd=folder, capture_output=True, encoding="utf-8", check=True, timeout=60
+    )
+    told = json.loads((folder / "told.json").read_text())
+    return Told(told["code"], set(told["modules"]), told["seconds"], done.stdout, done.stderr)
+
+
+def quickest(folder: Path, *argv: str) -> Told:
+    """The best of three: what the code needs, not what the machine was busy with."""
+    return min((tell(folder, *argv) for _ in range(3)), key=lambda told: told.seconds)
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("run", "--help"), ("--version",)])
+def test_help_answers_at_once(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    """Without numpy, pydantic or YAML, in less than half a second of CPU time."""
+    told = quickest(tmp_path, *argv)
+    assert told.code == 0
+    assert "onnx-gate" in told.stdout
+    assert told.modules & (FRAMEWORKS | {"numpy", "pydantic", "yaml", "rich", "junit_xml"}) == set()
+    assert told.seconds < 0.5
+
+
+def test_a_bad_manifest_is_answered_at_once(tmp_path: Path) -> None:
+    """With its place and exit code 2, in less than half a second of CPU time, and no framework is loaded."""
+    (tmp_path / "bad.yml").write_text("version: 1\nmodels:\n  - id: a\n    sorce: m.onnx\n")
+    told = quickest(tmp_path, "check", "bad.yml")
+    assert told.code == 2
+    assert "bad.yml:4:5: models[0].sorce: unknown key 'sorce'" in told.stderr
+    assert told.modules & (FRAMEWORKS | {"numpy"}) == set()
+    assert told.seconds < 0.5
+
+
+def test_a_good_manifest_loads_no_framework(tmp_path: Path) -> None:
+    """Nor does `run`, up to the point at which workers start."""
+    (tmp_path / "m.joblib").write_bytes(b"never opened")
+    (tmp_path / "onnx-gate.yml").write_text(
+        "version: 1\nmodels: [{id: a, source: m.joblib, inputs: {X: {dtype: float32, shape: [batch, 4]}}}]\n"
+    )
+    checked = tell(tmp_path, "check")
+    assert (checked.code, checked.modules & (FRAMEWORKS | {"numpy"})) == (0, set())
+    refused = tell(tmp_path, "run", "--only", "b")
+    assert "onnx_gate.worker.supervisor" in refused.modules
+    assert (refused.code, refused.modules & (FRAMEWORKS | {"numpy"})) == (2, set())
