@@ -1,0 +1,68 @@
+"""Every frozen record that crosses a border between rooms.
+
+Records that come back from a worker, or from a results.json, are validated by pydantic against these types;
+`__pydantic_config__` makes it write NaN and the infinities as the strings that the contract names. They are plain
+dataclasses, so that importing them costs nothing.
+"""
+
+from onnx_gate.records.asked import (
+    InputSpec,
+    Location,
+    Manifest,
+    ModelSpec,
+    OutputRule,
+    ProviderSpec,
+    RunOptions,
+    Tolerance,
+)
+from onnx_gate.records.found import (
+    Answer,
+    Confusion,
+    ConvertInfo,
+    Elsewhere,
+    Expectation,
+    Failure,
+    Graph,
+    GraphValue,
+    OutputDiff,
+    Placement,
+    Triage,
+    Worst,
+)
+from onnx_gate.records.result import Check, Environment, GateResult, ModelResult, ProviderState
+from onnx_gate.records.words import EXECUTION_PROVIDERS, JSON, ORT_THREADS, Cause, Config, Scalar, Status
+
+__all__ = [
+    "EXECUTION_PROVIDERS",
+    "JSON",
+    "ORT_THREADS",
+    "Answer",
+    "Cause",
+    "Check",
+    "Config",
+    "Confusion",
+    "ConvertInfo",
+    "Elsewhere",
+    "Environment",
+    "Expectation",
+    "Failure",
+    "GateResult",
+    "Graph",
+    "GraphValue",
+    "InputSpec",
+    "Location",
+    "Manifest",
+    "ModelResult",
+    "ModelSpec",
+    "OutputDiff",
+    "OutputRule",
+    "Placement",
+    "ProviderSpec",
+    "ProviderState",
+    "RunOptions",
+    "Scalar",
+    "Status",
+    "Tolerance",
+    "Triage",
+    "Worst",
+]

@@ -1,0 +1,175 @@
+"""What the manifest and the call ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from onnx_gate.records.words import Scalar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """An element passes where |actual − reference| ≤ atol + rtol·|reference|."""
+
+    rtol: float
+    """Relative part."""
+    atol: float
+    """Absolute part."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputRule:
+    """How one output is judged; None leaves a limit to the next nearest rule, or unset."""
+
+    mode: Literal["compare", "exact", "ignore"] = "compare"
+    """`exact` allows no difference at all, `ignore` compares nothing."""
+    tolerance: Tolerance | None = None
+    """Element-wise tolerance."""
+    max_mismatch: float | None = None
+    """Fraction of elements that may be out of tolerance."""
+    min_agreement: float | None = None
+    """Fraction of labels that must agree."""
+    max_abs: float | None = None
+    """Largest absolute difference allowed."""
+    min_cosine: float | None = None
+    """Smallest cosine similarity allowed."""
+    min_snr_db: float | None = None
+    """Smallest signal-to-noise ratio allowed, in decibels."""
+    min_top1: float | None = None
+    """Fraction of rows whose largest element must be the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpec:
+    """The schema of one input."""
+
+    name: str
+    """Becomes the ONNX input's name."""
+    dtype: str
+    """A numpy dtype name, or `string`."""
+    shape: tuple[int | str, ...]
+    """Sizes; a name stands for a dynamic dimension, `batch` for the batch."""
+    range: tuple[float, float] | None = None
+    """Smallest and largest value to generate."""
+    values: tuple[Scalar, ...] | None = None
+    """The values to choose from when generating."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Location:
+    """Where a model's code or data comes from."""
+
+    file: str | None = None
+    """Absolute path of a file or folder."""
+    module: str | None = None
+    """A dotted module, where it isn't a file."""
+    callable: str | None = None
+    """The function to call in the file or module."""
+    shown: str = ""
+    """As the manifest has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSpec:
+    """One execution provider that a model is to run on."""
+
+    name: str
+    """The short name, such as `cuda`."""
+    required: bool = False
+    """Not available is an error, also where the machine has no such device."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """ONNX Runtime's provider options."""
+    tolerance: Tolerance | None = None
+    """Overrides the model's."""
+    outputs: Mapping[str, OutputRule] = field(default_factory=dict)
+    """Overrides the model's, by output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """One model of the manifest, with the defaults merged in and paths resolved."""
+
+    id: str
+    """Unique, whatever the case."""
+    line: int
+    """Line of the model in the manifest."""
+    framework: str
+    """sklearn, torch or onnx."""
+    folder: str
+    """The manifest's folder, first on sys.path of the user's code."""
+    source: Location
+    """The model whose answers count."""
+    onnx: str | None = None
+    """The .onnx to validate instead of converting."""
+    weights: str | None = None
+    """State dict for a torch factory's module."""
+    inputs: tuple[InputSpec, ...] | None = None
+    """The schema; None where the .onnx tells."""
+    data: Location | None = None
+    """Data to feed; None where feeds are generated."""
+    columns: tuple[str, ...] | None = None
+    """CSV columns that make up the only input."""
+    ignore_data: tuple[str, ...] = ()
+    """Arrays or columns of the data that are neither input nor recorded output."""
+    batches: tuple[int, ...] = (1, 2, 7, 32)
+    """Batch sizes to run."""
+    dims: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Values to try for the named dimensions other than batch."""
+    edges: bool = False
+    """Also feed edge cases."""
+    outputs: Mapping[str, OutputRule] = field(default_factory=dict)
+    """Rules by ONNX output name."""
+    output_names: tuple[str, ...] | None = None
+    """Names for a torch model's outputs."""
+    strict_dtype: bool = False
+    """A float of another width fails, also beside `onnx:`."""
+    convert: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the converter."""
+    providers: tuple[ProviderSpec, ...] = (ProviderSpec(name="cpu"),)
+    """Where to run."""
+    tolerance: Tolerance = Tolerance(rtol=1e-3, atol=1e-5)
+    """For outputs that no nearer rule names."""
+    timeout: float = 300.0
+    """Seconds for the model as a whole."""
+    memory: int | None = None
+    """Bytes that the model's process may use beyond what it starts with."""
+    allow_failure: bool = False
+    """A divergence is reported and doesn't fail the job."""
+    own: frozenset[str] = frozenset()
+    """The keys that the model sets itself: what it names has to be there, where a default may pass it by."""
+
+    @property
+    def onnx_shown(self) -> str:
+        """The .onnx as messages name it."""
+        return self.source.shown if self.framework == "onnx" else Path(self.onnx or f"{self.id}.onnx").name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """All models of a manifest."""
+
+    path: str
+    """As the user named it."""
+    models: tuple[ModelSpec, ...]
+    """In the order of the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How the manifest is to be run."""
+
+    jobs: int
+    """Models at a time."""
+    only: tuple[str, ...] = ()
+    """Ids to run; empty for all."""
+    providers: tuple[str, ...] = ()
+    """Providers to run on; empty for all that the manifest names."""
+    require_cuda: bool = False
+    """Every cuda entry is required."""
+    shard: tuple[int, int] | None = None
+    """(I, N): the I-th of N parts, counted from 1."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The environment of the workers."""

@@ -1,0 +1,219 @@
+"""What a worker works with, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.words import JSON, Cause, Config, Scalar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One output of the source, and the form in which ONNX Runtime has to give it."""
+
+    value: Any
+    """A numpy array, unrounded: scikit-learn answers in float64 whatever the schema's dtype."""
+    dtype: str
+    """Expected of ONNX Runtime."""
+    column: bool = False
+    """(N,) and (N, 1) are both right."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphValue:
+    """An input or output as the ONNX file declares it."""
+
+    name: str
+    """In the graph."""
+    dtype: str
+    """A numpy dtype name, `string`, or the kind of value where it is no tensor."""
+    shape: tuple[int | str | None, ...] | None
+    """Sizes, names of dynamic dimensions, None where unnamed; None as a whole where undeclared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """What an ONNX file says of itself."""
+
+    inputs: tuple[GraphValue, ...]
+    """Those that have to be fed."""
+    outputs: tuple[GraphValue, ...]
+    """In the order of the graph."""
+    opsets: Mapping[str, int]
+    """By domain; the default domain is the empty name."""
+    ir_version: int
+    """Of the file."""
+    nodes: int
+    """Of the main graph."""
+    size_bytes: int
+    """With external data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertInfo:
+    """The ONNX file that was judged."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    opset: int
+    """Of the default domain; 0 if the model imports none."""
+    ir_version: int
+    """Of the file."""
+    nodes: int
+    """Of the main graph."""
+    size_bytes: int
+    """With external data."""
+    seconds: float
+    """Spent converting; 0 for a file that was shipped."""
+    shipped: bool
+    """True where the user's own .onnx was judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worst:
+    """The element that differs most."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    index: tuple[int, ...]
+    """Into the whole array of the case."""
+    reference: Scalar
+    """What the source says."""
+    actual: Scalar
+    """What ONNX Runtime says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion:
+    """How often one label was answered for another."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    reference: Scalar
+    """The source's label."""
+    actual: Scalar
+    """ONNX Runtime's label."""
+    count: int
+    """How many rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputDiff:
+    """One output of one case on one provider, compared."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: str
+    """Short name; `graph` for a breach found in the file itself."""
+    case: str
+    """Which feed, such as `batch=7`."""
+    output: str
+    """ONNX output name."""
+    dtype: str = ""
+    """As answered."""
+    shape: tuple[int, ...] = ()
+    """As answered, all calls of the case together."""
+    total: int = 0
+    """Elements compared."""
+    mismatched: int = 0
+    """Elements out of tolerance, or labels that differ."""
+    max_abs: float | None = None
+    """Largest absolute difference."""
+    mean_abs: float | None = None
+    """Mean absolute difference."""
+    max_rel: float | None = None
+    """Largest relative difference, over the elements whose reference isn't 0."""
+    mean_rel: float | None = None
+    """Mean relative difference, over the same elements."""
+    rmse: float | None = None
+    """Root of the mean squared difference."""
+    cosine: float | None = None
+    """Cosine similarity."""
+    snr_db: float | None = None
+    """Signal-to-noise ratio, in decibels."""
+    top1: float | None = None
+    """Fraction of rows whose largest element is the same; only where a limit asks for it."""
+    nan_matched: int = 0
+    """NaN that met NaN."""
+    nonfinite_mismatched: int = 0
+    """NaN or Inf that met something else."""
+    worst: Worst | None = None
+    """Where it differs most."""
+    confusion: tuple[Confusion, ...] = ()
+    """Labels taken for others, most frequent first."""
+    tolerance: Tolerance | None = None
+    """What was allowed; None for labels."""
+    breaches: tuple[str, ...] = ()
+    """What is wrong, one sentence each; empty where all limits hold."""
+    contract: bool = False
+    """A breach of names, dtypes, shapes or counts."""
+    seconds: float = 0.0
+    """Of both runs and the comparison."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why something could not be judged."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    stage: str
+    """What was under way, such as `convert`."""
+    cause: Cause
+    """Its kind."""
+    message: str
+    """Where, what was got, what was expected."""
+    fix: str = ""
+    """What to do."""
+    provider: str | None = None
+    """The provider that it stopped; None where it stopped the model."""
+    skippable: bool = False
+    """The machine has no such device at all: a skip, unless the provider is required."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """A node that did not run on the provider asked for."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    node: str
+    """Its name."""
+    op: str
+    """Its operator."""
+    provider: str
+    """Where it ran."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Which nodes ran on the provider asked for."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    nodes: int
+    """Nodes of the optimised graph."""
+    on_provider: int
+    """How many of them ran where they were asked to."""
+    elsewhere: tuple[Elsewhere, ...] = ()
+    """The others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Triage:
+    """The cause of a divergence."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    cause: Cause
+    """Its kind."""
+    advice: str
+    """What it means and what to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What a worker is about to compare: anything less is not a pass."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: str
+    """On which provider."""
+    cases: tuple[str, ...]
+    """Every case of the model."""
+    outputs: tuple[str, ...]
+    """Every output that no rule ignores."""

@@ -1,0 +1,137 @@
+"""What a run ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from onnx_gate.records.found import ConvertInfo, OutputDiff, Placement
+from onnx_gate.records.words import JSON, Cause, Config, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(OutputDiff):
+    """One line of the reports: a comparison with its verdict, or what stood in its way.
+
+    Where nothing was compared, `case` is the stage, `output` is empty, and so is `provider` for what
+    concerns the model as a whole.
+    """
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    status: Status
+    """What became of it."""
+    message: str = ""
+    """Why it isn't a pass, in one line."""
+    cause: Cause | None = None
+    """For errors and skips."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResult:
+    """All that is known of one model."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    id: str
+    """As in the manifest."""
+    line: int
+    """Of the model in the manifest."""
+    framework: str
+    """sklearn, torch or onnx."""
+    verdict: Status
+    """The worst of its checks."""
+    cause: Cause | None = None
+    """Of the divergence or the error."""
+    advice: str = ""
+    """What to change."""
+    error: str = ""
+    """Why it could not be judged."""
+    allow_failure: bool = False
+    """A divergence doesn't fail the job."""
+    cached: bool = False
+    """Taken from an earlier run."""
+    seconds: float = 0.0
+    """Wall time in its workers."""
+    convert: ConvertInfo | None = None
+    """The ONNX file that was judged."""
+    checks: tuple[Check, ...] = ()
+    """In the order they were made."""
+    placement: Mapping[str, Placement] = field(default_factory=dict)
+    """By provider."""
+    first_divergent_node: None = None
+    """Reserved for the node at which a divergence starts."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know though it fails nothing."""
+    log: str = ""
+    """The model's log file, relative to the output folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderState:
+    """Whether a provider could be used on this machine."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    available: bool
+    """It answered at least once."""
+    reason: str = ""
+    """Why not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """What the run ran on; a version is None where the package isn't installed."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    onnx_gate: str
+    """Our own version."""
+    python: str
+    """Version."""
+    platform: str
+    """Operating system and architecture."""
+    cpu: str
+    """The processor's name: int8 models answer differently on CPUs without VNNI."""
+    ort_threads: int
+    """Fixed, so that answers don't depend on the machine or on --jobs."""
+    onnxruntime: str | None = None
+    """With the name of the distribution, where it isn't plain onnxruntime."""
+    onnx: str | None = None
+    """Version."""
+    numpy: str | None = None
+    """Version."""
+    scikit_learn: str | None = None
+    """Version."""
+    skl2onnx: str | None = None
+    """Version."""
+    torch: str | None = None
+    """Version."""
+    onnxscript: str | None = None
+    """Version."""
+    providers: Mapping[str, ProviderState] = field(default_factory=dict)
+    """By short name, those that the run asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """A whole run: every report is a function of this."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    schema: Literal[1] = 1
+    """Of results.json."""
+    verdict: Status
+    """The worst of its models, less the divergences that are allowed."""
+    exit_code: int
+    """What the process ends with."""
+    complete: bool
+    """False if the run was stopped before all models were judged."""
+    started_at: str
+    """UTC, ISO 8601."""
+    seconds: float
+    """Wall time."""
+    manifest: str
+    """As the user named it."""
+    shard: str | None = None
+    """`I/N` where only a part of the manifest was run."""
+    environment: Environment
+    """What it ran on."""
+    models: tuple[ModelResult, ...]
+    """In the order of the manifest."""

@@ -1,0 +1,65 @@
+"""Words that every record may use: what can become of a model, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+Scalar = float | int | str | bool | None
+"""An element of an array; a float that isn't finite comes as the text that JSON has for it."""
+Config = dict[str, str]
+JSON: Config = {"ser_json_inf_nan": "strings", "extra": "forbid"}
+
+
+ORT_THREADS = 1
+"""Of every ONNX Runtime session: fixed, so that answers don't depend on the machine or on --jobs."""
+
+EXECUTION_PROVIDERS: Mapping[str, str] = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+    "openvino": "OpenVINOExecutionProvider",
+    "webgpu": "WebGpuExecutionProvider",
+    "directml": "DmlExecutionProvider",
+    "coreml": "CoreMLExecutionProvider",
+    "rocm": "ROCMExecutionProvider",
+    "migraphx": "MIGraphXExecutionProvider",
+    "qnn": "QNNExecutionProvider",
+}
+"""Short names, as the manifest has them, and the names that ONNX Runtime has for them."""
+
+
+class Status(StrEnum):
+    """What became of a check, of a model, of a run."""
+
+    PASSED = "passed"
+    DIVERGED = "diverged"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class Cause(StrEnum):
+    """Why a model diverged or could not be judged."""
+
+    TRAIN_MODE = "train-mode"
+    BATCH_BAKED = "batch-baked"
+    PRECISION = "precision"
+    OPTIMIZER = "optimizer"
+    PROVIDER = "provider"
+    CONVERSION = "conversion"
+    PREPROCESSING = "preprocessing"
+    LABEL_ORDER = "label-order"
+    OUTPUT_ORDER = "output-order"
+    NAN = "nan"
+    NONDETERMINISTIC = "nondeterministic"
+    TOLERANCE = "tolerance"
+    CONTRACT = "contract"
+    UNSUPPORTED_OPERATOR = "unsupported-operator"
+    LOAD_FAILED = "load-failed"
+    CONVERSION_FAILED = "conversion-failed"
+    INVALID_MODEL = "invalid-model"
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+    PROVIDER_UNAVAILABLE = "provider-unavailable"
+    UNKNOWN = "unknown"
