@@ -24,14 +24,18 @@ def result_line(result: ModelResult) -> str:
         line += f" ({result.cause}{allowed}), {_what_differs(result)}"
     elif compared:
         line += f", {plural(compared, 'comparison')}, {difference(worst_check(result))}"
-    skipped = [
-        f"{check.provider}: skipped, {check.message}".removeprefix(": ")
-        for check in result.checks
-        if check.status is Status.SKIPPED
-    ]
-    more = f" [{'; '.join(skipped)}]" if skipped else ""
-    # The runner obeys commands that begin with this, anywhere in a line.
-    return one_line(f"{line}{more} ({seconds(result.seconds)})").replace("##[", "## [")
+    skipped = [provider for provider, _ in _skips(result) if provider]
+    more = f" [{', '.join(skipped)} skipped]" if skipped else ""
+    return _harmless(f"{line}{more} ({seconds(result.seconds)})")
+
+
+def _skips(result: ModelResult) -> list[tuple[str, str]]:
+    return [(check.provider, check.message) for check in result.checks if check.status is Status.SKIPPED]
+
+
+def _harmless(text: str) -> str:
+    """One line, without what the runner takes for a command anywhere in a line."""
+    return one_line(text).replace("##[", "## [")
 
 
 def _what_differs(result: ModelResult) -> str:
@@ -47,6 +51,7 @@ class PlainProgress:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._total = self._done = 0
+        self._told: set[tuple[str, str]] = set()
 
     def began(self, models: Sequence[ModelSpec]) -> None:
         self._total = len(models)
@@ -61,6 +66,11 @@ class PlainProgress:
     def ended(self, result: ModelResult) -> None:
         self._done += 1
         self._print(f"[{self._done}/{self._total}] {result_line(result)}")
+        for provider, why in _skips(result):
+            # Once a reason: fifty models on a machine without a GPU have the same one.
+            if (provider, why) not in self._told:
+                self._told.add((provider, why))
+                self._print(_harmless(f"{provider or result.id}: {shorten(why, LONGEST)}"))
 
     def close(self) -> None:
         pass
@@ -120,6 +130,7 @@ class LiveProgress(PlainProgress):
         running = list(self._running.items())
         waiting = max(0, self._total - self._done - len(running))
         told = f"{self._done} done, {len(running)} running, {waiting} waiting"
+        told += ", frameworks are loading" if waiting and not running else ""
         table.add_row("", told, seconds(now - self._began))
         for model_id, (stage, since) in running:
             table.add_row("…", Text(one_line(f"{model_id}: {stage}")), seconds(now - since))

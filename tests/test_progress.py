@@ -103,9 +103,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
         ),
         (
             model("a", floats("batch=1", "y"), skip("cuda", "no such device")),
-            "✔ a: passed, 1 comparison, max 0 [cuda: skipped, no such device] (3.2 s)",
+            "✔ a: passed, 1 comparison, max 0 [cuda skipped] (3.2 s)",
         ),
-        (model("a", skip("cuda", "no such device")), "- a: skipped [cuda: skipped, no such device] (3.2 s)"),
+        (model("a", skip("cuda", "no such device")), "- a: skipped [cuda skipped] (3.2 s)"),
     ],
 )
 def test_a_model_in_one_line(result: Any, line: str) -> None:
@@ -143,7 +143,8 @@ def test_plain_lines() -> None:
     assert stream.getvalue().splitlines() == [
         "onnx-gate: 2 models",
         "[1/2] ✔ a: passed, 1 comparison, max 0 (3.2 s)",
-        "[2/2] - b: skipped [cuda: skipped, no GPU] (3.2 s)",
+        "[2/2] - b: skipped [cuda skipped] (3.2 s)",
+        "cuda: no GPU",
     ]
 
 

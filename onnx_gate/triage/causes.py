@@ -126,7 +126,8 @@ def _conversion_advice(evidence: Evidence) -> str:
         )
     return (
         "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
-        "translates a part of it differently, or rounds where it matters (float64 to float32)."
+        "translates a part of it differently, or rounds where it matters (float64 to float32). Judge its parts one by "
+        "one to find which, and replace that part, or export the model another way and name the file as `onnx:`."
     )
 
 
