@@ -7,7 +7,6 @@ loader dies of 100,000 open brackets), duplicate keys are seen, and scalars foll
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,29 +14,15 @@ from typing import Any
 
 import yaml
 
-from onnx_gate.errors import ManifestError, Problem
+from onnx_gate.errors import Problem
+from onnx_gate.manifest.file import Mark, read_text, refuse_file
+from onnx_gate.manifest.scalars import resolve_scalar
 
-MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
 MAX_NODES = 100_000
 
 Step = str | int
 Trail = tuple[Step, ...]
-
-_NULL = re.compile(r"~|null|Null|NULL|")
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITE = re.compile(r"([-+]?)(\.inf|\.Inf|\.INF)")
-_NAN = re.compile(r"\.nan|\.NaN|\.NAN")
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A place in the file, counted from 1."""
-
-    line: int
-    column: int
 
 
 @dataclass
@@ -73,39 +58,7 @@ class _Node:
 
 def read_tree(path: Path, shown: str) -> Tree:
     """Read a manifest file; raises ManifestError for whatever isn't one readable YAML document."""
-    return _Composer(_read_text(path, shown), shown).tree()
-
-
-def _read_text(path: Path, shown: str) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise _refuse(
-            shown, "there is no such file", "give the manifest's path, or start one from the README's example"
-        ) from None
-    except IsADirectoryError:
-        raise _refuse(shown, "it is a folder, expected a YAML file", f"use {shown}/onnx-gate.yml") from None
-    except OSError as error:
-        raise _refuse(shown, f"it can't be read ({error.strerror})", "check its permissions") from error
-    if len(raw) > MAX_BYTES:
-        raise _refuse(shown, "it is larger than 1 MiB, the limit for a manifest", "is this the right file?")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _refuse(
-            shown,
-            f"it is not UTF-8 text (byte 0x{raw[error.start]:02x} at offset {error.start})",
-            "is this the right file? A manifest is a YAML text file",
-        ) from None
-    if not text.strip():
-        raise _refuse(shown, "it is empty, expected `version: 1` and a list of `models`")
-    return text
-
-
-def _refuse(shown: str, message: str, fix: str = "", mark: Mark | None = None, path: str = "") -> ManifestError:
-    mark = mark or Mark(1, 1)
-    return ManifestError([Problem(file=shown, line=mark.line, column=mark.column, path=path, message=message, fix=fix)])
+    return _Composer(read_text(path, shown), shown).tree()
 
 
 class _Composer:
@@ -133,7 +86,7 @@ class _Composer:
             where = error.problem_mark or error.context_mark
             mark = Mark(where.line + 1, where.column + 1) if where else Mark(1, 1)
             context = f" {error.context}" if error.context else ""
-            raise _refuse(
+            raise refuse_file(
                 self._shown,
                 f"this is not valid YAML: {error.problem}{context}",
                 "indent with spaces: this is a tab" if _is_tab(text, mark) else "check indentation and quotes",
@@ -141,14 +94,14 @@ class _Composer:
             ) from None
         except yaml.YAMLError as error:
             detail = str(error).splitlines()[0]
-            raise _refuse(self._shown, f"this is not valid YAML: {detail}", "is this the right file?") from None
+            raise refuse_file(self._shown, f"this is not valid YAML: {detail}", "is this the right file?") from None
 
     def _document(self) -> _Node:
         root = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
-                    raise _refuse(
+                    raise refuse_file(
                         self._shown,
                         "a second YAML document starts here, expected one",
                         "remove the `---`",
@@ -156,17 +109,17 @@ class _Composer:
                     )
                 root = self._node(next(self._events), depth=1)
         if root is None:
-            raise _refuse(self._shown, "it holds no YAML document, expected `version: 1` and a list of `models`")
+            raise refuse_file(self._shown, "it holds no YAML document, expected `version: 1` and a list of `models`")
         return root
 
     def _node(self, event: yaml.Event, depth: int) -> _Node:
         mark = _at(event)
         if depth > MAX_DEPTH:
-            raise _refuse(self._shown, f"this is nested deeper than {MAX_DEPTH} levels", "flatten it", mark)
+            raise refuse_file(self._shown, f"this is nested deeper than {MAX_DEPTH} levels", "flatten it", mark)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, mark, depth)
         if (tag := getattr(event, "tag", None)) not in (None, "!"):
-            raise _refuse(
+            raise refuse_file(
                 self._shown,
                 f"the tag {tag} is refused: nothing in a manifest is evaluated",
                 "remove it",
@@ -179,7 +132,7 @@ class _Composer:
         else:
             node = self._mapping(mark, depth)
         if node.size > MAX_NODES:
-            raise _refuse(
+            raise refuse_file(
                 self._shown,
                 f"this holds more than {MAX_NODES:,} values, those that aliases stand for included",
                 "split the manifest, or write it without aliases",
@@ -191,7 +144,7 @@ class _Composer:
 
     def _alias(self, event: yaml.AliasEvent, mark: Mark, depth: int) -> _Node:
         if event.anchor not in self._anchors:
-            raise _refuse(
+            raise refuse_file(
                 self._shown,
                 f"the alias *{event.anchor} has no anchor that ends before it",
                 f"define &{event.anchor} first",
@@ -199,7 +152,7 @@ class _Composer:
             )
         node = self._anchors[event.anchor]
         if depth + node.height - 1 > MAX_DEPTH:
-            raise _refuse(self._shown, f"this alias nests deeper than {MAX_DEPTH} levels", "flatten it", mark)
+            raise refuse_file(self._shown, f"this alias nests deeper than {MAX_DEPTH} levels", "flatten it", mark)
         return node
 
     def _sequence(self, mark: Mark, depth: int) -> _Node:
@@ -279,21 +232,6 @@ class _Composer:
             fix=fix,
         )
         self._problems.setdefault(mark, problem)
-
-
-def resolve_scalar(text: str) -> Any:
-    """A plain scalar by YAML 1.2's core schema."""
-    if _NULL.fullmatch(text):
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
-    if _INT.fullmatch(text) and len(text) <= 40:
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if match := _INFINITE.fullmatch(text):
-        return float(f"{match[1]}inf")
-    return float("nan") if _NAN.fullmatch(text) else text
 
 
 def show_trail(trail: Trail) -> str:

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 from onnx_gate.records import Cause, Failure
+from onnx_gate.worker.protocol import Stage
 
-_MEANING = {
+_MEANING: dict[int, str] = {
     signal.SIGSEGV: "segmentation fault",
     signal.SIGFPE: "arithmetic fault, such as an integer division by zero or INT_MIN / -1",
     signal.SIGABRT: "abort: native code gave up, see the log",
@@ -21,82 +22,80 @@ _MEANING = {
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 
 
-def explain(status: int, stage: str, provider: str | None, log_tail: str, *, oom_killed: bool) -> Failure:
+def explain(status: int, at: Stage, log_tail: str, *, oom_killed: bool) -> Failure:
     """A failure for a wait status that isn't the end of a job that was done."""
-    during = f"during {stage!r}{_last_frame(log_tail)}"
+    during = f"during {at.name!r}{_last_frame(log_tail)}"
     if os.WIFSIGNALED(status):
-        return _signalled(signal.Signals(os.WTERMSIG(status)), during, stage, provider, oom_killed=oom_killed)
-    code = os.waitstatus_to_exitcode(status)
-    return Failure(
-        stage=stage,
-        provider=provider,
-        cause=Cause.CRASHED,
-        message=f"the process ended with exit code {code} {during}, before it had answered",
-        fix="does the model's code call os._exit or sys.exit? The end of its log tells more",
+        return _signalled(os.WTERMSIG(status), during, at, oom_killed=oom_killed)
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"the process ended with exit code {os.waitstatus_to_exitcode(status)} {during}, before it had answered",
+        "does the model's code call os._exit or sys.exit? The end of its log tells more",
     )
 
 
-def _signalled(which: signal.Signals, during: str, stage: str, provider: str | None, *, oom_killed: bool) -> Failure:
-    if which == signal.SIGKILL and oom_killed:
-        return Failure(
-            stage=stage,
-            provider=provider,
-            cause=Cause.OUT_OF_MEMORY,
-            message=f"the kernel killed the process {during}: the machine ran out of memory",
-            fix="use smaller `batches`, fewer --jobs, or a machine with more memory",
+def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool) -> Failure:
+    if number == signal.SIGKILL and oom_killed:
+        return _failure(
+            at,
+            Cause.OUT_OF_MEMORY,
+            f"the kernel killed the process {during}: the machine ran out of memory",
+            "use smaller `batches`, fewer --jobs, or a machine with more memory",
         )
-    meaning = _MEANING.get(which, "")
-    return Failure(
-        stage=stage,
-        provider=provider,
-        cause=Cause.CRASHED,
-        message=f"the process was killed by {which.name}{f' ({meaning})' if meaning else ''} {during}",
-        fix="run the model's code on its own to find the line; native code crashed, Python can't catch that",
+    # Real-time signals have numbers only.
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    meaning = f" ({_MEANING[number]})" if number in _MEANING else ""
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"the process was killed by {name}{meaning} {during}",
+        "run the model's code on its own to find the line; native code crashed, Python can't catch that",
     )
 
 
-def timed_out(seconds: float, stage: str, provider: str | None) -> Failure:
+def timed_out(seconds: float, at: Stage) -> Failure:
     """The model's `timeout` ran out."""
-    return Failure(
-        stage=stage,
-        provider=provider,
-        cause=Cause.TIMEOUT,
-        message=f"not finished after {seconds:g} s (timeout), during {stage!r}",
-        fix="raise `timeout`, use smaller `batches`, or look for an endless loop",
+    return _failure(
+        at,
+        Cause.TIMEOUT,
+        f"not finished after {seconds:g} s (timeout), during {at.name!r}",
+        "raise `timeout`, use smaller `batches`, or look for an endless loop",
     )
 
 
-def too_much_memory(limit: int, used: int, stage: str, provider: str | None) -> Failure:
+def too_much_memory(limit: int, used: int, at: Stage) -> Failure:
     """The model's `memory` was exceeded."""
-    return Failure(
-        stage=stage,
-        provider=provider,
-        cause=Cause.OUT_OF_MEMORY,
-        message=f"used {used / 2**20:,.0f} MiB during {stage!r}, {limit / 2**20:,.0f} MiB are allowed (memory)",
-        fix="raise `memory`, or use smaller `batches`",
+    return _failure(
+        at,
+        Cause.OUT_OF_MEMORY,
+        f"used {used / 2**20:,.0f} MiB during {at.name!r}, {limit / 2**20:,.0f} MiB are allowed (memory)",
+        "raise `memory`, or use smaller `batches`",
     )
 
 
-def printed_too_much(limit: int, stage: str, provider: str | None) -> Failure:
+def printed_too_much(limit: int, at: Stage) -> Failure:
     """The model's code floods its log."""
-    return Failure(
-        stage=stage,
-        provider=provider,
-        cause=Cause.CRASHED,
-        message=f"printed more than {limit / 2**20:.0f} MiB during {stage!r} and was stopped",
-        fix="remove the prints from the model's code",
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"printed more than {limit / 2**20:.0f} MiB during {at.name!r} and was stopped",
+        "remove the prints from the model's code",
     )
 
 
-def garbage(text: str, stage: str, provider: str | None) -> Failure:
+def garbage(text: str, at: Stage) -> Failure:
     """Something other than a worker of ours wrote to its channel."""
-    return Failure(
-        stage=stage,
-        provider=provider,
-        cause=Cause.CRASHED,
-        message=f"the process sent {text} during {stage!r}, and was stopped",
-        fix="the model's code writes to a file descriptor that isn't its own",
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"the process sent {text} during {at.name!r}, and was stopped",
+        "the model's code writes to a file descriptor that isn't its own",
     )
+
+
+def _failure(at: Stage, cause: Cause, message: str, fix: str) -> Failure:
+    return Failure(stage=at.name, provider=at.provider, cause=cause, message=message, fix=fix)
 
 
 def oom_kills() -> int:

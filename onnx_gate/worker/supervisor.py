@@ -59,8 +59,7 @@ class _Running:
     started: float | None = None
     memory_at_start: int = 0
     buffer: bytearray = field(default_factory=bytearray)
-    stage: str = "start"
-    provider: str | None = None
+    at: Stage = field(default_factory=lambda: Stage(name="start"))
     finished_providers: set[str] = field(default_factory=set)
     done: bool = False
     hung_up: bool = False
@@ -174,17 +173,17 @@ class Supervisor:
             try:
                 event = decode(line)
             except GarbageReply as error:
-                self._kill(running, endings.garbage(str(error), running.stage, running.provider))
+                self._kill(running, endings.garbage(str(error), running.at))
                 return
             self._follow(running, event)
             if not isinstance(event, Done):
                 yield running.spec.id, event
         if len(running.buffer) > LONGEST_LINE and not running.killed:
-            self._kill(running, endings.garbage("an endless line", running.stage, running.provider))
+            self._kill(running, endings.garbage("an endless line", running.at))
 
     def _follow(self, running: _Running, event: Event) -> None:
         if isinstance(event, Stage):
-            running.stage, running.provider = event.name, event.provider
+            running.at = event
         elif isinstance(event, ProviderDone):
             running.finished_providers.add(event.provider)
         elif isinstance(event, Done):
@@ -214,16 +213,16 @@ class Supervisor:
     def _enforce_limits(self, running: _Running) -> None:
         if running.started is None or running.killed or running.process.pid is None:
             return
-        spec, stage, provider = running.spec, running.stage, running.provider
+        spec, at = running.spec, running.at
         if time.monotonic() - running.started > spec.timeout - self._spent[spec.id]:
-            self._kill(running, endings.timed_out(spec.timeout, stage, provider))
+            self._kill(running, endings.timed_out(spec.timeout, at))
         elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
-            self._kill(running, endings.printed_too_much(LOG_LIMIT, stage, provider))
+            self._kill(running, endings.printed_too_much(LOG_LIMIT, at))
             os.ftruncate(running.log_fd, LOG_KEPT)
         elif spec.memory is not None:
             used = _resident(running.process.pid) - running.memory_at_start
             if used > spec.memory:
-                self._kill(running, endings.too_much_memory(spec.memory, used, stage, provider))
+                self._kill(running, endings.too_much_memory(spec.memory, used, at))
 
     def _kill(self, running: _Running, why: Failure) -> None:
         running.killed = why
@@ -242,7 +241,7 @@ class Supervisor:
         os.close(running.log_fd)
         del self._running[spec.id]
         left: tuple[ProviderSpec, ...] = ()
-        if failure and running.stage == "triage":
+        if failure and running.at.name == "triage":
             yield spec.id, Note(text=f"the cause could not be looked for: {failure.message}")
         elif failure:
             yield spec.id, failure
@@ -258,16 +257,15 @@ class Supervisor:
         tail = os.pread(running.log_fd, 65536, max(0, os.fstat(running.log_fd).st_size - 65536))
         return endings.explain(
             running.process.status or 0,
-            running.stage,
-            running.provider,
+            running.at,
             tail.decode("utf-8", "replace"),
             oom_killed=endings.oom_kills() > running.oom_kills,
         )
 
     def _providers_left(self, running: _Running) -> tuple[ProviderSpec, ...]:
-        if running.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
+        if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
             return ()
-        tried = running.finished_providers | {running.provider}
+        tried = running.finished_providers | {running.at.provider}
         return tuple(provider for provider in running.spec.providers if provider.name not in tried)
 
 

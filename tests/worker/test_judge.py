@@ -7,7 +7,9 @@ import pytest
 from onnx_gate import frameworks
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.records import Cause
+from onnx_gate.worker.endings import explain
 from onnx_gate.worker.judge import failure_of
+from onnx_gate.worker.protocol import Stage
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,25 @@ def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch):
     with pytest.raises(CannotJudge, match="a_package_that_is_not_there is not installed") as caught:
         frameworks.get_framework("torch")
     assert caught.value.fix == "pip install 'onnx-gate[torch]'"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (11, "SIGSEGV (segmentation fault)"),
+        (37, "signal 37"),
+        (9, "SIGKILL"),
+        (3 << 8, "exit code 3"),
+    ],
+)
+def test_every_ending_has_words(status, words):
+    """Real-time signals too, which have no name."""
+    failure = explain(status, Stage(name="load"), "", oom_killed=False)
+    assert failure.cause is Cause.CRASHED
+    assert words in failure.message
+
+
+def test_a_kill_for_want_of_memory_is_told_from_others():
+    """The kernel counts those that it killed."""
+    failure = explain(9, Stage(name="run on cuda", provider="cuda"), "", oom_killed=True)
+    assert (failure.cause, failure.provider) == (Cause.OUT_OF_MEMORY, "cuda")
