@@ -11,8 +11,10 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
+from onnx_gate.records import Cause, Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
 from onnx_gate.sources import describe, require_content
+
+Breach = tuple[OutputDiff, Cause | None]
 
 
 def read_graph(path: str, shown: str) -> Graph:
@@ -35,6 +37,7 @@ def read_graph(path: str, shown: str) -> Graph:
         opsets={entry.domain: entry.version for entry in model.opset_import},
         ir_version=model.ir_version,
         nodes=len(model.graph.node),
+        training_nodes=_training_nodes(model),
         size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model)] if file.exists()),
     )
 
@@ -61,9 +64,17 @@ def checker_note(path: str) -> str | None:
     return None
 
 
-def structural_breaches(spec: ModelSpec, graph: Graph) -> list[tuple[OutputDiff, bool]]:
-    """Where the file isn't what the manifest asks for; True with those that are a baked-in dimension."""
+def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Breach]:
+    """Where the file isn't what was asked for, each with its cause, if it has one of its own."""
     found = [*_opset_breach(spec, graph)]
+    found += [
+        _breach(
+            f"node {name}",
+            f"{name} is in training mode: it is random, wherever an optimiser doesn't remove it",
+            cause=Cause.TRAIN_MODE,
+        )
+        for name in graph.training_nodes
+    ]
     for asked in spec.inputs or ():
         found += _input_breaches(asked, graph, converted=spec.onnx is None)
     if spec.inputs is not None:
@@ -75,14 +86,14 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[tuple[OutputDiff,
     return found
 
 
-def _opset_breach(spec: ModelSpec, graph: Graph) -> list[tuple[OutputDiff, bool]]:
+def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Breach]:
     asked, got = spec.convert.get("opset"), graph.opsets.get("", 0)
     if asked is None or asked == got:
         return []
     return [_breach("opset", f"asked for opset {asked}, the converter wrote {got}: it doesn't support {asked}")]
 
 
-def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[tuple[OutputDiff, bool]]:
+def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[Breach]:
     where = f"input {asked.name}"
     found = next((value for value in graph.inputs if value.name == asked.name), None)
     if found is None:
@@ -103,7 +114,7 @@ def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[
                     where,
                     f"dimension {axis} ({wanted}) was asked to be dynamic and is fixed at {got} in the file"
                     + (": the conversion baked it in" if converted else ""),
-                    baked=True,
+                    cause=Cause.BATCH_BAKED,
                 )
             )
         elif isinstance(wanted, int) and isinstance(got, int) and wanted != got:
@@ -111,8 +122,28 @@ def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[
     return breaches
 
 
-def _breach(what: str, message: str, *, baked: bool = False) -> tuple[OutputDiff, bool]:
-    return OutputDiff(provider="graph", case="structure", output=what, breaches=(message,), contract=True), baked
+def _breach(what: str, message: str, *, cause: Cause | None = None) -> Breach:
+    return OutputDiff(provider="graph", case="structure", output=what, breaches=(message,), contract=True), cause
+
+
+def _training_nodes(model: Any) -> tuple[str, ...]:
+    """Dropout and BatchNormalization that were exported in training mode."""
+    true = {tensor.name for tensor in model.graph.initializer if _is_true(tensor)}
+    true |= {
+        node.output[0]
+        for node in model.graph.node
+        if node.op_type == "Constant" and any(a.name == "value" and _is_true(a.t) for a in node.attribute)
+    }
+    return tuple(
+        node.name or f"{node.op_type} {number}"
+        for number, node in enumerate(model.graph.node)
+        if (node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in true)
+        or (node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute))
+    )
+
+
+def _is_true(tensor: Any) -> bool:
+    return tensor.data_type == onnx.TensorProto.BOOL and bool(onnx.numpy_helper.to_array(tensor).all())
 
 
 def _value(value: Any) -> GraphValue:

@@ -47,6 +47,17 @@ def logarithm(path: Path) -> Path:
     return save(path, [helper.make_node("Log", ["x"], ["y"])], [value("x")], [value("y")])
 
 
+def dropout(path: Path, *, training: bool) -> Path:
+    """y = −Dropout(−x), which in training mode is random wherever no optimiser removes it."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"]),
+        helper.make_node("Dropout", ["a", "ratio", "mode"], ["b"], name="drop"),
+        helper.make_node("Neg", ["b"], ["y"]),
+    ]
+    stored = {"ratio": np.float32(0.5), "mode": np.array(training)}
+    return save(path, nodes, [value("x")], [value("y")], stored)
+
+
 def divider(path: Path) -> Path:
     """y = a / b on integers: INT_MIN / -1 is SIGFPE in native code."""
     shapes = {"kind": I32, "shape": ["batch"]}

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from onnx_gate.records import InputSpec, Location, ModelSpec
+from onnx_gate.records import Cause, InputSpec, Location, ModelSpec
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
 from tests import onnx_models
 
@@ -88,3 +88,12 @@ def test_a_shipped_model_is_kept_with_its_weights_under_its_own_name(tmp_path):
         session = ort.InferenceSession(str(tmp_path / "kept" / f"{name}.onnx"), providers=["CPUExecutionProvider"])
         assert session.run(None, {"x": x})[0].tolist() == [[1.0, 2.0, 3.0]]
     assert len(list((tmp_path / "kept").iterdir())) == 4
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_in_training_mode_is_a_breach(tmp_path, training):
+    """ONNX Runtime's optimiser deletes it, so that an optimised run alone would pass it."""
+    path = onnx_models.dropout(tmp_path / "m.onnx", training=training)
+    x = InputSpec(name="x", dtype="float32", shape=("batch", 3))
+    found = structural_breaches(spec(x), read_graph(str(path), "m.onnx"))
+    assert [cause for _, cause in found] == ([Cause.TRAIN_MODE] if training else [])

@@ -50,6 +50,8 @@ class Graph:
     """Of the main graph."""
     size_bytes: int
     """With external data."""
+    training_nodes: tuple[str, ...] = ()
+    """Names of nodes that are in training mode."""
 
 
 @dataclass(frozen=True, kw_only=True)

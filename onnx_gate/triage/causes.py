@@ -18,8 +18,8 @@ class Evidence:
 
     diffs: tuple[OutputDiff, ...]
     """Every comparison of the model."""
-    baked: bool
-    """A dimension that was asked to be dynamic is fixed in the file."""
+    shown: Cause | None
+    """What the file itself shows to be wrong with it: a baked-in dimension, or nodes in training mode."""
     sizes: Mapping[str, Mapping[str, int]]
     """The dynamic dimensions of each case."""
     shipped: bool
@@ -34,7 +34,13 @@ def find_cause(evidence: Evidence) -> Triage:
     """The cause of a divergence that is there."""
     wrong = [diff for diff in evidence.diffs if diff.breaches]
     compared = [diff for diff in wrong if not diff.contract]
-    if evidence.baked or _depends_on_size(evidence, wrong):
+    if evidence.shown is Cause.TRAIN_MODE:
+        return Triage(
+            cause=Cause.TRAIN_MODE,
+            advice="The ONNX file was exported in training mode: Dropout or BatchNormalization still behave as in "
+            "training. Call model.eval() before the export, and export it again.",
+        )
+    if evidence.shown is Cause.BATCH_BAKED or _depends_on_size(evidence, wrong):
         return Triage(cause=Cause.BATCH_BAKED, advice=_baked_advice(evidence, wrong))
     if not compared:
         return Triage(

@@ -166,7 +166,7 @@ def _evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[]
     sizes = {case.name: case.sizes for case in prepared.cases}
     return Evidence(
         diffs=tuple(diffs),
-        baked=prepared.baked,
+        shown=prepared.cause,
         sizes=sizes,
         shipped=prepared.spec.onnx is not None,
         agrees_unoptimized=agrees_unoptimized,

@@ -13,7 +13,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks import Framework, get_framework
 from onnx_gate.inputs.cases import Call, Case, example_feed, plan_cases, schema_from_graph
 from onnx_gate.inputs.data import load_dataset
-from onnx_gate.records import Answer, ConvertInfo, Graph, ModelSpec, OutputDiff
+from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
 from onnx_gate.worker.matching import match_outputs, unknown_rules
@@ -44,8 +44,8 @@ class Prepared:
     """ONNX output name → the reference's name."""
     breaches: list[OutputDiff] = field(default_factory=list)
     """Found in the file itself."""
-    baked: bool = False
-    """A dimension that was asked to be dynamic is fixed."""
+    cause: Cause | None = None
+    """What the file itself shows to be wrong with it, such as a baked-in dimension."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 
@@ -169,9 +169,9 @@ def _onnx_file(
 def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> None:
     """Structure, then names: what isn't as asked becomes a breach."""
     spec = prepared.spec
-    for breach, baked in structural_breaches(spec, graph):
+    for breach, cause in structural_breaches(spec, graph):
         prepared.breaches.append(breach)
-        prepared.baked |= baked
+        prepared.cause = prepared.cause or cause
     prepared.names, breaches = match_outputs(spec, graph.outputs, first)
     prepared.breaches += [*breaches, *unknown_rules(spec, graph.outputs)]
     if note := checker_note(prepared.onnx):

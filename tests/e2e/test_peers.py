@@ -43,6 +43,7 @@ models:
   - {id: recorded-ignored, source: two_outputs.onnx, data: one_recorded.npz, outputs: {z: ignore}}
   - {id: misspelt-rule, source: doubler.onnx, data: same.npz, outputs: {yy: exact}}
   - {id: misspelt-rule-of-provider, source: doubler.onnx, data: same.npz, providers: {cpu: {outputs: {yy: exact}}}}
+  - {id: train-mode, source: dropout.onnx, data: dropout.npz}
   - {id: dtype-kind, source: 'source.py:regression', framework: sklearn, onnx: regression_int.onnx}
   - {id: dtype-width, source: 'source.py:regression', framework: sklearn, onnx: regression_double.onnx}
   - id: dtype-strict
@@ -84,6 +85,7 @@ def write_models(folder: Path) -> None:
     (folder / "source.py").write_text(SOURCE)
     onnx_models.doubler(folder / "doubler.onnx")
     onnx_models.logarithm(folder / "logarithm.onnx")
+    onnx_models.dropout(folder / "dropout.onnx", training=True)
     regression(folder / "regression_int.onnx", INT)
     regression(folder / "regression_double.onnx", D)
     regression(folder / "regression_extra.onnx", extra=True)
@@ -104,6 +106,7 @@ def write_data(folder: Path) -> None:
     np.savez(folder / "same.npz", x=x, y=2 * x)
     np.savez(folder / "element_off.npz", x=x, y=off)
     np.savez(folder / "one_recorded.npz", x=x, y=x)
+    np.savez(folder / "dropout.npz", x=x, y=x)
     negative = x.copy()
     negative[1, 1] = -1
     with np.errstate(invalid="ignore"):
@@ -162,6 +165,12 @@ def test_a_float_of_another_width_is_reported(peers):
     """It passes beside a shipped file unless strict_dtype is set, and the report tells."""
     assert peers["dtype-width"].verdict is Status.PASSED
     assert any("float64 in the .onnx and float32 in the source" in note for note in peers["dtype-width"].notes)
+
+
+def test_an_export_in_training_mode_fails_though_its_answers_agree(peers):
+    """The optimiser removed the Dropout here, and would not elsewhere."""
+    assert (peers["train-mode"].verdict, peers["train-mode"].cause) == (Status.DIVERGED, Cause.TRAIN_MODE)
+    assert peers.checks("train-mode", provider="cpu", status=Status.PASSED)
 
 
 def test_nan_on_one_side_fails(peers):

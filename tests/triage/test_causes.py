@@ -16,10 +16,10 @@ def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **
     return OutputDiff(provider=provider, case=case, output="y", breaches=breaches, **fields)
 
 
-def cause(*diffs: OutputDiff, baked=False, optimizer=False, repeats=True, shipped=False) -> Cause:
+def cause(*diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped=False) -> Cause:
     evidence = Evidence(
         diffs=diffs,
-        baked=baked,
+        shown=shown,
         sizes={f"batch={size}": {"batch": size} for size in (1, 2, 7)},
         shipped=shipped,
         agrees_unoptimized=lambda _: optimizer,
@@ -73,6 +73,12 @@ def test_wrong_at_a_larger_batch_only_is_not_enough_to_blame_the_batch():
     assert cause(diff("batch=7"), diff(wrong=False)) is Cause.CONVERSION
 
 
+@pytest.mark.parametrize("shown", [Cause.TRAIN_MODE, Cause.BATCH_BAKED])
+def test_what_the_file_shows_needs_no_numbers(shown):
+    """A baked-in dimension, nodes in training mode."""
+    assert cause(diff(contract=True), shown=shown) is shown
+
+
 def test_nan_on_one_side_is_named():
     """With where to look."""
     assert cause(diff(nonfinite_mismatched=1, max_abs=float("nan"))) is Cause.NAN
@@ -84,7 +90,7 @@ def test_noise_far_below_the_signal_is_a_matter_of_tolerance():
     assert cause(noise) is Cause.TOLERANCE
     evidence = Evidence(
         diffs=(noise,),
-        baked=False,
+        shown=None,
         sizes={},
         shipped=False,
         agrees_unoptimized=lambda _: False,
