@@ -143,7 +143,8 @@ def _training_nodes(model: Any) -> tuple[str, ...]:
 
 
 def _is_true(tensor: Any) -> bool:
-    return tensor.data_type == onnx.TensorProto.BOOL and bool(onnx.numpy_helper.to_array(tensor).all())
+    stored = tensor.data_type == onnx.TensorProto.BOOL and tensor.data_location != onnx.TensorProto.EXTERNAL
+    return stored and bool(onnx.numpy_helper.to_array(tensor).all())
 
 
 def _value(value: Any) -> GraphValue:
