@@ -129,13 +129,13 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.pipeline import run_gate
     from onnx_gate.progress import LiveProgress, PlainProgress
 
-    with OutputFolder(asked.output, beside=asked.manifest) as folder:
+    signals = _Signals()
+    with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout)
-        with _cancellable():
-            try:
-                result = run_gate(manifest, asked.options, folder, progress)
-            finally:
-                progress.close()
+        try:
+            result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
+        finally:
+            progress.close()
         _publish(result, asked, folder)
     return result.exit_code
 
@@ -227,22 +227,43 @@ def _doctor(arguments: Namespace) -> int:
     return EXIT_PASSED if healthy else EXIT_NOT_JUDGED
 
 
-@contextmanager
-def _cancellable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop the run and keep what is known; a second one changes nothing."""
-    from onnx_gate.pipeline import Cancelled
+class _Signals:
+    """Ctrl-C and SIGTERM: they stop the models, keep what is known, and disturb nothing after that."""
 
-    def cancel(signum: int, _: object) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
-        raise Cancelled(signum)
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._interruptible = False
 
-    before = {each: signal.signal(each, cancel) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Take signals in, to act on them only where that loses nothing."""
+        before = {each: signal.signal(each, self._take) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Where a signal, also one that came before, ends the block at once."""
+        from onnx_gate.pipeline import Cancelled
+
+        self._interruptible = True
+        try:
+            if self._received is not None:
+                raise Cancelled(self._received)
+            yield
+        finally:
+            self._interruptible = False
+
+    def _take(self, signum: int, _: object) -> None:
+        from onnx_gate.pipeline import Cancelled
+
+        self._received = signum
+        if self._interruptible:
+            self._interruptible = False
+            raise Cancelled(signum)
 
 
 def _guarded(command: Callable[[], int]) -> int:
@@ -256,6 +277,9 @@ def _guarded(command: Callable[[], int]) -> int:
     except GateError as error:
         say(f"onnx-gate: {error}", sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        say("onnx-gate: stopped before anything was run", sys.stderr)
+        return 128 + signal.SIGINT
     except Exception:
         say(
             f"onnx-gate: this is a bug in onnx-gate {__version__}. Please report it with all of the following:\n"

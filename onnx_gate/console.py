@@ -16,11 +16,12 @@ def prepare_streams() -> None:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print a line; a pipe whose reader has gone (`| head`) is silently left."""
+    """Print a line; a pipe whose reader has gone (`| head`), or a full disk, is silently left."""
     stream = stream or sys.stdout
     try:
-        print(text, file=stream, flush=True)
-    except BrokenPipeError:
+        # The runner takes this for a command, anywhere in a line.
+        print(text.replace("##[", "## ["), file=stream, flush=True)
+    except OSError:
         # Else Python would try again at exit, and end with a code of its own.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -24,6 +25,9 @@ class OutputFolder:
         try:
             self._given = next(folder for folder in path.absolute().parents if folder.exists())
             path.mkdir(parents=True, exist_ok=True)
+            for part in ("models", "logs"):
+                if (path / part).exists() and not (path / part).is_dir():
+                    raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(path / part))
             self.work = Path(tempfile.mkdtemp(prefix=".work-", dir=path))
             # What an earlier run said is not what this one says.
             for name in REPORTS:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,8 +61,14 @@ class Watcher(Protocol):
     def ended(self, result: ModelResult) -> None: ...
 
 
-def run_gate(manifest: Manifest, options: RunOptions, folder: Folder, watcher: Watcher) -> GateResult:
-    """Judge every model that was asked for."""
+def run_gate(
+    manifest: Manifest,
+    options: RunOptions,
+    folder: Folder,
+    watcher: Watcher,
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> GateResult:
+    """Judge every model that was asked for; `interruptible` is where whoever handles signals may raise Cancelled."""
     require_supported_system()
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
@@ -74,9 +81,12 @@ def run_gate(manifest: Manifest, options: RunOptions, folder: Folder, watcher: W
             watcher.ended(_result(findings))
     cancelled = None
     try:
-        with Supervisor(
-            jobs=options.jobs, work=folder.work, scratch=folder.scratch, logs=folder.logs, environ=options.environ
-        ) as supervisor:
+        with (
+            Supervisor(
+                jobs=options.jobs, work=folder.work, scratch=folder.scratch, logs=folder.logs, environ=options.environ
+            ) as supervisor,
+            interruptible(),
+        ):
             for model_id, event in supervisor.run(runnable):
                 _take(found[model_id], event, folder, watcher)
     except Cancelled as error:
@@ -104,6 +114,11 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
             near = difflib.get_close_matches(wanted, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
             raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
+    if options.require_cuda and not any(_with_providers(spec, options).uses("cuda") for spec in manifest.models):
+        raise UsageError(
+            f"CUDA is required, and no model of {manifest.path} is to run on it. "
+            "Fix: add cuda to `providers`, or don't filter it out"
+        )
     specs = [spec for spec in manifest.models if not options.only or spec.id in options.only]
     if options.shard:
         number, count = options.shard
@@ -140,12 +155,20 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
             found.convert = event
         case Triage():
             found.triage = event
-        case Note(text=text):
-            found.notes[text] = None
+        case Note():
+            found.notes[event.text] = None
+            found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
-            folder.keep_model(found.spec.id)
+            _keep_model(found, folder)
             watcher.ended(_result(found))
+
+
+def _keep_model(found: Findings, folder: Folder) -> None:
+    try:
+        folder.keep_model(found.spec.id)
+    except OSError as error:
+        found.notes[f"the model could not be kept in models/ ({error.strerror})"] = None
 
 
 def _book(found: Findings, diff: OutputDiff) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, TextIO
 
+from onnx_gate.console import say
 from onnx_gate.records import ModelResult, ModelSpec, Status
 from onnx_gate.wording import LONGEST, difference, is_allowed, one_line, plural, seconds, shorten, worst_check
 
@@ -23,19 +23,15 @@ def result_line(result: ModelResult) -> str:
         allowed = ", allowed" if is_allowed(result) else ""
         line += f" ({result.cause}{allowed}), {_what_differs(result)}"
     elif compared:
-        line += f", {plural(compared, 'comparison')}, {difference(worst_check(result))}"
+        weak = " with itself (no outputs are recorded)" if result.weak_reference else ""
+        line += f", {plural(compared, 'comparison')}{weak}, {difference(worst_check(result))}"
     skipped = [provider for provider, _ in _skips(result) if provider]
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
-    return _harmless(f"{line}{more} ({seconds(result.seconds)})")
+    return one_line(f"{line}{more} ({seconds(result.seconds)})")
 
 
 def _skips(result: ModelResult) -> list[tuple[str, str]]:
     return [(check.provider, check.message) for check in result.checks if check.status is Status.SKIPPED]
-
-
-def _harmless(text: str) -> str:
-    """One line, without what the runner takes for a command anywhere in a line."""
-    return one_line(text).replace("##[", "## [")
 
 
 def _what_differs(result: ModelResult) -> str:
@@ -70,15 +66,13 @@ class PlainProgress:
             # Once a reason: fifty models on a machine without a GPU have the same one.
             if (provider, why) not in self._told:
                 self._told.add((provider, why))
-                self._print(_harmless(f"{provider or result.id}: {shorten(why, LONGEST)}"))
+                self._print(one_line(f"{provider or result.id}: {shorten(why, LONGEST)}"))
 
     def close(self) -> None:
         pass
 
     def _print(self, line: str) -> None:
-        # Where nobody listens any more (`| head`), the run goes on: its verdict and reports count.
-        with suppress(BrokenPipeError):
-            print(line, file=self._stream, flush=True)
+        say(line, self._stream)
 
 
 class LiveProgress(PlainProgress):

@@ -79,6 +79,13 @@ def describe(error: BaseException) -> str:
     return shorten(f"{type(root).__name__}: {root}" if str(root) else type(root).__name__)
 
 
+def kind_of(value: object) -> str:
+    """What the user's code returned, for `got …, expected …`."""
+    if value is None:
+        return "None"
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
 def shorten(text: str) -> str:
     """Long messages keep their beginning and their end; what no file can hold is spelled out."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8").strip()
@@ -89,12 +96,15 @@ def shorten(text: str) -> str:
 
 
 def _import_file(path: Path) -> ModuleType:
-    # Under its own name, so that pickles that name classes of this file find them.
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # Under its own name, so that pickles that name classes of this file find them; unless that is a package's,
+    # which a user's torch.py must not replace.
+    taken = path.stem in sys.modules
+    name = f"onnx_gate_user_{path.stem}" if taken else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path.name} can't be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +43,55 @@ def read_graph(path: str, shown: str) -> Graph:
     )
 
 
-def external_files(path: str, model: Any = None) -> list[Path]:
+def external_files(path: str, model: Any) -> list[Path]:
     """The files beside the model that hold its weights."""
-    model = model or onnx.load(path, load_external_data=False)
-    names = {
-        entry.value
-        for tensor in model.graph.initializer
-        if tensor.data_location == onnx.TensorProto.EXTERNAL
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
+    names = {entry.value for tensor in _tensors(model.graph) if (entry := _location(tensor))}
     return [Path(path).parent / name for name in sorted(names)]
+
+
+def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
+    """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
+    model = onnx.load(path, load_external_data=False)
+    copy = folder / f"{name}.onnx"
+    renamed: dict[str, str] = {}
+    for tensor in _tensors(model.graph):
+        if entry := _location(tensor):
+            if Path(entry.value).is_absolute() or ".." in Path(entry.value).parts:
+                raise CannotJudge(
+                    "invalid-model",
+                    f"{shown}: its weights are said to be in {entry.value!r}, outside of the model's folder",
+                    fix="save the model with its external data beside it",
+                )
+            entry.value = renamed.setdefault(entry.value, f"{name}.onnx.{len(renamed)}.data")
+    if not renamed:
+        return str(shutil.copyfile(path, copy))
+    for original, new in renamed.items():
+        if not (Path(path).parent / original).is_file():
+            raise CannotJudge(
+                "invalid-model",
+                f"{shown}: the file {original!r}, which holds its weights, is missing",
+                fix="ship the weights file beside the .onnx, under the name that the model gives",
+            )
+        shutil.copyfile(Path(path).parent / original, folder / new)
+    onnx.save(model, str(copy))
+    return str(copy)
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Every stored tensor, also those of subgraphs and of attributes."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)
+
+
+def _location(tensor: Any) -> Any:
+    """The entry that names the file of a tensor that is stored outside of the model; else None."""
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return None
+    return next((entry for entry in tensor.external_data if entry.key == "location"), None)
 
 
 def checker_note(path: str) -> str | None:
@@ -70,7 +109,7 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Breach]:
     found += [
         _breach(
             f"node {name}",
-            f"{name} is in training mode: it is random, wherever an optimiser doesn't remove it",
+            f"{name} is in training mode: it behaves as in training, wherever an optimiser doesn't remove it",
             cause=Cause.TRAIN_MODE,
         )
         for name in graph.training_nodes
@@ -173,21 +212,3 @@ def _dim(dim: Any) -> int | str | None:
 
 def _show(shape: tuple[int | str | None, ...]) -> str:
     return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
-
-
-def keep_copy(path: str, folder: Path, name: str) -> None:
-    """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
-    files = external_files(path)
-    if not files:
-        shutil.copyfile(path, folder / f"{name}.onnx")
-        return
-    model = onnx.load(path, load_external_data=False)
-    renamed = {file.name: f"{name}.onnx.{number}.data" for number, file in enumerate(files)}
-    for tensor in model.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = renamed[Path(entry.value).name]
-    for file in files:
-        if file.exists():
-            shutil.copyfile(file, folder / renamed[file.name])
-    onnx.save(model, str(folder / f"{name}.onnx"))

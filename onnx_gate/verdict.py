@@ -25,8 +25,7 @@ from onnx_gate.records import (
     Status,
     Triage,
 )
-
-_WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+from onnx_gate.wording import WORST_FIRST
 
 
 @dataclass
@@ -45,6 +44,7 @@ class Findings:
     seconds: float = 0.0
     ended: bool = False
     log: str = ""
+    weak_reference: bool = False
 
 
 def judge_model(found: Findings) -> ModelResult:
@@ -67,13 +67,14 @@ def judge_model(found: Findings) -> ModelResult:
         placement=found.placement,
         notes=tuple(found.notes),
         log=found.log,
+        weak_reference=found.weak_reference,
     )
 
 
 def worst(statuses: Iterable[Status]) -> Status:
     """Diverged, error, passed, skipped: the first that occurs; nothing at all is an error."""
     seen = set(statuses)
-    return next((status for status in _WORST_FIRST if status in seen), Status.ERROR)
+    return next((status for status in WORST_FIRST if status in seen), Status.ERROR)
 
 
 def judge_run(models: Sequence[ModelResult], *, empty_shard: bool = False) -> tuple[Status, int]:
@@ -140,9 +141,21 @@ def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) ->
         if (case, output) not in done:
             yield _not_compared(expected.provider, f"{case} {output}", "this was expected and not compared")
     breached = any(diff.breaches for diff in found.diffs.values() if diff.provider in ("graph", expected.provider))
-    if not breached and not any(diff.total for diff in diffs):
-        why = "every output is empty" if diffs else "no output was left to compare"
+    if not diffs and not breached:
+        why = "no case was run" if expected.outputs else "every output is ignored"
         yield _not_compared(expected.provider, "run", f"nothing was compared: {why}")
+    for output in expected.outputs:
+        own = [diff for diff in diffs if diff.output == output]
+        if own and not any(diff.breaches for diff in own) and (why := _proves_nothing(own)):
+            yield _not_compared(expected.provider, f"run {output}", f"{output} proves nothing: {why}")
+
+
+def _proves_nothing(diffs: list[OutputDiff]) -> str:
+    """Why an output that nowhere differs was not really compared either."""
+    total, matched = sum(diff.total for diff in diffs), sum(diff.nan_matched for diff in diffs)
+    if not total:
+        return "it is empty in every case"
+    return "it is NaN everywhere, on both sides" if matched == total else ""
 
 
 def _compared(diff: OutputDiff) -> Check:
@@ -153,7 +166,7 @@ def _compared(diff: OutputDiff) -> Check:
 
 
 def _failed(failure: Failure) -> Check:
-    fix = f" Fix: {failure.fix.rstrip('.')}." if failure.fix else ""
+    fix = f" Fix: {failure.fix.rstrip('.')}{'' if failure.fix.endswith('?') else '.'}" if failure.fix else ""
     return Check(
         provider=failure.provider or "",
         case=failure.stage,

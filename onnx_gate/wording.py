@@ -17,7 +17,7 @@ LONGEST = 1500
 LONGEST_NAME = 120
 """The same for the name of a case, of an output or of a label."""
 
-_WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 # Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
 _MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 _AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
@@ -198,7 +198,7 @@ def provider_names(models: Iterable[ModelResult]) -> list[str]:
 def provider_status(model: ModelResult, provider: str) -> Status | None:
     """The worst of a model's checks on a provider; None where it has none."""
     seen = {check.status for check in model.checks if check.provider == provider}
-    return next((status for status in _WORST_FIRST if status in seen), None)
+    return next((status for status in WORST_FIRST if status in seen), None)
 
 
 def worst_check(model: ModelResult) -> Check | None:
@@ -218,6 +218,8 @@ def difference(check: Check | None) -> str:
     """The size of a difference in a few words."""
     if check is None:
         return "–"
+    if check.max_abs is None and check.tolerance is not None:
+        return "nothing but NaN"
     if check.max_abs is None:
         return f"{check.mismatched:,} of {check.total:,} labels" if check.mismatched else "no label differs"
     return f"max {number(check.max_abs)}"
@@ -225,7 +227,7 @@ def difference(check: Check | None) -> str:
 
 def tolerance(check: Check) -> str:
     """What was allowed."""
+    allowed = [f"{name} {limit:g}" for name, limit in check.limits.items()]
     if check.tolerance is None:
-        # A pass with labels that differ had a limit of its own.
-        return "a share" if check.mismatched and check.status is Status.PASSED else "exact"
-    return f"rtol {number(check.tolerance.rtol)}, atol {number(check.tolerance.atol)}"
+        return ", ".join(allowed) or "exact"
+    return ", ".join([f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
+from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Cause, InputSpec, Location, ModelSpec
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
 from tests import onnx_models
@@ -82,7 +84,7 @@ def test_a_shipped_model_is_kept_with_its_weights_under_its_own_name(tmp_path):
     (tmp_path / "kept").mkdir()
     for name in ("a", "b"):
         path = onnx_models.external(tmp_path / name / "m.onnx")
-        keep_copy(str(path), tmp_path / "kept", name)
+        assert keep_copy(str(path), tmp_path / "kept", name, "m.onnx") == str(tmp_path / "kept" / f"{name}.onnx")
     x = np.ones((1, 3), np.float32)
     for name in ("a", "b"):
         session = ort.InferenceSession(str(tmp_path / "kept" / f"{name}.onnx"), providers=["CPUExecutionProvider"])
@@ -97,3 +99,35 @@ def test_dropout_in_training_mode_is_a_breach(tmp_path, training):
     x = InputSpec(name="x", dtype="float32", shape=("batch", 3))
     found = structural_breaches(spec(x), read_graph(str(path), "m.onnx"))
     assert [cause for _, cause in found] == ([Cause.TRAIN_MODE] if training else [])
+
+
+def test_weights_of_one_name_in_two_folders_stay_two(tmp_path):
+    """The copy answers as the file does."""
+    node = onnx_models.helper.make_node
+    nodes = [node("Add", ["x", "v"], ["a"]), node("Add", ["a", "w"], ["y"])]
+    stored = {"v": np.full(3, 1, np.float32), "w": np.full(3, 4, np.float32)}
+    path = onnx_models.save(tmp_path / "m.onnx", nodes, [onnx_models.value("x")], [onnx_models.value("y")], stored)
+    model = onnx.load(str(path))
+    for tensor, folder in zip(model.graph.initializer, ("p", "q"), strict=True):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "w.bin").write_bytes(tensor.raw_data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=f"{folder}/w.bin")
+    path.write_bytes(model.SerializeToString())
+    (tmp_path / "kept").mkdir()
+    copy = keep_copy(str(path), tmp_path / "kept", "m", "m.onnx")
+    session = ort.InferenceSession(copy, providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((1, 3), np.float32)})[0].tolist() == [[6.0, 6.0, 6.0]]
+
+
+@pytest.mark.parametrize("location", ["/etc/hostname", "../secret.bin"])
+def test_weights_outside_of_the_models_folder_are_refused(tmp_path, location):
+    """Nothing from elsewhere is copied into the report."""
+    path = onnx_models.external(tmp_path / "m.onnx")
+    model = onnx.load(str(path), load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = location if entry.key == "location" else entry.value
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(CannotJudge, match="outside of the model's folder"):
+        keep_copy(str(path), tmp_path, "kept", "m.onnx")

@@ -323,3 +323,20 @@ def test_a_check_holds_the_numbers_of_its_diff() -> None:
     (check,) = judge_model(found(expectation(), measured)).checks
     assert isinstance(check, Check)
     assert {key: getattr(check, key) for key in vars(measured)} == vars(measured)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"total": 0}, "empty in every case"), ({"nan_matched": 4, "max_abs": None}, "NaN everywhere")],
+)
+def test_an_output_that_proves_nothing_is_an_error_beside_one_that_passes(given: dict[str, Any], words: str) -> None:
+    """Each output has to have been compared, not just the model."""
+    judged = judge_model(found(expectation(outputs=("y", "z")), diff(), diff(output="z", **given)))
+    assert judged.verdict is ERROR
+    assert words in judged.error
+
+
+def test_an_output_that_is_empty_in_one_case_only_passes() -> None:
+    """A detector that finds nothing on one feed."""
+    judged = judge_model(found(expectation(cases=("a", "b")), diff("a", total=0), diff("b")))
+    assert judged.verdict is PASSED

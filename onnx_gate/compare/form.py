@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy.typing as npt
 
-from onnx_gate.records import Answer
+from onnx_gate.records import Actual, Answer
 
 Array = npt.NDArray[Any]
 
 
-def form_breaches(answer: Answer, actual: Array, *, lenient: bool = False) -> list[str]:
+def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> list[str]:
     """What is wrong with the form of what ONNX Runtime answered; lenient lets floats differ in width."""
     breaches = []
+    actual: Array = given.value
+    if given.columns is not None and answer.columns is not None and given.columns != answer.columns:
+        breaches.append(f"its columns are {_show(given.columns)}, expected {_show(answer.columns)}")
     got, wanted = dtype_name(actual), answer.dtype
     same_kind = kind_of(actual) == kind_of(answer.value)
     if got != wanted and not (lenient and same_kind):
@@ -39,6 +42,11 @@ def dtype_name(array: Array) -> str:
 def show_shape(shape: tuple[int, ...]) -> str:
     """`(2, 1)`, as numpy prints it."""
     return str(tuple(int(size) for size in shape))
+
+
+def _show(columns: tuple[object, ...]) -> str:
+    shown = ", ".join(map(repr, columns[:8]))
+    return f"{shown} …" if len(columns) > 8 else shown
 
 
 def _as_row(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from onnx_gate.compare.elements import Elements
 from onnx_gate.compare.form import dtype_name, form_breaches, kind_of
 from onnx_gate.compare.labels import Labels
-from onnx_gate.records import Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
+from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
 from onnx_gate.wording import number
 
 Array = npt.NDArray[Any]
+# 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
+_SLACK = 1e-9
 
 
 class OutputComparison:
@@ -34,16 +36,23 @@ class OutputComparison:
         self._worst: Worst | None = None
         self._top1 = [0, 0]
 
+    def refuse(self, breach: str) -> None:
+        """Note what keeps a call from being compared."""
+        if breach not in self._contract:
+            self._contract.append(breach)
+
     def add(
-        self, answer: Answer, actual: Array, *, lenient: bool = False, first_row: int = 0, rows: int | None = None
+        self, answer: Answer, given: Actual, *, lenient: bool = False, first_row: int = 0, rows: int | None = None
     ) -> None:
         """Take in one call of so many rows; an array of the wrong form is a breach, and isn't compared further."""
+        actual: Array = given.value
         self._dtype = dtype_name(actual)
         self._batched = rows is not None and actual.shape[:1] == (rows,)
         self._grow_shape(actual.shape)
         reference: Array = answer.value
-        if breaches := form_breaches(answer, actual, lenient=lenient):
-            self._contract += [breach for breach in breaches if breach not in self._contract]
+        if breaches := form_breaches(answer, given, lenient=lenient):
+            for breach in breaches:
+                self.refuse(breach)
             return
         reference = reference.reshape(actual.shape)
         side = self._values() if kind_of(reference) == "float" else self._marks()
@@ -84,11 +93,12 @@ class OutputComparison:
             top1=top1,
             worst=self._worst,
             tolerance=self._tolerance,
+            limits=self._limits("max_mismatch", "max_abs", "min_cosine", "min_snr_db", "min_top1"),
             breaches=tuple(breaches),
         )
 
     def _element_breaches(self, elements: Elements) -> list[str]:
-        allowed = math.floor((self._rule.max_mismatch or 0.0) * elements.total)
+        allowed = math.floor((self._rule.max_mismatch or 0.0) * elements.total + _SLACK)
         if elements.mismatched <= allowed or self._worst is None:
             return []
         share = _percent(elements.mismatched, elements.total)
@@ -120,7 +130,8 @@ class OutputComparison:
         agreement = 1 - labels.mismatched / labels.total if labels.total else 1.0
         share = _percent(labels.mismatched, labels.total) if labels.total else ""
         breaches = []
-        if self._worst and agreement < (1.0 if self._rule.min_agreement is None else self._rule.min_agreement):
+        needed = 1.0 if self._rule.min_agreement is None else self._rule.min_agreement
+        if self._worst and agreement < needed - _SLACK:
             wanted = f"{self._rule.min_agreement:g}" if self._rule.min_agreement is not None else "all"
             breaches.append(
                 f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
@@ -132,9 +143,14 @@ class OutputComparison:
             total=labels.total,
             mismatched=labels.mismatched,
             worst=self._worst,
+            limits=self._limits("min_agreement"),
             confusion=labels.confusion(),
             breaches=tuple(breaches),
         )
+
+    def _limits(self, *names: str) -> dict[str, float]:
+        """The further limits that hold here, for the report."""
+        return {name: limit for name in names if (limit := getattr(self._rule, name)) is not None}
 
     def _values(self) -> Elements:
         self._elements = self._elements or Elements(self._tolerance)

@@ -23,9 +23,8 @@ def rule_for(spec: ModelSpec, provider: ProviderSpec, output: str) -> OutputRule
 
 
 def ignored(spec: ModelSpec, output: str) -> bool:
-    """Whether the manifest leaves an output out of the comparison on all providers."""
-    rule = spec.outputs.get(output)
-    return rule is not None and rule.mode == "ignore"
+    """Whether the manifest leaves an output out of the comparison on every provider."""
+    return all(rule_for(spec, provider, output).mode == "ignore" for provider in spec.providers)
 
 
 def _as_limits(rule: OutputRule) -> OutputRule:

@@ -16,7 +16,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec
-from onnx_gate.sources import call, describe, failed, prepare_import_path, require_content
+from onnx_gate.sources import call, describe, failed, kind_of, prepare_import_path, require_content
 
 # The newest version of the domain that every supported runtime loads; tree converters would write 5 by default.
 ML_OPSET = 3
@@ -50,11 +50,10 @@ def load(spec: ModelSpec) -> Any:
         model = call(source, spec.folder)
     else:
         model = _unpickle(spec)
-    if not any(hasattr(model, method) for method in ("predict", "transform")):
-        got = "None" if model is None else f"a {type(model).__name__}"
+    if isinstance(model, type) or not any(hasattr(model, method) for method in ("predict", "transform")):
         raise CannotJudge(
             "load-failed",
-            f"{source.shown}: got {got}, expected a fitted estimator with predict or transform",
+            f"{source.shown}: got {kind_of(model)}, expected a fitted estimator with predict or transform",
             fix="return the estimator" if source.callable else "save the estimator itself",
         )
     return model
@@ -89,13 +88,13 @@ def _unpickle(spec: ModelSpec) -> Any:
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
     """What scikit-learn answers, by the names that skl2onnx gives its outputs."""
     (given,) = spec.inputs or ()
-    rows = feed[given.name]
-    # Some estimators refuse float32; widening loses nothing.
-    rows = rows.astype(np.float64) if rows.dtype.kind == "f" else rows
+    # A copy: an estimator may write into its input, and the other side gets the same feed. Floats are widened:
+    # some estimators refuse float32, and nothing is lost.
+    rows = np.array(feed[given.name], dtype=np.float64 if feed[given.name].dtype.kind == "f" else None)
     floats = given.dtype if given.dtype.startswith("float") else "float32"
     if is_classifier(source):
         scores = source.predict_proba(rows) if hasattr(source, "predict_proba") else source.decision_function(rows)
-        return {"label": _labels(source.predict(rows)), "probabilities": _floats(scores, floats)}
+        return {"label": _labels(source.predict(rows)), "probabilities": _floats(scores, floats, _classes(source))}
     if is_clusterer(source):
         answers = {"label": _labels(source.predict(rows))}
         return answers | ({"scores": _floats(source.transform(rows), floats)} if hasattr(source, "transform") else {})
@@ -110,11 +109,17 @@ def _labels(values: Any) -> Answer:
     return Answer(value=array.astype(np.int64), dtype="int64")
 
 
-def _floats(values: Any, dtype: str) -> Answer:
+def _classes(source: Any) -> tuple[Any, ...] | None:
+    """What the columns of the probabilities stand for."""
+    classes = getattr(source, "classes_", None)
+    return tuple(_labels(classes).value.tolist()) if isinstance(classes, np.ndarray) and classes.ndim == 1 else None
+
+
+def _floats(values: Any, dtype: str, columns: tuple[Any, ...] | None = None) -> Answer:
     if isinstance(values, list):
         raise CannotJudge("load-failed", "multi-output classifiers are not served by this version of onnx-gate")
     dense = values.toarray() if hasattr(values, "toarray") else values
-    return Answer(value=np.asarray(dense, dtype=np.float64), dtype=dtype, column=True)
+    return Answer(value=np.asarray(dense, dtype=np.float64), dtype=dtype, column=True, columns=columns)
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:

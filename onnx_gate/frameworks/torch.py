@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec
-from onnx_gate.sources import call, describe, failed, require_content
+from onnx_gate.sources import call, describe, failed, kind_of, require_content
 
 torch.set_num_threads(1)
 
@@ -37,10 +37,9 @@ def load(spec: ModelSpec) -> torch.nn.Module:
     torch.manual_seed(0)
     module = call(spec.source, spec.folder)
     if not isinstance(module, torch.nn.Module):
-        got = "None" if module is None else f"a {type(module).__name__}"
         raise CannotJudge(
             "load-failed",
-            f"{spec.source.shown}: got {got}, expected a torch.nn.Module",
+            f"{spec.source.shown}: got {kind_of(module)}, expected a torch.nn.Module",
             fix="return the module",
         )
     if spec.weights:

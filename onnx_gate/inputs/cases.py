@@ -72,7 +72,8 @@ def plan_cases(spec: ModelSpec, dataset: Dataset | None) -> tuple[list[Case], li
     """Every case of a model whose schema is known, and notes on what was left out."""
     _check_dims(spec)
     if dataset and dataset.recorded:
-        return _recorded_cases(dataset), []
+        edges = ["edge cases were not run: the data is made of recorded calls"] if spec.edges else []
+        return _recorded_cases(dataset), edges
     if dataset:
         cases, notes = _data_cases(spec, dataset)
     else:

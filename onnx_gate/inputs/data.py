@@ -17,14 +17,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """Inputs with the outputs that were recorded for them."""
+    """Inputs of one call, with the outputs that were recorded for them."""
 
     name: str
     """Of the case."""
     inputs: Arrays
     """By input name."""
-    outputs: Arrays
-    """By ONNX output name."""
+    outputs: Arrays | None
+    """By ONNX output name; None where the source is to be asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,12 @@ class Dataset:
     sizes: dict[str, int] = field(default_factory=dict)
     """Of the named dimensions other than batch."""
     recorded: tuple[Recorded, ...] = ()
-    """Non-empty where the data holds the reference."""
+    """Non-empty where the data is made of whole calls."""
+
+    @property
+    def holds_reference(self) -> bool:
+        """Whether outputs were recorded, so that nobody has to be asked."""
+        return any(part.outputs is not None for part in self.recorded)
 
     def slice(self, start: int, stop: int) -> Arrays:
         """Some rows; inputs without a batch dimension whole."""
@@ -53,15 +58,15 @@ def load_dataset(spec: ModelSpec, outputs: tuple[str, ...]) -> Dataset:
     """Read `data`; `outputs` are the names under which recorded references may stand."""
     assert spec.data is not None  # noqa: S101
     schema = spec.inputs or ()
-    if test_sets := read_test_sets(spec.data, [given.name for given in schema], outputs):
+    recordable = outputs if spec.framework == "onnx" else ()
+    if test_sets := read_test_sets(spec.data, [given.name for given in schema], recordable):
         return Dataset(
             recorded=tuple(
-                Recorded(name=name, inputs=_fit(spec, inputs).inputs, outputs=recorded)
+                Recorded(name=name, inputs=_fit(spec, inputs).inputs, outputs=recorded or None)
                 for name, inputs, recorded in test_sets
             )
         )
     arrays = read_arrays(spec)
-    recordable = outputs if spec.framework == "onnx" else ()
     _check_names(spec, arrays, recordable)
     dataset = _fit(spec, {given.name: arrays[given.name] for given in schema})
     recorded = {name: arrays[name] for name in recordable if name in arrays}

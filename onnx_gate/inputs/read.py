@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,17 @@ import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Location, ModelSpec
-from onnx_gate.sources import call, failed, require_content
+from onnx_gate.sources import call, failed, kind_of, require_content
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+class _Truth(dict[str, bool]):
+    def __missing__(self, text: str) -> bool:
+        raise ValueError(text)
+
+
+_TRUTH = _Truth({"0": False, "1": True, "false": False, "true": True, "False": False, "True": True})
 
 
 def read_arrays(spec: ModelSpec) -> Arrays:
@@ -43,9 +52,10 @@ def read_arrays(spec: ModelSpec) -> Arrays:
 def _from_callable(data: Location, folder: str) -> Arrays:
     answered = call(data, folder)
     if not isinstance(answered, dict) or not answered:
-        got = "None" if answered is None else f"a {type(answered).__name__}"
         raise CannotJudge(
-            "load-failed", f"{data.shown}: got {got}, expected a dict of arrays", fix='return {"X": array, …}'
+            "load-failed",
+            f"{data.shown}: got {kind_of(answered)}, expected a dict of arrays",
+            fix='return {"X": array, …}',
         )
     return {str(name): np.asarray(array) for name, array in answered.items()}
 
@@ -69,6 +79,9 @@ def _read_csv(path: Path, spec: ModelSpec) -> Arrays:
                 "load-failed",
                 f"{path.name}: line {number} has {len(row)} fields, expected {len(header)} as in the header",
             )
+    if len(set(header)) != len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise CannotJudge("load-failed", f"{path.name}: the column {twice!r} is there twice", fix="rename one of them")
     columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
     named = [given for given in spec.inputs or () if given.name in columns]
     if named and not spec.columns:
@@ -90,29 +103,40 @@ def _read_csv(path: Path, spec: ModelSpec) -> Arrays:
 def _parse(name: str, column: list[str], dtype: str | None, path: Path) -> npt.NDArray[Any]:
     if dtype in (None, "string"):
         return np.array(column, dtype=object)
+    convert, wanted = _whole_or_float(dtype)
+    parsed = []
+    for line, text in enumerate(column, start=2):
+        try:
+            parsed.append(convert(text.strip()))
+        except ValueError:
+            raise CannotJudge(
+                "load-failed",
+                f"{path.name}: line {line}: column {name!r} holds {text!r}, expected {wanted}",
+                fix="choose the input's columns with `columns: […]`, or leave this one out with `ignore_data`",
+            ) from None
+    if dtype == "bool":
+        return np.array(parsed, dtype=bool)
+    return np.array(parsed) if convert is _whole else np.array(parsed, dtype=np.float64)
+
+
+def _whole_or_float(dtype: str) -> tuple[Callable[[str], Any], str]:
+    if dtype == "bool":
+        return _TRUTH.__getitem__, "0, 1, true or false"
+    return (_whole, "a whole number") if dtype.startswith(("int", "uint")) else (_float, "a number")
+
+
+def _whole(text: str) -> int:
+    """Without the detour over floats, which would change large ids."""
     try:
-        numbers = np.array([_number(text) for text in column], dtype=np.float64)
-    except ValueError as error:
-        line = next(i for i, text in enumerate(column, start=2) if not _is_number(text))
-        raise CannotJudge(
-            "load-failed",
-            f"{path.name}: line {line}: column {name!r} holds {column[line - 2]!r}, expected a number",
-            fix="choose the input's columns with `columns: […]`, or leave this one out with `ignore_data`",
-        ) from error
-    whole = dtype.startswith(("int", "uint", "bool")) and np.array_equal(numbers, np.round(numbers))
-    return numbers.astype(np.int64) if whole else numbers
-
-
-def _number(text: str) -> float:
-    return float(text) if text.strip() else float("nan")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        _number(text)
+        return int(text)
     except ValueError:
-        return False
-    return True
+        if not float(text).is_integer():
+            raise
+        return int(float(text))
+
+
+def _float(text: str) -> float:
+    return float(text) if text else float("nan")
 
 
 def _dtype_of(name: str, spec: ModelSpec) -> str | None:
@@ -141,7 +165,7 @@ _READERS = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv}
 
 
 def read_test_sets(data: Location, inputs: list[str], outputs: tuple[str, ...]) -> list[tuple[str, Arrays, Arrays]]:
-    """An ONNX test_data_set folder, or a folder of them: name, inputs and outputs of each."""
+    """An ONNX test_data_set folder, or a folder of them: name, inputs and, where asked for, outputs of each."""
     folder = Path(data.file) if data.file and not data.callable else None
     if folder is None or not folder.is_dir():
         return []
@@ -153,7 +177,7 @@ def _read_protos(folder: Path, kind: str, names: list[str] | tuple[str, ...]) ->
     # Imported here: only this format needs it, and data of other kinds is read without it.
     from onnx import TensorProto, numpy_helper
 
-    files = sorted(folder.glob(f"{kind}_*.pb"), key=_number_in)
+    files = sorted(folder.glob(f"{kind}_*.pb"), key=_number_in) if names else []
     if len(files) > len(names):
         raise CannotJudge(
             "load-failed",

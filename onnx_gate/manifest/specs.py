@@ -205,11 +205,13 @@ class SpecBuilder:
                     "use another name",
                 )
         if not model.data and not doubtful & {"data", "dims"}:
+            first = {given.shape[0] for given in model.inputs.values() if given.shape}
             for dim in sorted(named - set(model.dims)):
+                batch = "; if it is the batch, call it `batch`" if dim in first else ""
                 add(
                     trail,
                     f"the dimension {dim!r} has no values to try",
-                    f"add `dims: {{{dim}: [1, 16, 128]}}`",
+                    f"add `dims: {{{dim}: [1, 16, 128]}}`{batch}",
                 )
         for dim in sorted(set(model.dims) - named):
             add(

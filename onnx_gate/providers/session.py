@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from onnx_gate.errors import NotAvailable
 from onnx_gate.providers.devices import device_present
-from onnx_gate.records import EXECUTION_PROVIDERS, Elsewhere, Placement, ProviderSpec
+from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Elsewhere, Placement, ProviderSpec
 from onnx_gate.runtime import load_failed, session_options
 from onnx_gate.sources import shorten
 
@@ -29,8 +29,8 @@ _LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
 class Session:
     """A session that is on the provider asked for."""
 
-    run: Callable[[dict[str, Any]], dict[str, Any]]
-    """Feed → answers by output name, as arrays."""
+    run: Callable[[dict[str, Any]], dict[str, Actual]]
+    """Feed → answers by output name."""
     placement: Placement | None
     """Which nodes are where; None where the runtime doesn't tell."""
 
@@ -55,17 +55,18 @@ def open_session(path: str, provider: ProviderSpec, read_log: Callable[[], str],
         raise _fell_back(provider, placement)
     outputs = [output.name for output in session.get_outputs()]
 
-    def run(feed: dict[str, Any]) -> dict[str, Any]:
-        return {key: as_array(value) for key, value in zip(outputs, session.run(outputs, feed), strict=True)}
+    def run(feed: dict[str, Any]) -> dict[str, Actual]:
+        return {key: as_actual(value) for key, value in zip(outputs, session.run(outputs, feed), strict=True)}
 
     return Session(run=run, placement=placement)
 
 
-def as_array(value: Any) -> Any:
-    """ZipMap's list of dicts as the matrix it is; everything else as numpy has it."""
+def as_actual(value: Any) -> Actual:
+    """ZipMap's list of dicts as the matrix it is, with its keys; everything else as numpy has it."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return np.array([list(row.values()) for row in value], dtype=np.float32)
-    return np.asarray(value)
+        matrix = np.array([list(row.values()) for row in value], dtype=np.float32)
+        return Actual(value=matrix, columns=tuple(value[0]))
+    return Actual(value=np.asarray(value))
 
 
 def _preload_libraries(provider: ProviderSpec) -> None:

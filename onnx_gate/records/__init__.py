@@ -16,6 +16,7 @@ from onnx_gate.records.asked import (
     Tolerance,
 )
 from onnx_gate.records.found import (
+    Actual,
     Answer,
     Confusion,
     ConvertInfo,
@@ -36,6 +37,7 @@ __all__ = [
     "EXECUTION_PROVIDERS",
     "JSON",
     "ORT_THREADS",
+    "Actual",
     "Answer",
     "Cause",
     "Check",

@@ -141,6 +141,10 @@ class ModelSpec:
     own: frozenset[str] = frozenset()
     """The keys that the model sets itself: what it names has to be there, where a default may pass it by."""
 
+    def uses(self, provider: str) -> bool:
+        """Whether it is to run on a provider."""
+        return any(given.name == provider for given in self.providers)
+
     @property
     def onnx_shown(self) -> str:
         """The .onnx as messages name it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from onnx_gate.records.asked import Tolerance
@@ -20,6 +20,18 @@ class Answer:
     """Expected of ONNX Runtime."""
     column: bool = False
     """(N,) and (N, 1) are both right."""
+    columns: tuple[Scalar, ...] | None = None
+    """What the columns stand for, where that is known: the classes of probabilities."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actual:
+    """One output of ONNX Runtime."""
+
+    value: Any
+    """A numpy array."""
+    columns: tuple[Scalar, ...] | None = None
+    """What its columns say that they stand for: the keys of a ZipMap."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +156,8 @@ class OutputDiff:
     """Labels taken for others, most frequent first."""
     tolerance: Tolerance | None = None
     """What was allowed; None for labels."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Further limits that were set, by their names in the manifest."""
     breaches: tuple[str, ...] = ()
     """What is wrong, one sentence each; empty where all limits hold."""
     contract: bool = False

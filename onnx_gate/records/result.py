@@ -64,6 +64,8 @@ class ModelResult:
     """What a reader should know though it fails nothing."""
     log: str = ""
     """The model's log file, relative to the output folder."""
+    weak_reference: bool = False
+    """It was compared with itself, run without optimisations: no outputs were recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)

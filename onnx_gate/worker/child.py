@@ -21,6 +21,7 @@ from pathlib import Path
 from onnx_gate.worker.protocol import Event, Job, encode
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def run_child(channel: socket.socket, log_fd: int) -> None:
@@ -51,6 +52,7 @@ def _detach(log_fd: int) -> None:
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        adopt_orphans()
         _write("/proc/self/oom_score_adj", "1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     null = os.open(os.devnull, os.O_RDONLY)
@@ -63,6 +65,12 @@ def _detach(log_fd: int) -> None:
     faulthandler.enable(file=sys.stderr, all_threads=False)
     warnings.simplefilter("default")
     gc.enable()
+
+
+def adopt_orphans() -> None:
+    """Processes that lose their parent become ours, instead of escaping to the first process of the machine."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _receive(channel: socket.socket) -> Job:

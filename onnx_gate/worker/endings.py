@@ -94,6 +94,16 @@ def garbage(text: str, at: Stage) -> Failure:
     )
 
 
+def not_started(error: OSError) -> Failure:
+    """The system has no process, file or socket left for it."""
+    return _failure(
+        Stage(name="start"),
+        Cause.CRASHED,
+        f"its process could not be started ({error.strerror})",
+        "use fewer --jobs, or raise the limits (ulimit -n, ulimit -u)",
+    )
+
+
 def _failure(at: Stage, cause: Cause, message: str, fix: str) -> Failure:
     return Failure(stage=at.name, provider=at.provider, cause=cause, message=message, fix=fix)
 

@@ -70,7 +70,7 @@ def _run_provider(
     session = open_session(prepared.onnx, provider, read_log)
     if session.placement:
         send(Placed(provider=provider.name, placement=session.placement))
-    rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.outputs}
+    rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
     send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules)))
@@ -91,6 +91,7 @@ def run_case(
         name: OutputComparison(provider=provider, case=case.name, output=name, rule=rule)
         for name, rule in rules.items()
     }
+    unexpected: set[str] = set()
     for number, call in enumerate(case.calls()):
         try:
             reference = prepared.reference(case, number, call)
@@ -102,14 +103,22 @@ def run_case(
             actual = session.run(call.feed)
         except Exception as error:
             return _run_failed(error, case, provider, rules)
+        unexpected |= reference.keys() - prepared.names.keys()
         rows = case.sizes.get("batch")
         for name, comparison in comparisons.items():
-            if name in reference:
-                comparison.add(
-                    reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row, rows=rows
-                )
+            if name not in reference:
+                comparison.refuse("the source gives no such output on this feed, as it did on others")
+                continue
+            comparison.add(reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row, rows=rows)
     seconds = (time.monotonic() - started) / max(1, len(comparisons))
-    return [comparison.finish(seconds) for comparison in comparisons.values()]
+    more = "the source gives this output on this feed, and the ONNX model hasn't got it"
+    return [
+        *(comparison.finish(seconds) for comparison in comparisons.values()),
+        *(
+            OutputDiff(provider=provider, case=case.name, output=name, breaches=(more,), contract=True)
+            for name in sorted(unexpected)
+        ),
+    ]
 
 
 def _run_failed(

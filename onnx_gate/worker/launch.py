@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,10 +41,14 @@ class Process:
 
     def kill(self) -> None:
         """End it and all that it started."""
-        if self.pid is not None:
-            for end in (os.killpg, os.kill):
-                with suppress(ProcessLookupError, PermissionError):
-                    end(self.pid, signal.SIGKILL)
+        if self.pid is None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        # One that was waited for is gone, and its number may be another's.
+        if self.status is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def send_job(process: Process, job: Job) -> None:
@@ -75,6 +80,7 @@ class Server:
         self.framework = framework
         self.ready = False
         self.dead = False
+        self.started = time.monotonic()
         self._processes: dict[str, Process] = {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with log.open("ab") as log_file:
@@ -125,6 +131,10 @@ class Server:
             self._processes[told["job"]].pid = told["pid"]
         else:
             self._processes.pop(told["job"]).status = told["status"]
+
+    def kill(self) -> None:
+        """End one that hangs; that it is gone is then heard."""
+        self._popen.kill()
 
     def close(self) -> None:
         """End it, and with it all of its children."""

@@ -17,7 +17,8 @@ def match_outputs(
     """
     names = {value.name: value.name for value in outputs if value.name in answers}
     if spec.onnx is not None or spec.convert.get("zipmap"):
-        names |= _match_rest(outputs, answers, names)
+        kept = tuple(value for value in outputs if not ignored(spec, value.name))
+        names |= _match_rest(kept, answers, names)
     missing = [name for name in answers if name not in names.values()]
     extra = [value.name for value in outputs if value.name not in names and not ignored(spec, value.name)]
     recorded = spec.framework == "onnx"

@@ -56,6 +56,8 @@ class Note:
     __pydantic_config__: ClassVar[Config] = JSON
     text: str
     """A sentence."""
+    weak: bool = False
+    """It says that the reference proves little."""
 
 
 @dataclass(frozen=True, kw_only=True)

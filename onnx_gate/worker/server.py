@@ -15,9 +15,10 @@ import select
 import signal
 import socket
 import sys
+from pathlib import Path
 
 from onnx_gate.frameworks import get_framework
-from onnx_gate.worker.child import run_child
+from onnx_gate.worker.child import adopt_orphans, run_child
 
 _MESSAGE = 65536
 
@@ -27,6 +28,7 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
     get_framework(framework).warm_up(export)
     # What every job needs, whatever its framework. Nothing here opens a session or starts a thread.
     importlib.import_module("onnx_gate.worker.judge")
+    adopt_orphans()
     _send(control, {"ready": True})
     gc.collect()
     # Nothing that is here now is ever freed: children don't copy these pages just to count references.
@@ -70,11 +72,21 @@ def _take_job(control: socket.socket, children: dict[int, str], wake: tuple[int,
 
 
 def _report_ended(control: socket.socket, children: dict[int, str]) -> None:
-    while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            return
-        _send(control, {"job": children.pop(pid), "status": status})
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = ended
+            if pid in children:
+                _send(control, {"job": children.pop(pid), "status": status})
+                _end_orphans(children)
+
+
+def _end_orphans(children: dict[int, str]) -> None:
+    """What a job's code started in a session of its own is ours now that the job has ended."""
+    with contextlib.suppress(OSError):
+        ours = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        for pid in {int(pid) for pid in ours} - children.keys():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _send(control: socket.socket, message: dict[str, object]) -> None:

@@ -32,6 +32,8 @@ from onnx_gate.worker.protocol import (
 )
 
 WATCH_SECONDS = 0.05
+SERVER_SECONDS = 120.0
+"""For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 CAN_FORK = sys.platform == "linux"
@@ -56,6 +58,7 @@ class _Running:
     process: Process
     log_fd: int
     job: Job
+    handed: float = field(default_factory=time.monotonic)
     started: float | None = None
     memory_at_start: int = 0
     buffer: bytearray = field(default_factory=bytearray)
@@ -71,7 +74,15 @@ class Supervisor:
     """Use as a context manager: leaving it ends every process that it started."""
 
     def __init__(
-        self, *, jobs: int, work: Path, scratch: Path, logs: Path, environ: Mapping[str, str], fork: bool = CAN_FORK
+        self,
+        *,
+        jobs: int,
+        work: Path,
+        scratch: Path,
+        logs: Path,
+        environ: Mapping[str, str],
+        fork: bool = CAN_FORK,
+        patience: float = SERVER_SECONDS,
     ) -> None:
         self._jobs = jobs
         self._work = work
@@ -79,6 +90,7 @@ class Supervisor:
         self._logs = logs
         self._environ = environ
         self._fork = fork
+        self._patience = patience
         self._servers: dict[str, Server] = {}
         self._running: dict[str, _Running] = {}
         self._selector = selectors.DefaultSelector()
@@ -102,7 +114,11 @@ class Supervisor:
         while queue or self._running:
             while len(self._running) < self._jobs and (spec := self._next(queue)):
                 queue.remove(spec)
-                self._start(spec)
+                try:
+                    self._start(spec)
+                except OSError as error:
+                    yield spec.id, endings.not_started(error)
+                    yield spec.id, Ended(seconds=0.0)
             for key, _ in self._selector.select(WATCH_SECONDS):
                 if isinstance(key.data, Server):
                     self._hear(key.data)
@@ -110,6 +126,7 @@ class Supervisor:
                     yield from self._read(self._running[key.data])
             for running in list(self._running.values()):
                 yield from self._watch(running, queue)
+            self._give_up_on_servers()
 
     # ── Starting ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,6 +163,19 @@ class Supervisor:
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
+
+    def _give_up_on_servers(self) -> None:
+        """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
+        now = time.monotonic()
+        stuck = {
+            running.spec.framework
+            for running in self._running.values()
+            if running.started is None and running.process.popen is None and now - running.handed > self._patience
+        }
+        for server in self._servers.values():
+            late = not server.ready and now - server.started > self._patience
+            if not server.dead and (late or server.framework in stuck):
+                server.kill()
 
     # ── Listening ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_gate.compare.outputs import OutputComparison
-from onnx_gate.records import Answer, OutputDiff, OutputRule, Tolerance
+from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Tolerance
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 
@@ -17,7 +17,7 @@ def compare(reference, actual, rule=None, *, dtype=None, column=False, lenient=F
         provider="cpu", case="batch=2", output="y", rule=rule or OutputRule(tolerance=TOLERANCE)
     )
     wanted = dtype or ("string" if reference.dtype.kind in "OU" else reference.dtype.name)
-    comparison.add(Answer(value=reference, dtype=wanted, column=column), actual, lenient=lenient)
+    comparison.add(Answer(value=reference, dtype=wanted, column=column), Actual(value=actual), lenient=lenient)
     return comparison.finish()
 
 
@@ -99,6 +99,33 @@ def test_a_fraction_of_elements_may_be_out_of_tolerance():
     assert compare(reference, actual, OutputRule(tolerance=TOLERANCE, max_mismatch=0.1)).breaches
 
 
+@pytest.mark.parametrize("share", [0.07, 0.29, 0.57, 0.58])
+def test_a_share_that_is_met_exactly_is_met(share):
+    """0.29 × 100 is a little less than 29 in floats."""
+    reference = np.zeros(100, np.float32)
+    actual = reference.copy()
+    actual[: round(100 * share)] = 5
+    assert not compare(reference, actual, OutputRule(tolerance=TOLERANCE, max_mismatch=share)).breaches
+    labels = actual.astype(np.int64)
+    assert not compare(np.zeros(100, np.int64), labels, OutputRule(min_agreement=1 - share)).breaches
+
+
+def test_the_limits_that_were_set_are_told():
+    """So that a report can name them."""
+    rule = OutputRule(tolerance=TOLERANCE, max_mismatch=0.5, min_cosine=0.9, min_agreement=0.7)
+    assert compare(floats(1, 2), floats(1, 2), rule).limits == {"max_mismatch": 0.5, "min_cosine": 0.9}
+    assert compare(np.array([1]), np.array([1]), rule).limits == {"min_agreement": 0.7}
+
+
+@pytest.mark.parametrize(("keys", "ok"), [(("a", "b"), True), (("b", "a"), False), (("a", "c"), False), (None, True)])
+def test_columns_stand_for_the_same_classes(keys, ok):
+    """A ZipMap says what its columns are; the source knows what they must be."""
+    comparison = OutputComparison(provider="cpu", case="c", output="y", rule=OutputRule(tolerance=TOLERANCE))
+    matrix = np.ones((2, 2), np.float32)
+    comparison.add(Answer(value=matrix, dtype="float32", columns=("a", "b")), Actual(value=matrix, columns=keys))
+    assert (not comparison.finish().breaches) is ok
+
+
 def test_labels_are_exact_whatever_the_tolerance():
     """An integer output isn't forgiven by rtol."""
     diff = compare(np.array([100, 200]), np.array([100, 201]), OutputRule(tolerance=Tolerance(rtol=1.0, atol=9.0)))
@@ -146,7 +173,7 @@ def test_rows_are_numbered_as_in_the_data():
     bad = good.copy()
     bad[2, 1] = 7
     for first_row, actual in ((0, good), (4, bad)):
-        comparison.add(Answer(value=good, dtype="float32"), actual, first_row=first_row, rows=4)
+        comparison.add(Answer(value=good, dtype="float32"), Actual(value=actual), first_row=first_row, rows=4)
     diff = comparison.finish()
     assert (diff.worst.index, diff.shape, diff.total) == ((6, 1), (8, 2), 16)
 
@@ -155,7 +182,9 @@ def test_an_output_without_rows_keeps_its_own_index():
     """A scalar or a table that doesn't grow with the batch isn't numbered by the data's rows."""
     comparison = OutputComparison(provider="cpu", case="c", output="y", rule=OutputRule(tolerance=TOLERANCE))
     for first_row in (0, 4):
-        comparison.add(Answer(value=floats(1, 2), dtype="float32"), floats(1, 9), first_row=first_row, rows=4)
+        comparison.add(
+            Answer(value=floats(1, 2), dtype="float32"), Actual(value=floats(1, 9)), first_row=first_row, rows=4
+        )
     diff = comparison.finish()
     assert (diff.worst.index, diff.shape, diff.total) == ((1,), (2,), 4)
 

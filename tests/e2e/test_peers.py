@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
+from skl2onnx import to_onnx
 
 from onnx_gate.records import Cause, Status
 from tests import onnx_models
@@ -27,6 +29,16 @@ def words():
     rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     return LogisticRegression().fit(rows, ["ham", "ham", "spam", "spam", "egg", "egg"])
 
+def doubling():
+    return InPlace()
+
+class InPlace(LinearRegression):
+    def __sklearn_is_fitted__(self):
+        return True
+    def predict(self, rows):
+        rows *= 2
+        return rows.astype(float)
+
 def segfault():
     ctypes.string_at(0)
 """
@@ -43,6 +55,16 @@ models:
   - {id: recorded-ignored, source: two_outputs.onnx, data: one_recorded.npz, outputs: {z: ignore}}
   - {id: misspelt-rule, source: doubler.onnx, data: same.npz, outputs: {yy: exact}}
   - {id: misspelt-rule-of-provider, source: doubler.onnx, data: same.npz, providers: {cpu: {outputs: {yy: exact}}}}
+  - id: ignored-nearer
+    source: doubler.onnx
+    data: element_off.npz
+    outputs: {y: ignore}
+    providers: {cpu: {outputs: {y: exact}}}
+  - {id: all-ignored, source: doubler.onnx, data: element_off.npz, outputs: {y: ignore}}
+  - {id: all-nan, source: logarithm.onnx, data: all_nan.npz}
+  - {id: in-place, source: 'source.py:doubling', framework: sklearn, onnx: identity.onnx}
+  - {id: test-set, source: 'source.py:regression', framework: sklearn, onnx: doubler_as_variable.onnx, data: sets}
+  - {id: keys, source: 'source.py:words', framework: sklearn, onnx: zipmap_other_keys.onnx}
   - {id: train-mode, source: dropout.onnx, data: dropout.npz}
   - {id: dtype-kind, source: 'source.py:regression', framework: sklearn, onnx: regression_int.onnx}
   - {id: dtype-width, source: 'source.py:regression', framework: sklearn, onnx: regression_double.onnx}
@@ -91,12 +113,35 @@ def write_models(folder: Path) -> None:
     regression(folder / "regression_extra.onnx", extra=True)
     x, label = value("x", F, ["batch", 1]), value("label", onnx_models.S, ["batch", 1])
     onnx_models.save(folder / "label_only.onnx", [node("Cast", ["x"], ["label"], to=onnx_models.S)], [x], [label])
+    inputs, outputs = [value("x", INT, ["batch", 3])], [value("variable", F, ["batch", 3])]
+    onnx_models.save(folder / "identity.onnx", [node("Cast", ["x"], ["variable"], to=F)], inputs, outputs)
+    onnx_models.save(
+        folder / "doubler_as_variable.onnx",
+        [node("Mul", ["x", "two"], ["variable"])],
+        [value("x")],
+        [value("variable")],
+        {"two": np.float32(2)},
+    )
+    _zipmap_with_other_keys(folder)
     twice = [node("Identity", ["x"], ["y"]), node("Neg", ["x"], ["z"])]
     onnx_models.save(folder / "two_outputs.onnx", twice, [value("x")], [value("y"), value("z")])
     total = [node("ReduceSum", ["x", "axes"], ["y"], keepdims=1)]
     onnx_models.save(
         folder / "column.onnx", total, [value("x")], [value("y", F, ["batch", 1])], {"axes": np.array([1])}
     )
+
+
+def _zipmap_with_other_keys(folder: Path) -> None:
+    """The right classifier, whose ZipMap calls its classes otherwise."""
+    namespace: dict[str, object] = {}
+    exec(SOURCE, namespace)
+    model = namespace["words"]()
+    converted = to_onnx(model, np.zeros((1, 1), np.float32), target_opset={"": 18, "ai.onnx.ml": 3})
+    for graph_node in converted.graph.node:
+        for attribute in graph_node.attribute:
+            if graph_node.op_type == "ZipMap" and attribute.name == "classlabels_strings":
+                attribute.strings[:] = [b"a", b"b", b"c"]
+    onnx.save(converted, str(folder / "zipmap_other_keys.onnx"))
 
 
 def write_data(folder: Path) -> None:
@@ -107,6 +152,11 @@ def write_data(folder: Path) -> None:
     np.savez(folder / "element_off.npz", x=x, y=off)
     np.savez(folder / "one_recorded.npz", x=x, y=x)
     np.savez(folder / "dropout.npz", x=x, y=x)
+    np.savez(folder / "all_nan.npz", x=-x, y=np.full_like(x, np.nan))
+    sets = folder / "sets" / "test_data_set_0"
+    sets.mkdir(parents=True)
+    for name, array in (("input_0", x), ("output_0", 2 * x)):
+        (sets / f"{name}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
     negative = x.copy()
     negative[1, 1] = -1
     with np.errstate(invalid="ignore"):
@@ -165,6 +215,19 @@ def test_a_float_of_another_width_is_reported(peers):
     """It passes beside a shipped file unless strict_dtype is set, and the report tells."""
     assert peers["dtype-width"].verdict is Status.PASSED
     assert any("float64 in the .onnx and float32 in the source" in note for note in peers["dtype-width"].notes)
+
+
+@pytest.mark.parametrize("model", ["all-ignored", "all-nan"])
+def test_what_proves_nothing_does_not_pass(peers, model):
+    """Every output ignored, or NaN everywhere on both sides."""
+    assert peers[model].verdict is Status.ERROR
+
+
+@pytest.mark.parametrize("model", ["ignored-nearer", "in-place", "test-set", "keys"])
+def test_ways_to_slip_through_are_closed(peers, model):
+    """A provider's nearer rule over `ignore`; a source that writes into its input; recorded outputs that are not the
+    source's; a ZipMap whose keys are other classes."""
+    assert peers[model].verdict is Status.DIVERGED, peers[model]
 
 
 def test_an_export_in_training_mode_fails_though_its_answers_agree(peers):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 from onnx_gate.records import Cause, Status
+from tests import onnx_models
 from tests.conftest import Run, run_manifest
 
 MANIFEST = """
@@ -59,6 +61,8 @@ models:
   - {id: baked, source: 'torch_models.py:baked'}
   - {id: special-at-one, source: 'torch_models.py:special_at_one'}
   - {id: branch, source: 'torch_models.py:branch'}
+  - {id: moody-more, source: 'torch_models.py:moody_more', onnx: one.onnx}
+  - {id: moody-less, source: 'torch_models.py:moody_less', onnx: two.onnx}
   - {id: random, source: 'torch_models.py:random'}
   - {id: raises, source: 'torch_models.py:raises'}
   - {id: returns-number, source: 'torch_models.py:returns_number'}
@@ -71,6 +75,17 @@ def models(tmp_path_factory) -> Run:
     """All of them in one run, from one warm server."""
     folder = tmp_path_factory.mktemp("torch")
     shutil.copy(Path(__file__).parent / "torch_models.py", folder)
+    node, value = onnx_models.helper.make_node, onnx_models.value
+    outputs = [value(name, shape=["batch", 4]) for name in ("y", "z")]
+    nodes = [node("Mul", ["x", "two"], ["y"]), node("Identity", ["x"], ["z"])]
+    for name, count in (("one", 1), ("two", 2)):
+        onnx_models.save(
+            folder / f"{name}.onnx",
+            nodes[:count],
+            [value("x", shape=["batch", 4])],
+            outputs[:count],
+            {"two": np.float32(2)},
+        )
     torch.manual_seed(3)
     net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3))
     state = {f"layers.{name}": tensor for name, tensor in net.state_dict().items()}
@@ -183,6 +198,13 @@ def test_a_batch_that_is_baked_in_is_found(models, model):
     """Though the export succeeded without a word."""
     assert (models[model].verdict, models[model].cause) == (Status.DIVERGED, Cause.BATCH_BAKED)
     assert "x.shape[0]" in models[model].advice
+
+
+@pytest.mark.parametrize(("model", "words"), [("moody-more", "hasn't got it"), ("moody-less", "gives no such output")])
+def test_a_source_whose_outputs_come_and_go_is_a_breach(models, model, words):
+    """What it gives on some feeds only can't be compared on all."""
+    assert (models[model].verdict, models[model].cause) == (Status.DIVERGED, Cause.CONTRACT), models[model]
+    assert any(words in check.message for check in models[model].checks)
 
 
 def test_an_opset_that_the_exporter_does_not_write_is_a_breach(models):

@@ -116,6 +116,16 @@ def random():
     return Noise()
 
 
+def moody_more():
+    """One output at batch 1, two at larger ones."""
+    return Outputs(lambda x: {"y": x * 2} if x.shape[0] == 1 else {"y": x * 2, "z": x})
+
+
+def moody_less():
+    """Two outputs at batch 1, one at larger ones."""
+    return Outputs(lambda x: {"y": x * 2, "z": x} if x.shape[0] == 1 else {"y": x * 2, "z": None})
+
+
 def raises():
     return Outputs(lambda x: x.no_such_method())
 

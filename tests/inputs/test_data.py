@@ -86,6 +86,31 @@ def test_csv_columns_feed_several_inputs_by_name(tmp_path):
     assert loaded["city"].tolist() == [["Paris"], ["Łódź"]]
 
 
+def test_whole_numbers_of_a_csv_stay_what_they_are(tmp_path):
+    """Ids beyond what a float can hold; truth values in words."""
+    (tmp_path / "d.csv").write_text("id,flag\n9007199254740993,true\n7.0,0\n")
+    number = InputSpec(name="id", dtype="int64", shape=("batch",))
+    flag = InputSpec(name="flag", dtype="bool", shape=("batch",))
+    loaded = load_dataset(spec(tmp_path / "d.csv", number, flag), ()).inputs
+    assert loaded["id"].tolist() == [9007199254740993, 7]
+    assert loaded["flag"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,a\n1,2\n", "the column 'a' is there twice"),
+        ('x\n1\n""\n', "line 3: column 'x' holds '', expected a whole number"),
+        ("x\n1.5\n", "line 2: column 'x' holds '1.5', expected a whole number"),
+    ],
+)
+def test_a_csv_that_cannot_be_read_names_the_line(tmp_path, text, words):
+    """And what stands there."""
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises(CannotJudge, match=words):
+        load_dataset(spec(tmp_path / "d.csv", InputSpec(name="x", dtype="int64", shape=("batch",))), ())
+
+
 def test_one_column_feeds_an_input_of_one_dimension(tmp_path):
     """As text, say, for a vectorizer."""
     (tmp_path / "d.csv").write_text("review\ngood\nbad\n")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.providers.session import _reason, as_array, open_session
+from onnx_gate.providers.session import _reason, as_actual, open_session
 from onnx_gate.records import ProviderSpec
 from tests import onnx_models
 
@@ -23,7 +23,7 @@ def test_a_cpu_session_answers_and_tells_its_placement(tmp_path):
     """Every node on the CPU."""
     path = onnx_models.doubler(tmp_path / "m.onnx")
     session = open_session(str(path), ProviderSpec(name="cpu"), no_log)
-    assert session.run({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[2.0, 2.0, 2.0]]
+    assert session.run({"x": np.ones((1, 3), np.float32)})["y"].value.tolist() == [[2.0, 2.0, 2.0]]
     assert (session.placement.nodes, session.placement.on_provider, session.placement.elsewhere) == (1, 1, ())
 
 
@@ -59,8 +59,10 @@ def test_the_reason_is_the_runtimes_own_without_its_source_lines():
 
 
 def test_zipmaps_list_of_dicts_is_a_matrix():
-    """One column a class."""
-    assert as_array([{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]).tolist() == [[0.25, 0.75], [1.0, 0.0]]
+    """One column a class, which is known by its key."""
+    given = as_actual([{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}])
+    assert given.value.tolist() == [[0.25, 0.75], [1.0, 0.0]]
+    assert given.columns == ("a", "b")
 
 
 @pytest.mark.parametrize(("name", "available", "words"), [("cpu", True, ""), ("cuda", False, "libcublasLt.so")])

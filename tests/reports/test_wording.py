@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from onnx_gate import wording
-from onnx_gate.records import Status
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, labels, model, skip
 
@@ -198,7 +198,19 @@ def test_nan_and_other_labels_are_worse_than_any_number() -> None:
 def test_a_pass_with_other_labels_is_not_called_exact() -> None:
     """`min_agreement` let some differ."""
     assert wording.tolerance(labels("batch=1")) == "exact"
-    assert wording.tolerance(labels("batch=1", confusion=((1, 2, 1),), status=Status.PASSED)) == "a share"
+    allowed = replace(labels("batch=1"), limits={"min_agreement": 0.9})
+    assert wording.tolerance(allowed) == "min_agreement 0.9"
+
+
+def test_further_limits_are_named_beside_the_tolerance() -> None:
+    """What let a large difference pass has to be seen."""
+    allowed = replace(floats("batch=1", "y"), limits={"max_mismatch": 0.1})
+    assert wording.tolerance(allowed) == "rtol 0.001, atol 1e-5, max_mismatch 0.1"
+
+
+def test_nan_alone_is_not_called_a_label() -> None:
+    """Floats of which no element is finite."""
+    assert wording.difference(replace(floats("batch=1", "y"), max_abs=None)) == "nothing but NaN"
 
 
 @pytest.mark.parametrize("name", FAMILIES)

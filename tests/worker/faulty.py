@@ -132,6 +132,16 @@ def child_survives():
     return good()
 
 
+def daemon():
+    """In a session of its own, without a parent: it must not outlive the job either."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    return good()
+
+
 def threads():
     import threading
 

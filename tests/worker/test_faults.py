@@ -34,7 +34,7 @@ FAULTS = {
     "none": (Cause.LOAD_FAILED, "got None, expected a fitted estimator"),
     "raises": (Cause.LOAD_FAILED, "ValueError: no such luck (faulty.py, line"),
 }
-HARMLESS = ("good", "chatter", "child_survives", "threads")
+HARMLESS = ("good", "chatter", "child_survives", "daemon", "threads")
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +189,8 @@ def test_a_cancelled_run_writes_what_is_known(tmp_path, which):
         assert process.poll() is None
     began = time.monotonic()
     process.send_signal(which)
+    # Impatience changes nothing.
+    process.send_signal(which)
     code = process.wait(timeout=20)
     process.stdout.close()
     assert time.monotonic() - began < 5
@@ -200,6 +202,31 @@ def test_a_cancelled_run_writes_what_is_known(tmp_path, which):
     assert {model.id: model.verdict for model in result.models} == {"quick": Status.PASSED, "slow": Status.ERROR}
     assert "stopped" in (tmp_path / "onnx-gate-report" / "summary.md").read_text()
     assert (tmp_path / "onnx-gate-report" / "junit.xml").exists()
+
+
+def test_a_server_that_hangs_is_given_up(tmp_path):
+    """Its models start cold, and are judged."""
+    from onnx_gate.manifest.load import load_manifest
+    from onnx_gate.settings import worker_environ
+    from onnx_gate.worker.protocol import ProviderDone
+    from onnx_gate.worker.supervisor import Supervisor
+
+    shutil.copy(Path(__file__).parent / "faulty.py", tmp_path)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "import sys, time\nif 'onnx_gate.worker.server' in sys.orig_argv:\n    time.sleep(600)\n"
+    )
+    (tmp_path / "m.yml").write_text(
+        "version: 1\ndefaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 2]}}}\n"
+        "models: [{id: good, source: 'faulty.py:good'}]\n"
+    )
+    specs = list(load_manifest(tmp_path / "m.yml").models)
+    environ = worker_environ() | {"PYTHONPATH": str(tmp_path / "site")}
+    with Supervisor(
+        jobs=1, work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=environ, patience=0.5
+    ) as supervisor:
+        events = [event for _, event in supervisor.run(specs)]
+    assert any(isinstance(event, ProviderDone) for event in events)
 
 
 def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):
