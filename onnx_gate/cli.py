@@ -25,7 +25,7 @@ exit codes:
   0  every model passed (skips are listed)
   1  at least one model diverged
   2  the manifest or the call is wrong; nothing was run
-  3  none diverged, but at least one could not be judged
+  3  none diverged, but at least one could not be judged, or nothing was compared
   4  a bug in onnx-gate itself"""
 
 
@@ -126,9 +126,11 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.manifest.load import load_manifest
 
     manifest = load_manifest(asked.manifest)
-    from onnx_gate.pipeline import run_gate
+    from onnx_gate.pipeline import run_gate, select_models
     from onnx_gate.progress import LiveProgress, PlainProgress
 
+    # A call that is wrong costs nothing: not even the reports of the last one.
+    select_models(manifest, asked.options)
     signals = _Signals()
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout)

@@ -22,6 +22,16 @@ _MEANINGS = (
         "export with a lower opset, or install a newer onnxruntime",
     ),
     (
+        "locale with name",
+        "invalid-model",
+        "install the locale en_US.UTF-8 (Debian: the package locales), which text models need",
+    ),
+    (
+        "tensor(double)",
+        "invalid-model",
+        "declare the inputs as float32: the converter mixes float and double here",
+    ),
+    (
         "NOT_IMPLEMENTED",
         "unsupported-operator",
         "the runtime has no kernel for this operator and type: change one of them",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Location
 
-LONGEST_MESSAGE = 1500
+LONGEST_MESSAGE = 700
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _LFS = b"version https://git-lfs"
 
 
@@ -55,7 +57,9 @@ def call(location: Location, folder: str) -> Any:
     except MemoryError:
         raise
     except BaseException as error:
-        raise failed("load-failed", location.shown, error) from error
+        called = error.__traceback__ is not None and error.__traceback__.tb_next is None
+        fix = "it is called without arguments" if isinstance(error, TypeError) and called else ""
+        raise failed("load-failed", location.shown, error, fix=fix) from error
 
 
 def failed(cause: str, where: str, error: BaseException, *, fix: str = "") -> CannotJudge:
@@ -88,11 +92,12 @@ def kind_of(value: object) -> str:
 
 def shorten(text: str) -> str:
     """Long messages keep their beginning and their end; what no file can hold is spelled out."""
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8").strip()
+    text = _ANSI.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8")).strip()
     if len(text) <= LONGEST_MESSAGE:
         return text
     kept = LONGEST_MESSAGE - 200
-    return f"{text[:kept].rstrip()} … [{len(text) - LONGEST_MESSAGE:,} characters left out] … {text[-200:].lstrip()}"
+    left_out = f"[{len(text) - LONGEST_MESSAGE:,} characters more in the log]"
+    return f"{text[:kept].rstrip()} … {left_out} … {text[-150:].lstrip()}"
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -227,7 +227,7 @@ def difference(check: Check | None) -> str:
 
 def tolerance(check: Check) -> str:
     """What was allowed."""
-    allowed = [f"{name} {limit:g}" for name, limit in check.limits.items()]
+    allowed = [f"{name} {limit:.9g}" for name, limit in check.limits.items()]
     if check.tolerance is None:
         return ", ".join(allowed) or "exact"
     return ", ".join([f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed])

@@ -121,8 +121,9 @@ class OutputComparison:
         for name, limit, words, holds in checks:
             got = metrics[name]
             if limit is not None and (got is None or not holds(got, limit)):
-                shown = "undefined" if got is None else f"{got:.6g}"
-                breaches.append(f"{name} is {shown}, {words} {limit:g} is allowed")
+                digits = 9 if got is not None and f"{got:.6g}" == f"{limit:.6g}" else 6
+                shown = "undefined" if got is None else f"{got:.{digits}g}"
+                breaches.append(f"{name} is {shown}, {words} {limit:.9g} is required")
         return breaches
 
     def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:

@@ -20,6 +20,10 @@ from onnx_gate.sources import call, describe, failed, kind_of, prepare_import_pa
 
 # The newest version of the domain that every supported runtime loads; tree converters would write 5 by default.
 ML_OPSET = 3
+_SAVED_FROM_MAIN = (
+    "its class was defined in the script or notebook that saved it: move it to a module beside the manifest, "
+    "and save it again"
+)
 _TYPES = {
     "float32": data_types.FloatTensorType,
     "float64": data_types.DoubleTensorType,
@@ -82,7 +86,8 @@ def _unpickle(spec: ModelSpec) -> Any:
                 "load-failed", shown, error, fix="is it a whole pickle or joblib file? Save it again"
             ) from error
         except BaseException as error:
-            raise failed("load-failed", shown, error) from error
+            fix = _SAVED_FROM_MAIN if "Can't get attribute" in str(error) else ""
+            raise failed("load-failed", shown, error, fix=fix) from error
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:

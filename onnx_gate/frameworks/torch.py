@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.onnx_names import name_outputs, placeholder
 from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.sources import call, describe, failed, kind_of, require_content
 
@@ -143,7 +144,7 @@ def convert(source: torch.nn.Module, spec: ModelSpec, path: Path, example: dict[
             str(path),
             kwargs=kwargs or None,
             input_names=names,
-            output_names=outputs,
+            output_names=[placeholder(number) for number, _ in enumerate(outputs)],
             dynamic_shapes=dynamic if kwargs else tuple(dynamic[name] for name in names),
             opset_version=spec.convert.get("opset"),
             optimize=spec.convert.get("optimize", True),
@@ -154,6 +155,7 @@ def convert(source: torch.nn.Module, spec: ModelSpec, path: Path, example: dict[
         raise
     except Exception as error:
         raise _export_failed(spec, error) from error
+    name_outputs(path, outputs)
     return []
 
 

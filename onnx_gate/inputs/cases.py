@@ -172,7 +172,9 @@ def _recorded_cases(dataset: Dataset) -> list[Case]:
 def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str]]:
     rows = dataset.rows
     if rows is None:
-        return [Case(name="data", calls=lambda: iter([Call(feed=dataset.inputs)]), sizes=dataset.sizes)], []
+        whole = "the data was fed in one call, without `batches`: no input's first dimension is called `batch`"
+        notes = [whole] if "batches" in spec.own or any(_dynamic_first(given) for given in spec.inputs or ()) else []
+        return [Case(name="data", calls=lambda: iter([Call(feed=dataset.inputs)]), sizes=dataset.sizes)], notes
     if dataset.fixed_batch:
         return _fixed_batch_cases(dataset, rows, dataset.fixed_batch), []
     usable = [batch for batch in spec.batches if batch <= rows] or [rows]
@@ -198,6 +200,10 @@ def _fixed_batch_cases(dataset: Dataset, rows: int, batch: int) -> list[Case]:
     if rows % batch:
         cases.append(replace(_slice_case(dataset, batch, [rows - batch]), name=f"batch={batch} (last rows)"))
     return cases
+
+
+def _dynamic_first(given: InputSpec) -> bool:
+    return bool(given.shape) and isinstance(given.shape[0], str)
 
 
 def _slice_case(dataset: Dataset, batch: int, starts: list[int]) -> Case:

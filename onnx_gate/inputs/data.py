@@ -157,7 +157,10 @@ def _in_schema_dtype(array: Array, given: InputSpec, shown: str) -> Array:
     widens = array.dtype.kind in "biu" and dtype.kind in "iuf"
     if not widens and not np.can_cast(array.dtype, dtype, casting="same_kind"):
         raise _wrong_dtype(where, array, given)
-    cast = array.astype(dtype)
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    if dtype.kind == "f" and np.isfinite(array).sum() != np.isfinite(cast).sum():
+        raise CannotJudge("load-failed", f"{where}: some values are too large for {dtype}", fix="declare a wider dtype")
     if dtype.kind in "iu" and not np.array_equal(cast, array):
         raise CannotJudge("load-failed", f"{where}: some values don't fit into {dtype}", fix="declare a wider dtype")
     return cast

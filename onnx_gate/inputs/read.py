@@ -79,6 +79,12 @@ def _read_csv(path: Path, spec: ModelSpec) -> Arrays:
                 "load-failed",
                 f"{path.name}: line {number} has {len(row)} fields, expected {len(header)} as in the header",
             )
+    if header and all(_is_number(name) for name in header):
+        raise CannotJudge(
+            "load-failed",
+            f"{path.name}: the first line holds numbers, expected the names of the columns",
+            fix="add them",
+        )
     if len(set(header)) != len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise CannotJudge("load-failed", f"{path.name}: the column {twice!r} is there twice", fix="rename one of them")
@@ -133,6 +139,14 @@ def _whole(text: str) -> int:
         if not float(text).is_integer():
             raise
         return int(float(text))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _float(text: str) -> float:

@@ -38,6 +38,15 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "string_too_short": "text that isn't empty",
 }
+_EXAMPLES = {
+    "tolerance": "write {rtol: 1e-3, atol: 1e-5}",
+    "models": "write a list: `- id: …`",
+    "batches": "write [1, 7, 32]",
+    "shape": "write [batch, 4]",
+    "timeout": "write seconds, such as 300",
+    "dims": "write {seq: [1, 16, 128]}",
+    "range": "write [0, 1]",
+}
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -88,7 +97,9 @@ class Reporter:
             words = re.findall(r"'([^']*)'", context["expected"])
             self.add(trail, f"got {show(got)}, expected {context['expected']}", suggest(got, words), key=is_key)
         else:
-            self.add(trail, f"got {show(got)}, expected {_expected(kind, context)}", _fix_type(kind, got))
+            example = _EXAMPLES.get(str(trail[-1])) if trail and kind.endswith("_type") else None
+            fix = _fix_type(kind, got) or example or ""
+            self.add(trail, f"got {show(got)}, expected {_expected(kind, context)}", fix)
 
 
 def unknown_key(name: str, known: Iterable[str]) -> tuple[str, str]:

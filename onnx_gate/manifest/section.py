@@ -9,11 +9,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+_OTHER_WORDS = {"gpu": "cuda", "float": "float32", "double": "float64", "int": "int64", "str": "string"}
 LARGEST_SIZE = 2**31 - 1
 
 
 def nearest(got: str, words: Iterable[str]) -> str | None:
     """The word that was probably meant."""
+    if got.lower() in _OTHER_WORDS and _OTHER_WORDS[got.lower()] in (words := list(words)):
+        return _OTHER_WORDS[got.lower()]
     near = difflib.get_close_matches(got.lower(), list(words), n=1, cutoff=0.6)
     return near[0] if near else None
 

@@ -92,7 +92,7 @@ def _overview_row(model: ModelResult, providers: list[str]) -> list[str]:
         *(_provider_cell(model, provider) for provider in providers),
         number(worst.max_abs) if worst and worst.max_abs is not None else wording.difference(worst),
         "cached" if model.cached else wording.seconds(model.seconds),
-        f"**{model.cause}**" if model.cause else "",
+        f"**{model.cause}**" if model.cause else "compared with itself only" if model.weak_reference else "",
     ]
 
 

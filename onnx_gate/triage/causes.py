@@ -101,8 +101,12 @@ def _depends_on_size(evidence: Evidence, wrong: list[OutputDiff]) -> bool:
         for diff in evidence.diffs
         if not diff.breaches and diff.case in evidence.sizes
     }
+    if None in bad or not bad or not good or bad & good:
+        return False
     refused = any(diff.contract and diff.case in evidence.sizes for diff in wrong)
-    return None not in bad and bool(bad) and bool(good) and not bad & good and (refused or bad == {1})
+    # Right at one size only, and wrong at a smaller one too: more rows alone don't explain that.
+    only_one = len(good) == 1 and min(size for size in bad if size) < max(size for size in good if size)
+    return refused or bad == {1} or only_one
 
 
 def _baked_advice(evidence: Evidence, wrong: list[OutputDiff]) -> str:

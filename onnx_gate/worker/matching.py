@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+
 from onnx_gate.compare.form import kind_of
 from onnx_gate.compare.rules import ignored
+from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, GraphValue, ModelSpec, OutputDiff
 
 
@@ -27,17 +30,20 @@ def match_outputs(
     return names, breaches
 
 
-def unknown_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> list[OutputDiff]:
-    """A breach for each rule that the model gives for an output that isn't there: a misspelt one loosens nothing."""
+def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
+    """Refuse a rule that the model gives for an output that isn't there: a misspelt one loosens nothing."""
     rules = list(spec.outputs) if "outputs" in spec.own else []
     if "providers" in spec.own:
         rules += [name for provider in spec.providers for name in provider.outputs]
     names = [value.name for value in outputs]
-    return [
-        _breach(name, f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}")
-        for name in dict.fromkeys(rules)
-        if name not in names
-    ]
+    for name in rules:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            raise CannotJudge(
+                "contract",
+                f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}",
+                fix=f"did you mean {near[0]!r}?" if near else "correct its name in `outputs`",
+            )
 
 
 def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
-from onnx_gate.worker.matching import match_outputs, unknown_rules
+from onnx_gate.worker.matching import check_rules, match_outputs
 from onnx_gate.worker.protocol import Event, Job, Note, Stage
 
 REFERENCES_KEPT = 64 * 1024 * 1024
@@ -124,6 +124,8 @@ def _first_answers(framework: Framework, source: Any, spec: ModelSpec, cases: li
 def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
     """The source itself can't answer a feed."""
     fix = "does the schema in `inputs` fit the model?"
+    if type(error).__name__ == "NotFittedError":
+        fix = "fit the estimator before it is saved"
     if any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
         fix += " Integers are drawn from 0 to 9 unless `range` or `values` is given"
     return failed("load-failed", f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
@@ -167,12 +169,13 @@ def _onnx_file(
 def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> None:
     """Structure, then names: what isn't as asked becomes a breach."""
     spec = prepared.spec
+    check_rules(spec, graph.outputs)
     for breach, cause in structural_breaches(spec, graph):
         prepared.breaches.append(breach)
         prepared.cause = prepared.cause or cause
     prepared.answered = frozenset(first)
     prepared.names, breaches = match_outputs(spec, graph.outputs, first)
-    prepared.breaches += [*breaches, *unknown_rules(spec, graph.outputs)]
+    prepared.breaches += breaches
     if note := checker_note(prepared.onnx):
         notes.append(note)
     if prepared.lenient:

@@ -19,7 +19,7 @@ LAYERS = (
     {"worker"},
     {"triage"},
     {"frameworks", "inputs", "providers", "compare", "structure"},
-    {"runtime"},
+    {"runtime", "onnx_names"},
     {"sources"},
     {"manifest"},
     {"wording"},
@@ -28,7 +28,7 @@ LAYERS = (
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "sklearn", "skl2onnx", "joblib", "onnxscript", "safetensors"}
-HEAVY_ROOMS = {"frameworks", "inputs", "providers", "compare", "structure", "triage", "runtime"}
+HEAVY_ROOMS = {"frameworks", "inputs", "providers", "compare", "structure", "triage", "runtime", "onnx_names"}
 CHILD_SIDE = {f"onnx_gate.worker.{name}" for name in ("child", "server", "judge", "prepare", "matching")}
 
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())

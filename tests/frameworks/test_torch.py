@@ -49,6 +49,11 @@ models:
     source: torch_models.py:embedding
     inputs: {tokens: {dtype: int64, shape: [batch, seq], range: [5, 40]}}
     dims: {seq: [6]}
+  - id: colliding
+    source: torch_models.py:colliding
+    inputs: {tokens: {dtype: int64, shape: [batch, seq], range: [0, 9]}}
+    dims: {seq: [6]}
+  - {id: echo, source: 'torch_models.py:echo'}
   - {id: writes-input, source: 'torch_models.py:writes_input'}
   - {id: fixed, source: 'torch_models.py:single', inputs: {x: {dtype: float32, shape: [3, 4]}}}
   - {id: double, source: 'torch_models.py:pair', inputs: {x: {dtype: float64, shape: [batch, 4]}}}
@@ -108,6 +113,7 @@ def models(tmp_path_factory) -> Run:
         ("by-name", {"output"}),
         ("by-position", {"output"}),
         ("embedding", {"output"}),
+        ("colliding", {"scores", "embedding", "embedding.weight"}),
         ("writes-input", {"output"}),
         ("fixed", {"output"}),
         ("double", {"output_0", "output_1"}),
@@ -171,6 +177,7 @@ def _weights(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("model", "cause", "words"),
     [
+        ("echo", Cause.CONVERSION_FAILED, "the name 'x' is that of an input and of an output"),
         ("misnamed", Cause.LOAD_FAILED, "got 1 names, and the model has 2 outputs: output_0, output_1"),
         ("out-of-range", Cause.LOAD_FAILED, "the source itself fails on batch=1"),
         ("other-weights", Cause.LOAD_FAILED, "Missing key(s) in state_dict"),

@@ -147,3 +147,29 @@ class LogOfShifted(nn.Module):
 
 def logarithm():
     return LogOfShifted()
+
+
+class Colliding(nn.Module):
+    """Returns a dict whose keys are names that the exporter uses inside as well."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.embedding = nn.Embedding(10, 4)
+
+    def forward(self, tokens):
+        rows = self.embedding(tokens)
+        return {"scores": rows.sum(dim=1), "embedding": rows, "embedding.weight": rows.mean(dim=1)}
+
+
+def colliding():
+    return Colliding()
+
+
+class Echo(nn.Module):
+    def forward(self, x):
+        return {"x": x * 2}
+
+
+def echo():
+    return Echo()

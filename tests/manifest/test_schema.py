@@ -16,9 +16,9 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
     ("keys", "path", "message", "fix"),
     [
         # Wrong types
-        ("timeout: 5m", "timeout", "got '5m' (text), expected a number", ""),
+        ("timeout: 5m", "timeout", "got '5m' (text), expected a number", "write seconds, such as 300"),
         ('timeout: "5"', "timeout", "got '5' (text), expected a number", "remove the quotes"),
-        ("timeout: true", "timeout", "got true, expected a number", ""),
+        ("timeout: true", "timeout", "got true, expected a number", "write seconds, such as 300"),
         ("timeout: 0", "timeout", "got 0, expected more than 0", ""),
         ("timeout: -1", "timeout", "got -1, expected more than 0", ""),
         ("timeout: .inf", "timeout", "got inf, expected a finite number", ""),
@@ -28,7 +28,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("edges: 1", "edges", "got 1, expected true or false", ""),
         ("edges: yes", "edges", "got 'yes' (text), expected true or false", ""),
         ('edges: "true"', "edges", "got 'true' (text), expected true or false", "remove the quotes"),
-        ("batches: 4", "batches", "got 4, expected a list", ""),
+        ("batches: 4", "batches", "got 4, expected a list", "write [1, 7, 32]"),
         ("batches: []", "batches", "got an empty list, expected at least 1 entry", ""),
         ("batches: [1, 2.5]", "batches[1]", "got 2.5, expected a whole number", ""),
         ("batches: [1e2]", "batches[0]", "got 100.0, expected a whole number", ""),
@@ -37,7 +37,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("batches: [2, 7, 2]", "batches", "a value is here twice, expected each value once", "remove the second"),
         ("source: 5", "source", "got 5, expected text", "put it in quotes"),
         ("source: ''", "source", "got '' (text), expected text that isn't empty", ""),
-        ("tolerance: 1e-3", "tolerance", "got 0.001, expected a mapping", ""),
+        ("tolerance: 1e-3", "tolerance", "got 0.001, expected a mapping", "write {rtol: 1e-3, atol: 1e-5}"),
         ("tolerance: {rtol: -1e-3, atol: 0}", "tolerance.rtol", "got -0.001, expected at least 0", ""),
         ("tolerance: {rtol: .inf, atol: 0}", "tolerance.rtol", "got inf, expected a finite number", ""),
         ("tolerance: {rtol: .nan, atol: 0}", "tolerance.rtol", "got nan, expected a finite number", ""),
@@ -56,7 +56,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("data: ", "data", "got nothing, expected a value", "complete it, or remove the key"),
         ("onnx: ", "onnx", "got nothing, expected a value", "complete it, or remove the key"),
         ("memory: null", "memory", "got nothing, expected a value", "complete it, or remove the key"),
-        ("tolerance: ", "tolerance", "got nothing, expected a mapping", ""),
+        ("tolerance: ", "tolerance", "got nothing, expected a mapping", "write {rtol: 1e-3, atol: 1e-5}"),
         ("outputs: {y: {max_abs: }}", "outputs.y.max_abs", "got nothing, expected a value", "complete it, or remove"),
         ("data: ''", "data", "got '' (text), expected text that isn't empty", ""),
         # The words of frameworks

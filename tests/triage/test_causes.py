@@ -68,6 +68,11 @@ def test_wrong_only_at_batch_one_is_a_baked_batch():
     assert cause(diff("batch=1"), diff(wrong=False), diff("batch=7", wrong=False)) is Cause.BATCH_BAKED
 
 
+def test_right_at_one_batch_only_is_a_baked_batch():
+    """A factor that was computed from the example's own batch."""
+    assert cause(diff("batch=1"), diff(wrong=False), diff("batch=7")) is Cause.BATCH_BAKED
+
+
 def test_wrong_at_a_larger_batch_only_is_not_enough_to_blame_the_batch():
     """More rows find more faults."""
     assert cause(diff("batch=7"), diff(wrong=False)) is Cause.CONVERSION
