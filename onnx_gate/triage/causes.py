@@ -24,6 +24,8 @@ class Evidence:
     """The dynamic dimensions of each case."""
     shipped: bool
     """The file is the user's own, not converted now."""
+    recorded: bool
+    """The reference was recorded, and nobody was asked."""
     agrees_unoptimized: Callable[[OutputDiff], bool]
     """Whether the CPU without graph optimisations agrees with the source."""
     repeats_itself: Callable[[OutputDiff], bool]
@@ -129,6 +131,11 @@ def _tolerance_advice(worst: OutputDiff) -> str:
 
 
 def _conversion_advice(evidence: Evidence) -> str:
+    if evidence.recorded:
+        return (
+            "The model doesn't answer what was recorded, with optimisations on or off. Were the outputs recorded with "
+            "another version of the model, or with other inputs? Record them again, or ship the model that they are of."
+        )
     if evidence.shipped:
         return (
             "The shipped .onnx doesn't compute what the source computes, with optimisations on or off. Was it "

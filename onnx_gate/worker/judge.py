@@ -178,6 +178,7 @@ def _evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[]
         shown=prepared.cause,
         sizes=sizes,
         shipped=prepared.spec.onnx is not None,
+        recorded=any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls()),
         agrees_unoptimized=agrees_unoptimized,
         repeats_itself=repeats_itself,
     )

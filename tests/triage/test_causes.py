@@ -16,12 +16,13 @@ def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **
     return OutputDiff(provider=provider, case=case, output="y", breaches=breaches, **fields)
 
 
-def cause(*diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped=False) -> Cause:
+def cause(*diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped=False, recorded=False) -> Cause:
     evidence = Evidence(
         diffs=diffs,
         shown=shown,
         sizes={f"batch={size}": {"batch": size} for size in (1, 2, 7)},
         shipped=shipped,
+        recorded=recorded,
         agrees_unoptimized=lambda _: optimizer,
         repeats_itself=lambda _: repeats,
     )
@@ -34,6 +35,7 @@ def test_what_nothing_else_explains_is_the_conversion():
     """The source and the file disagree, with optimisations on or off."""
     assert cause(diff()) is Cause.CONVERSION
     assert cause(diff(), shipped=True) is Cause.CONVERSION
+    assert cause(diff(), shipped=True, recorded=True) is Cause.CONVERSION
 
 
 def test_the_optimiser_is_told_by_turning_it_off():
@@ -98,6 +100,7 @@ def test_noise_far_below_the_signal_is_a_matter_of_tolerance():
         shown=None,
         sizes={},
         shipped=False,
+        recorded=False,
         agrees_unoptimized=lambda _: False,
         repeats_itself=lambda _: True,
     )
