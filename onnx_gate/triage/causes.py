@@ -11,10 +11,17 @@ from onnx_gate.records import Cause, OutputDiff, Triage
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
 
+_ORDER_ADVICE = {
+    Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
+    "model again with its outputs in the order of the source, or correct their names.",
+    Cause.LABEL_ORDER: "Every answer is there, as that of another class: the order of the classes differs. Compare the "
+    "class names of the source (`classes_`) with those of the export, and export it again.",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known, and two questions that may be asked."""
+    """What is known, and the questions that may be asked."""
 
     diffs: tuple[OutputDiff, ...]
     """Every comparison of the model."""
@@ -30,6 +37,8 @@ class Evidence:
     """Whether the CPU without graph optimisations agrees with the source."""
     repeats_itself: Callable[[OutputDiff], bool]
     """Whether the source gives the same answer twice."""
+    order: Callable[[OutputDiff], Cause | None]
+    """Whether the answers are right, in the wrong order."""
 
 
 def find_cause(evidence: Evidence) -> Triage:
@@ -70,6 +79,8 @@ def find_cause(evidence: Evidence) -> Triage:
             advice="ONNX Runtime agrees with the source when its graph optimisations are off: an optimisation "
             "changes the answers. Try another version of onnxruntime, or serve with a lower optimisation level.",
         )
+    if swapped := evidence.order(worst):
+        return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped])
     if any(diff.nonfinite_mismatched for diff in compared):
         return Triage(
             cause=Cause.NAN,

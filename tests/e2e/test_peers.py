@@ -65,6 +65,7 @@ models:
   - {id: in-place, source: 'source.py:doubling', framework: sklearn, onnx: identity.onnx}
   - {id: test-set, source: 'source.py:regression', framework: sklearn, onnx: doubler_as_variable.onnx, data: sets}
   - {id: keys, source: 'source.py:words', framework: sklearn, onnx: zipmap_other_keys.onnx}
+  - {id: swapped, source: two_outputs.onnx, data: swapped.npz}
   - {id: train-mode, source: dropout.onnx, data: dropout.npz}
   - {id: dtype-kind, source: 'source.py:regression', framework: sklearn, onnx: regression_int.onnx}
   - {id: dtype-width, source: 'source.py:regression', framework: sklearn, onnx: regression_double.onnx}
@@ -152,6 +153,7 @@ def write_data(folder: Path) -> None:
     np.savez(folder / "element_off.npz", x=x, y=off)
     np.savez(folder / "one_recorded.npz", x=x, y=x)
     np.savez(folder / "dropout.npz", x=x, y=x)
+    np.savez(folder / "swapped.npz", x=x, y=-x, z=x)
     np.savez(folder / "all_nan.npz", x=-x, y=np.full_like(x, np.nan))
     sets = folder / "sets" / "test_data_set_0"
     sets.mkdir(parents=True)
@@ -233,6 +235,11 @@ def test_ways_to_slip_through_are_closed(peers, model):
     """A provider's nearer rule over `ignore`; a source that writes into its input; recorded outputs that are not the
     source's; a ZipMap whose keys are other classes."""
     assert peers[model].verdict is Status.DIVERGED, peers[model]
+
+
+def test_swapped_outputs_are_told_as_that(peers):
+    """Not as a bad conversion."""
+    assert (peers["swapped"].verdict, peers["swapped"].cause) == (Status.DIVERGED, Cause.OUTPUT_ORDER)
 
 
 def test_an_export_in_training_mode_fails_though_its_answers_agree(peers):

@@ -16,7 +16,9 @@ def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **
     return OutputDiff(provider=provider, case=case, output="y", breaches=breaches, **fields)
 
 
-def cause(*diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped=False, recorded=False) -> Cause:
+def cause(
+    *diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped=False, recorded=False, order=None
+) -> Cause:
     evidence = Evidence(
         diffs=diffs,
         shown=shown,
@@ -25,6 +27,7 @@ def cause(*diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped
         recorded=recorded,
         agrees_unoptimized=lambda _: optimizer,
         repeats_itself=lambda _: repeats,
+        order=lambda _: order,
     )
     found = find_cause(evidence)
     assert found.advice.endswith(".")
@@ -91,6 +94,12 @@ def test_nan_on_one_side_is_named():
     assert cause(diff(nonfinite_mismatched=1, max_abs=float("nan"))) is Cause.NAN
 
 
+@pytest.mark.parametrize("order", [Cause.LABEL_ORDER, Cause.OUTPUT_ORDER])
+def test_right_answers_in_the_wrong_order_are_told_as_that(order):
+    """Before the conversion is blamed for them."""
+    assert cause(diff(), order=order) is order
+
+
 def test_noise_far_below_the_signal_is_a_matter_of_tolerance():
     """With a line to paste."""
     noise = diff(snr_db=120.0, max_abs=3.2e-5)
@@ -103,5 +112,6 @@ def test_noise_far_below_the_signal_is_a_matter_of_tolerance():
         recorded=False,
         agrees_unoptimized=lambda _: False,
         repeats_itself=lambda _: True,
+        order=lambda _: None,
     )
     assert "outputs: {y: {rtol: 0.001, atol: 7e-05}}" in find_cause(evidence).advice

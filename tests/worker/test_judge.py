@@ -8,8 +8,8 @@ from onnx_gate import frameworks
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.records import Cause
 from onnx_gate.worker.endings import explain
-from onnx_gate.worker.judge import failure_of
 from onnx_gate.worker.protocol import Stage
+from onnx_gate.worker.run import failure_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Right answers in the wrong order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_gate.records import Cause, Tolerance
+from onnx_gate.triage.order import find_order
+
+TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((2, 6, 3)).astype(np.float32)
+LABELS = np.array([0, 1, 2, 0, 1, 2, 2, 1])
+
+
+def test_swapped_outputs_are_found():
+    """Each under the other's name."""
+    assert find_order({"a": A, "b": B}, {"a": B, "b": A}, TOLERANCE) is Cause.OUTPUT_ORDER
+
+
+@pytest.mark.parametrize("order", [[1, 0, 2], [2, 0, 1]])
+def test_swapped_columns_are_found(order):
+    """Probabilities whose classes are in another order."""
+    assert find_order({"p": A}, {"p": A[:, order]}, TOLERANCE) is Cause.LABEL_ORDER
+
+
+def test_swapped_labels_are_found():
+    """Each class is answered as just one other."""
+    renamed = np.array([2, 0, 1])[LABELS]
+    assert find_order({"label": LABELS}, {"label": renamed}, TOLERANCE) is Cause.LABEL_ORDER
+    words = np.array(["a", "b", "c"], object)
+    assert find_order({"label": words[LABELS]}, {"label": words[renamed]}, TOLERANCE) is Cause.LABEL_ORDER
+
+
+def test_labels_and_columns_may_be_swapped_together():
+    """As by an export with another list of classes."""
+    references = {"label": LABELS, "p": A}
+    actuals = {"label": np.array([1, 0, 2])[LABELS], "p": A[:, [1, 0, 2]]}
+    assert find_order(references, actuals, TOLERANCE) is Cause.LABEL_ORDER
+
+
+@pytest.mark.parametrize(
+    ("references", "actuals"),
+    [
+        ({"a": A}, {"a": A}),
+        ({"a": A}, {"a": A + 1}),
+        ({"a": A, "b": B}, {"a": B, "b": B}),
+        ({"a": A, "b": B}, {"a": A, "b": B + 1}),
+        ({"p": A}, {"p": np.repeat(A[:, :1], 3, axis=1)}),
+        ({"p": A}, {"p": A[:3]}),
+        ({"label": LABELS}, {"label": np.roll(LABELS, 1)}),
+        ({"label": np.array([0, 1])}, {"label": np.array([1, 0])}),
+    ],
+)
+def test_other_differences_are_not_taken_for_an_order(references, actuals):
+    """Equal, plainly wrong, half of a swap, or too few rows to tell."""
+    assert find_order(references, actuals, TOLERANCE) is None
