@@ -31,7 +31,8 @@ from onnx_gate.records import (
 )
 from onnx_gate.verdict import Findings, judge_model, judge_run
 from onnx_gate.worker.protocol import Note, Placed, Stage
-from onnx_gate.worker.supervisor import Ended, Started, Supervisor
+from onnx_gate.worker.running import Ended, Started
+from onnx_gate.worker.supervisor import Supervisor
 
 
 class Cancelled(BaseException):

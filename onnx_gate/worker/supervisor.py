@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import selectors
-import socket
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from onnx_gate.records import Failure, ModelSpec, ProviderSpec
 from onnx_gate.worker import endings
-from onnx_gate.worker.launch import Process, Server, launch_cold, send_job
+from onnx_gate.worker.launch import Server, launch_cold, send_job
 from onnx_gate.worker.protocol import (
     LONGEST_LINE,
     Done,
@@ -30,6 +29,7 @@ from onnx_gate.worker.protocol import (
     Stage,
     decode,
 )
+from onnx_gate.worker.running import Ended, Running, Started, has_data, receive, resident
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
@@ -37,37 +37,6 @@ SERVER_SECONDS = 120.0
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 CAN_FORK = sys.platform == "linux"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Started:
-    """A job's process runs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """A model is done with, well or not."""
-
-    seconds: float
-    """Wall time of its process."""
-
-
-@dataclass
-class _Running:
-    spec: ModelSpec
-    process: Process
-    log_fd: int
-    job: Job
-    handed: float = field(default_factory=time.monotonic)
-    started: float | None = None
-    memory_at_start: int = 0
-    buffer: bytearray = field(default_factory=bytearray)
-    at: Stage = field(default_factory=lambda: Stage(name="start"))
-    finished_providers: set[str] = field(default_factory=set)
-    done: bool = False
-    hung_up: bool = False
-    killed: Failure | None = None
-    oom_kills: int = field(default_factory=endings.oom_kills)
 
 
 class Supervisor:
@@ -92,7 +61,7 @@ class Supervisor:
         self._fork = fork
         self._patience = patience
         self._servers: dict[str, Server] = {}
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
         self._spent: Counter[str] = Counter()
 
@@ -159,7 +128,7 @@ class Supervisor:
         else:
             process = launch_cold(spec.id, log_fd, self._environ)
         job = Job(spec=spec, scratch=str(scratch))
-        self._running[spec.id] = _Running(spec=spec, process=process, log_fd=log_fd, job=job)
+        self._running[spec.id] = Running(spec=spec, process=process, log_fd=log_fd, job=job)
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
@@ -188,11 +157,11 @@ class Supervisor:
             if server.ready:
                 self._start_server(server.framework, export=False)
 
-    def _read(self, running: _Running) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def _read(self, running: Running) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Take in what the worker said; anything that is no event ends it."""
         if running.hung_up:
             return
-        chunk = _receive(running.process.channel)
+        chunk = receive(running.process.channel)
         if chunk == b"":
             self._hang_up(running)
             return
@@ -211,7 +180,7 @@ class Supervisor:
         if len(running.buffer) > LONGEST_LINE and not running.killed:
             self._kill(running, endings.garbage("an endless line", running.at))
 
-    def _follow(self, running: _Running, event: Event) -> None:
+    def _follow(self, running: Running, event: Event) -> None:
         if isinstance(event, Stage):
             running.at = event
         elif isinstance(event, ProviderDone):
@@ -219,28 +188,28 @@ class Supervisor:
         elif isinstance(event, Done):
             running.done = True
 
-    def _hang_up(self, running: _Running) -> None:
+    def _hang_up(self, running: Running) -> None:
         running.hung_up = True
         self._selector.unregister(running.process.channel)
 
     # ── Watching ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _watch(self, running: _Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def _watch(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         process = running.process
         process.poll()
         if process.pid is not None and running.started is None:
             running.started = time.monotonic()
-            running.memory_at_start = _resident(process.pid)
+            running.memory_at_start = resident(process.pid)
             yield running.spec.id, Started()
         if process.status is None:
             self._enforce_limits(running)
             return
         # It is dead: what it said last may still be in the channel.
-        while not running.hung_up and not running.killed and _has_data(process.channel):
+        while not running.hung_up and not running.killed and has_data(process.channel):
             yield from self._read(running)
         yield from self._conclude(running, queue)
 
-    def _enforce_limits(self, running: _Running) -> None:
+    def _enforce_limits(self, running: Running) -> None:
         if running.started is None or running.killed or running.process.pid is None:
             return
         spec, at = running.spec, running.at
@@ -250,15 +219,15 @@ class Supervisor:
             self._kill(running, endings.printed_too_much(LOG_LIMIT, at))
             os.ftruncate(running.log_fd, LOG_KEPT)
         elif spec.memory is not None:
-            used = _resident(running.process.pid) - running.memory_at_start
+            used = resident(running.process.pid) - running.memory_at_start
             if used > spec.memory:
                 self._kill(running, endings.too_much_memory(spec.memory, used, at))
 
-    def _kill(self, running: _Running, why: Failure) -> None:
+    def _kill(self, running: Running, why: Failure) -> None:
         running.killed = why
         running.process.kill()
 
-    def _conclude(self, running: _Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Account for a process that is gone; after a crash, the providers that are left get a new one."""
         spec = running.spec
         running.process.kill()
@@ -281,7 +250,7 @@ class Supervisor:
         else:
             yield spec.id, Ended(seconds=self._spent[spec.id])
 
-    def _unexplained(self, running: _Running) -> Failure | None:
+    def _unexplained(self, running: Running) -> Failure | None:
         if running.done:
             return None
         tail = os.pread(running.log_fd, 65536, max(0, os.fstat(running.log_fd).st_size - 65536))
@@ -292,32 +261,8 @@ class Supervisor:
             oom_killed=endings.oom_kills() > running.oom_kills,
         )
 
-    def _providers_left(self, running: _Running) -> tuple[ProviderSpec, ...]:
+    def _providers_left(self, running: Running) -> tuple[ProviderSpec, ...]:
         if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
             return ()
         tried = running.finished_providers | {running.at.provider}
         return tuple(provider for provider in running.spec.providers if provider.name not in tried)
-
-
-def _receive(channel: socket.socket) -> bytes | None:
-    try:
-        return channel.recv(1 << 16)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-
-
-def _has_data(channel: socket.socket) -> bool:
-    try:
-        return bool(channel.recv(1, socket.MSG_PEEK))
-    except OSError:
-        return False
-
-
-def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 where that can't be known."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return 0

@@ -234,7 +234,8 @@ def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):
     from onnx_gate.manifest.load import load_manifest
     from onnx_gate.settings import worker_environ
     from onnx_gate.worker.protocol import ProviderDone
-    from onnx_gate.worker.supervisor import Ended, Supervisor
+    from onnx_gate.worker.running import Ended
+    from onnx_gate.worker.supervisor import Supervisor
 
     shutil.copy(Path(__file__).parent / "faulty.py", tmp_path)
     (tmp_path / "m.yml").write_text(
