@@ -17,5 +17,5 @@ fi
 
 echo
 echo "== stopped with exit code 1, as it should be. The report, as a job summary shows it:"
-sed -n '/<details>/q;p' onnx-gate-report/diverges/summary.md
+sed '/<details>/,/<\/details>/d' onnx-gate-report/diverges/summary.md
 echo "All of it: onnx-gate-report/diverges/summary.md (and junit.xml, results.json, models/, logs/)"
