@@ -16,7 +16,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Location
 
 LONGEST_MESSAGE = 700
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _LFS = b"version https://git-lfs"
 
 
@@ -92,7 +92,7 @@ def kind_of(value: object) -> str:
 
 def shorten(text: str) -> str:
     """Long messages keep their beginning and their end; what no file can hold is spelled out."""
-    text = _ANSI.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8")).strip()
+    text = ANSI.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8")).strip()
     if len(text) <= LONGEST_MESSAGE:
         return text
     kept = LONGEST_MESSAGE - 200

@@ -13,7 +13,7 @@ from onnx_gate.compare.elements import Elements
 from onnx_gate.compare.form import dtype_name, form_breaches, kind_of
 from onnx_gate.compare.labels import Labels
 from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
-from onnx_gate.wording import number
+from onnx_gate.wording import number, percent, two_scalars
 
 Array = npt.NDArray[Any]
 # 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
@@ -101,13 +101,12 @@ class OutputComparison:
         allowed = math.floor((self._rule.max_mismatch or 0.0) * elements.total + _SLACK)
         if elements.mismatched <= allowed or self._worst is None:
             return []
-        share = _percent(elements.mismatched, elements.total)
+        share = percent(elements.mismatched, elements.total)
         tolerance = f"rtol {number(self._tolerance.rtol)}, atol {number(self._tolerance.atol)}"
         more = f", {allowed} allowed" if allowed else ""
         return [
             f"{elements.mismatched} of {elements.total} elements ({share}) are out of tolerance ({tolerance}{more}); "
-            f"the worst is {show_scalar(self._worst.actual)} instead of "
-            f"{show_scalar(self._worst.reference)} at {list(self._worst.index)}"
+            f"the worst is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
         ]
 
     def _limit_breaches(self, metrics: dict[str, float | None]) -> list[str]:
@@ -129,15 +128,14 @@ class OutputComparison:
     def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
         labels = self._marks()
         agreement = 1 - labels.mismatched / labels.total if labels.total else 1.0
-        share = _percent(labels.mismatched, labels.total) if labels.total else ""
+        share = percent(labels.mismatched, labels.total)
         breaches = []
         needed = 1.0 if self._rule.min_agreement is None else self._rule.min_agreement
         if self._worst and agreement < needed - _SLACK:
             wanted = f"{self._rule.min_agreement:g}" if self._rule.min_agreement is not None else "all"
             breaches.append(
                 f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
-                f"the first is {show_scalar(self._worst.actual)} instead of {show_scalar(self._worst.reference)} "
-                f"at {list(self._worst.index)}"
+                f"the first is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
             )
         return OutputDiff(
             **common,
@@ -185,12 +183,3 @@ def plain_scalar(value: Any) -> Scalar:
     if isinstance(plain, bool | int | float):
         return plain
     return str(plain).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def show_scalar(value: Scalar) -> str:
-    """For a sentence."""
-    return f"{value:.9g}" if isinstance(value, float) else repr(value) if isinstance(value, str) else str(value)
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.3g} %"

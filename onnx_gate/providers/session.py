@@ -19,9 +19,8 @@ from onnx_gate.errors import NotAvailable
 from onnx_gate.providers.devices import device_present
 from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Elsewhere, Placement, ProviderSpec
 from onnx_gate.runtime import load_failed, session_options
-from onnx_gate.sources import shorten
+from onnx_gate.sources import ANSI, shorten
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
 
 
@@ -93,7 +92,7 @@ def _placement(session: Any, name: str) -> Placement | None:
 
 def _reason(log: str, name: str) -> str:
     """The runtime's own words for a provider that did not load, without its source lines and our paths."""
-    lines = [_LOG_PREFIX.sub("", line).strip() for line in _ANSI.sub("", log).splitlines() if line.strip()]
+    lines = [_LOG_PREFIX.sub("", line).strip() for line in ANSI.sub("", log).splitlines() if line.strip()]
     telling = [line for line in lines if "cannot open shared object" in line or "rror" in line or "Failed" in line]
     words = (telling or lines or ["the runtime gives no reason"])[0]
     return f"{name} did not load: {shorten(words.partition('with error: ')[2] or words)}"

@@ -72,9 +72,10 @@ class Prepared:
         return self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
 
     def _by_onnx_name(self, answers: Answers) -> Answers:
-        """What the source answers this time and did not at first keeps its own name: it has no partner."""
+        """What the source answers this time and did not at first has no partner, and must not pass for one."""
+        extra = {name: answer for name, answer in answers.items() if name not in self.answered}
         named = {name: answers[reference] for name, reference in self.names.items() if reference in answers}
-        return named | {name: answer for name, answer in answers.items() if name not in self.answered}
+        return {f"{name} of the source" if name in self.names else name: extra[name] for name in extra} | named
 
 
 def answer_call(framework: Framework, source: Any, spec: ModelSpec, call: Call) -> Answers:
@@ -126,7 +127,7 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
     fix = "does the schema in `inputs` fit the model?"
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
-    if any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
+    elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
         fix += " Integers are drawn from 0 to 9 unless `range` or `values` is given"
     return failed("load-failed", f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
 

@@ -94,7 +94,11 @@ CASES: dict[str, tuple[str, Cause, str]] = {
         "did you mean 'good'?",
     ),
     "no-module": (f"source: 'nowhere.at.all:x', framework: sklearn, {SCHEMA}", Cause.LOAD_FAILED, "nowhere"),
-    "unfitted": (f"source: 'source.py:unfitted', framework: sklearn, {SCHEMA}", Cause.LOAD_FAILED, "not fitted yet"),
+    "unfitted": (
+        f"source: 'source.py:unfitted', framework: sklearn, {SCHEMA}",
+        Cause.LOAD_FAILED,
+        "Fix: fit the estimator",
+    ),
     "wrong-schema": (
         "source: 'source.py:good', framework: sklearn, inputs: {x: {dtype: float32, shape: [batch, 7]}}",
         Cause.LOAD_FAILED,

@@ -6,8 +6,9 @@ import pytest
 
 from onnx_gate import frameworks
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.records import Cause
+from onnx_gate.records import Answer, Cause
 from onnx_gate.worker.endings import explain
+from onnx_gate.worker.prepare import Prepared
 from onnx_gate.worker.protocol import Stage
 from onnx_gate.worker.run import failure_of
 
@@ -65,3 +66,11 @@ def test_a_kill_for_want_of_memory_is_told_from_others():
     """The kernel counts those that it killed."""
     failure = explain(9, Stage(name="run on cuda", provider="cuda"), "", oom_killed=True)
     assert (failure.cause, failure.provider) == (Cause.OUT_OF_MEMORY, "cuda")
+
+
+def test_an_answer_that_comes_later_takes_nobodys_place():
+    """The file calls its output `z`, which is the source's `y`: a `z` that the source gives later is not it."""
+    first, later = Answer(value=1, dtype="float32"), Answer(value=2, dtype="float32")
+    prepared = Prepared(spec=None, onnx="", framework=None, source=None, cases=[], names={"z": "y"}, answered={"y"})
+    assert prepared._by_onnx_name({"y": first}) == {"z": first}
+    assert prepared._by_onnx_name({"y": first, "z": later}) == {"z": first, "z of the source": later}
