@@ -120,7 +120,7 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
             f"CUDA is required, and no model of {manifest.path} is to run on it. "
             "Fix: add cuda to `providers`, or don't filter it out"
         )
-    specs = [spec for spec in manifest.models if not options.only or spec.id in options.only]
+    specs = [spec for spec in manifest.models if not options.only or {spec.id, spec.base} & set(options.only)]
     if options.shard:
         number, count = options.shard
         specs = specs[number - 1 :: count]

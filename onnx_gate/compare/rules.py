@@ -11,7 +11,7 @@ EXACT = Tolerance(rtol=0.0, atol=0.0)
 
 
 def rule_for(spec: ModelSpec, provider: ProviderSpec, output: str) -> OutputRule:
-    """Provider + output, then output, then provider, then the model (which has the defaults merged in)."""
+    """Provider + output, output, the limits for all outputs, provider, model (which has the defaults merged in)."""
     near = provider.outputs.get(output)
     own = spec.outputs.get(output)
     rules = [rule for rule in (near, own) if rule is not None]
@@ -19,7 +19,7 @@ def rule_for(spec: ModelSpec, provider: ProviderSpec, output: str) -> OutputRule
     if decided != "compare":
         return OutputRule(mode=decided, tolerance=EXACT)
     fallback = OutputRule(tolerance=provider.tolerance or spec.tolerance)
-    return _merge([*(_as_limits(rule) for rule in rules), fallback])
+    return _merge([*(_as_limits(rule) for rule in rules), spec.limits, fallback])
 
 
 def ignored(spec: ModelSpec, output: str) -> bool:

@@ -7,6 +7,10 @@ A framework module has:
 - `load(spec)`: the user's model, ready to answer.
 - `predict(source, spec, feed)`: its answers by expected ONNX output name, in the order of the outputs.
 - `convert(source, spec, path, example)`: write the ONNX file; returns notes for the report.
+- `widen(source, spec)`: the source and its spec in float64, or None where there is no such thing. Triage asks it
+  whether rounding alone explains a divergence.
+- `known_cause(source, spec, feed)`: what is known to go wrong with this kind of model on such a feed, or None. Triage
+  asks only once a model has diverged.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.records import Answer, ModelSpec, Triage
 
 Feed = dict[str, Any]
 Answers = dict[str, Answer]
@@ -26,8 +30,18 @@ MODULES = {
     "sklearn": "onnx_gate.frameworks.sklearn",
     "torch": "onnx_gate.frameworks.torch",
     "onnx": "onnx_gate.frameworks.onnx",
+    "lightgbm": "onnx_gate.frameworks.lightgbm",
+    "xgboost": "onnx_gate.frameworks.xgboost",
+    "catboost": "onnx_gate.frameworks.catboost",
 }
-NEEDS = {"sklearn": ("sklearn", "skl2onnx"), "torch": ("torch", "onnxscript", "safetensors"), "onnx": ()}
+NEEDS = {
+    "sklearn": ("sklearn", "skl2onnx"),
+    "torch": ("torch", "onnxscript", "safetensors"),
+    "onnx": (),
+    "lightgbm": ("lightgbm", "sklearn", "skl2onnx", "onnxmltools"),
+    "xgboost": ("xgboost", "sklearn", "skl2onnx", "onnxmltools"),
+    "catboost": ("catboost",),
+}
 """What has to be importable; the extra of the same name installs it."""
 
 
@@ -38,6 +52,8 @@ class Framework(Protocol):
     def load(self, spec: ModelSpec) -> Any: ...
     def predict(self, source: Any, spec: ModelSpec, feed: Feed) -> Answers: ...
     def convert(self, source: Any, spec: ModelSpec, path: Path, example: Feed) -> list[str]: ...
+    def widen(self, source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None: ...
+    def known_cause(self, source: Any, spec: ModelSpec, feed: Feed) -> Triage | None: ...
 
 
 def missing_packages(name: str) -> list[str]:

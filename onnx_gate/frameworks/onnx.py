@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.runtime import load_failed, session_options
 
 
@@ -42,3 +42,13 @@ def recorded(value: Any) -> Answer:
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
     """There is nothing to convert."""
     raise CannotJudge("conversion-failed", f"{spec.source.shown}: an .onnx needs no conversion")
+
+
+def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
+    """An .onnx has the types that it has."""
+    return None
+
+
+def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
+    """Nothing is known to go wrong."""
+    return None

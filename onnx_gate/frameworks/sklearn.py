@@ -15,7 +15,8 @@ from sklearn.base import is_classifier, is_clusterer, is_regressor
 from sklearn.exceptions import InconsistentVersionWarning
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.frameworks.widths import in_double
+from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import call, describe, failed, kind_of, prepare_import_path, require_content
 
 # The newest version of the domain that every supported runtime loads; tree converters would write 5 by default.
@@ -169,3 +170,13 @@ def _conversion_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
         f"{spec.source.shown}: skl2onnx can't convert it: {describe(error)}",
         fix="export it yourself and name the file as `onnx:`, or choose an estimator that skl2onnx supports",
     )
+
+
+def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
+    """scikit-learn computes in float64 anyway."""
+    return source, in_double(spec)
+
+
+def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
+    """Nothing is known to go wrong."""
+    return None

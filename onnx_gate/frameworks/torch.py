@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.widths import in_double
 from onnx_gate.onnx_names import name_outputs, placeholder
-from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import call, describe, failed, kind_of, require_content
 
 torch.set_num_threads(1)
@@ -167,3 +169,13 @@ def _export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
     if "ConstraintViolation" in text or "Constraints violated" in text:
         fix = "forward() only works for some sizes: make that dimension fixed in `inputs`, or the code general"
     return failed("conversion-failed", f"{spec.source.shown}: torch.onnx.export failed", error, fix=fix)
+
+
+def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
+    """A copy of the module in float64."""
+    return copy.deepcopy(source).double(), in_double(spec)
+
+
+def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
+    """Nothing is known to go wrong."""
+    return None

@@ -96,7 +96,7 @@ def example_feed(spec: ModelSpec, cases: list[Case]) -> Feed:
         sizes = list(case.sizes.values())
         if min(sizes, default=2) > 1 and len(set(sizes)) == len(sizes) and not case.name.startswith("edge="):
             return next(case.calls()).feed
-    return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.id}/example")
+    return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.base}/example")
 
 
 def _named_dims(spec: ModelSpec) -> list[str]:
@@ -148,7 +148,7 @@ def _generated_case(spec: ModelSpec, sizes: dict[str, int]) -> Case:
     name = ",".join(f"{dim}={size}" for dim, size in sizes.items()) or "fixed"
 
     def calls() -> Iterator[Call]:
-        yield Call(feed=generate(spec.inputs or (), sizes, seed=f"{spec.id}/{name}"))
+        yield Call(feed=generate(spec.inputs or (), sizes, seed=f"{spec.base}/{name}"))
 
     return Case(name=name, calls=calls, sizes=sizes)
 
@@ -159,7 +159,7 @@ def _edge_cases(spec: ModelSpec) -> list[Case]:
     def case(name: str, feed: Feed) -> Case:
         return Case(name=f"edge={name}", calls=lambda: iter([Call(feed=feed)]), sizes=sizes)
 
-    return [case(name, feed) for name, feed in edge_feeds(spec.inputs or (), sizes, seed=f"{spec.id}/edges")]
+    return [case(name, feed) for name, feed in edge_feeds(spec.inputs or (), sizes, seed=f"{spec.base}/edges")]
 
 
 def _recorded_cases(dataset: Dataset) -> list[Case]:

@@ -11,7 +11,7 @@ from onnx_gate.errors import ManifestError
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter, show
 from onnx_gate.manifest.schema import Model, Settings, Version
-from onnx_gate.manifest.section import Section, nearest
+from onnx_gate.manifest.section import Section, keys_of, nearest
 from onnx_gate.manifest.specs import SpecBuilder
 from onnx_gate.manifest.yaml_tree import read_tree
 from onnx_gate.records import Manifest, ModelSpec
@@ -50,8 +50,8 @@ def _read_models(data: Any, report: Reporter, paths: Paths) -> list[ModelSpec]:
     for i, raw in enumerate(data["models"]):
         if not isinstance(raw, dict):
             report.add(("models", i), f"got {show(raw)}, expected a mapping with `id` and `source`")
-        elif spec := _read_model(raw, defaults, doubtful, i, builder, report):
-            specs.append(spec)
+        else:
+            specs += _read_model(raw, defaults, doubtful, i, builder, report)
     return specs
 
 
@@ -78,11 +78,13 @@ def _read_model(
     i: int,
     builder: SpecBuilder,
     report: Reporter,
-) -> ModelSpec | None:
-    """The spec; of a model that doesn't fit the schema, the part that does is checked all the same."""
+) -> list[ModelSpec]:
+    """The spec, and those of its variants; of a model that doesn't fit the schema, what does is checked all the same."""
     doubtful -= raw.keys()
     try:
-        return builder.build(Model.model_validate({**defaults, **raw}), i, doubtful)
+        model = Model.model_validate({**defaults, **raw})
+        spec = builder.build(model, i, doubtful)
+        return [spec, *builder.variants(spec, model, i)] if spec else []
     except ValidationError as error:
         report.add_validation(error, ("models", i), Model)
         kept, wrong = _without_wrong({**defaults, **raw}, error, Model)
@@ -90,7 +92,7 @@ def _read_model(
         builder.build(Model.model_validate({"id": "unread", **kept}), i, doubtful | wrong)
     else:
         builder.check_paths(raw, i)
-    return None
+    return []
 
 
 def _without_wrong(
@@ -98,7 +100,8 @@ def _without_wrong(
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """The values that are right, and the keys whose values are not known, also those that were misspelt."""
     wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
-    meant = {nearest(name, schema.model_fields) for name in wrong - schema.model_fields.keys()}
+    keys = keys_of(schema)
+    meant = {nearest(name, keys) for name in wrong - set(keys)}
     kept = {name: value for name, value in values.items() if name not in wrong}
     return kept, frozenset(wrong | {name for name in meant if name})
 

@@ -11,13 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from onnx_gate.errors import Problem
-from onnx_gate.manifest.section import suggest
+from onnx_gate.manifest.section import keys_of, suggest
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
 
 NOT_SERVED_YET = {
-    "variants": "precision variants",
-    "register": "custom converters",
-    "ort_custom_ops": "custom-op libraries",
     "min_placed": "a limit on placement",
     "forbid_elsewhere": "a limit on placement",
     "min_speedup": "a limit on latency",
@@ -167,8 +164,8 @@ def _keys_at(schema: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     for step in loc:
         current = _step_into(current, step)
     models = [part for part in _parts(current) if isinstance(part, type) and issubclass(part, BaseModel)]
-    hidden = {"mode"}
-    return sorted({key for model in models for key in model.model_fields} - hidden)
+    hidden = {"mode", "kind"}
+    return sorted({key for model in models for key in keys_of(model)} - hidden)
 
 
 def _step_into(current: Any, step: int | str) -> Any:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
-from onnx_gate.manifest.section import Fraction, Names, NonNegative, Section, Size, Text, refuse, suggest, unique
+from onnx_gate.manifest.convert import Convert
+from onnx_gate.manifest.dims import Dim, DimName
+from onnx_gate.manifest.rules import Rule, Tolerance
+from onnx_gate.manifest.section import Names, Section, Size, Text, refuse, unique
 from onnx_gate.manifest.tensors import Input
-from onnx_gate.records import EXECUTION_PROVIDERS
+from onnx_gate.manifest.variants import Variants
+from onnx_gate.records import EDGES, EXECUTION_PROVIDERS, FRAMEWORKS
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _SIZES = {"": 1, "B": 1}
@@ -27,63 +30,6 @@ def _check_version(value: Any) -> Any:
 
 
 Version = Annotated[Literal[1], BeforeValidator(_check_version)]
-
-
-class Tolerance(Section):
-    """Where |actual − reference| ≤ atol + rtol·|reference|, an element passes."""
-
-    rtol: NonNegative = Field(description="relative tolerance")
-    atol: NonNegative = Field(description="absolute tolerance")
-
-
-def _expand_rule(value: Any) -> Any:
-    if value in ("exact", "ignore"):
-        return {"mode": value}
-    if not isinstance(value, dict):
-        raise refuse(
-            "",
-            "`exact`, `ignore`, or limits such as {rtol: 1e-3, atol: 1e-5}",
-            suggest(value, ("exact", "ignore")),
-        )
-    if "mode" in value:
-        raise refuse("unknown key 'mode'", "`exact` or `ignore` as a word, or limits", "write `name: exact`")
-    return value
-
-
-class OutputRule(Section):
-    """Limits of one output; `exact` and `ignore` are short forms."""
-
-    model_config = ConfigDict(json_schema_extra={"dependentRequired": {"rtol": ["atol"], "atol": ["rtol"]}})
-
-    mode: SkipJsonSchema[Literal["compare", "exact", "ignore"]] = "compare"
-    rtol: NonNegative | None = Field(None, description="relative tolerance; needs atol")
-    atol: NonNegative | None = Field(None, description="absolute tolerance; needs rtol")
-    max_mismatch: Fraction | None = Field(None, description="fraction of elements that may be out of tolerance")
-    min_agreement: Fraction | None = Field(None, description="fraction of labels that must agree")
-    max_abs: NonNegative | None = Field(None, description="largest absolute difference allowed")
-    min_cosine: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
-        None, description="smallest cosine similarity"
-    )
-    min_snr_db: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
-        None, description="smallest signal-to-noise ratio, in decibels"
-    )
-    min_top1: Fraction | None = Field(None, description="fraction of rows whose largest element must be the same")
-
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.rtol is None) != (self.atol is None):
-            missing = "atol" if self.atol is None else "rtol"
-            raise refuse(
-                f"{missing} is missing",
-                "rtol and atol, both or neither",
-                f"add {missing}, 0 if you want none of it",
-            )
-        return self
-
-
-Rule = Annotated[
-    OutputRule, BeforeValidator(_expand_rule, json_schema_input_type=Literal["exact", "ignore"] | OutputRule)
-]
 
 
 def _option_text(value: Any) -> Any:
@@ -151,14 +97,6 @@ Providers = Annotated[
 ]
 
 
-class Convert(Section):
-    """Options of the converter."""
-
-    opset: Annotated[int, Field(ge=7, le=50)] | None = Field(None, description="opset of the default domain")
-    zipmap: bool | None = Field(None, description="scikit-learn: probabilities as a list of dicts")
-    optimize: bool | None = Field(None, description="torch: let the exporter simplify the graph")
-
-
 _Memory = int | Annotated[str, Field(pattern=f"^{_MEMORY}$")]
 
 
@@ -174,26 +112,30 @@ def parse_bytes(value: Any) -> Any:
     return int(amount)
 
 
-def _check_dim_name(value: str) -> str:
-    if value == "batch":
-        raise refuse("the batch has a key of its own", "the name of another dimension", "use `batches: […]`")
+def _check_edges(value: Any) -> Any:
+    if not isinstance(value, bool | list):
+        fix = "remove the quotes" if value in ("true", "false") else f"write [{value}]" if value in EDGES else ""
+        raise refuse("", "true, false, or a list of edge cases such as [zeros, huge]", fix)
     return value
 
 
-DimName = Annotated[str, AfterValidator(_check_dim_name)]
+if TYPE_CHECKING:
+    Edge = str
+else:
+    Edge = Literal[EDGES]
 
 
 class Settings(Section):
     """What a model may set, and `defaults` too."""
 
-    framework: Literal["sklearn", "torch", "onnx"] | None = Field(
+    framework: Literal[FRAMEWORKS] | None = Field(  # type: ignore[valid-type]
         None, description="may be left out where the source's file type tells"
     )
     weights: Text | None = Field(None, description="safetensors, or a state dict, for a torch factory's module")
-    inputs: Annotated[dict[str, Input], Field(min_length=1)] | None = Field(
-        None, description="the schema of the inputs, by name"
+    inputs: Annotated[dict[str, Input | None], Field(min_length=1)] | None = Field(
+        None, description="the schema of the inputs, by name; null for a torch argument that is None"
     )
-    columns: Names | None = Field(None, description="CSV columns that make up the only input")
+    columns: Names | None = Field(None, description="columns of a .csv or .parquet that make up the only input")
     ignore_data: list[str] = Field(
         default_factory=list,
         description="arrays or columns of the data that are neither input nor recorded output",
@@ -201,16 +143,29 @@ class Settings(Section):
     batches: Annotated[list[Size], Field(min_length=1), AfterValidator(unique)] = Field(
         default_factory=lambda: [1, 2, 7, 32], description="batch sizes to run"
     )
-    dims: dict[DimName, Annotated[list[Size], Field(min_length=1), AfterValidator(unique)]] = Field(
-        default_factory=dict, description="values to try for named dimensions other than batch"
+    dims: dict[DimName, Dim] = Field(
+        default_factory=dict, description="sizes to try for named dimensions other than batch, or their limits"
     )
-    edges: bool = Field(False, description="also feed zeros, extremes, tiny, huge and repeated rows")
+    edges: Annotated[
+        bool | Annotated[list[Edge], Field(min_length=1), AfterValidator(unique)], BeforeValidator(_check_edges)
+    ] = Field(False, description="also feed edge cases: all that fit the schema, or those listed")
     outputs: dict[str, Rule] = Field(default_factory=dict, description="rules by ONNX output name")
     output_names: Annotated[Names, AfterValidator(unique)] | None = Field(
         None, description="names for a torch model's outputs"
     )
     strict_dtype: bool = Field(False, description="a float of another width fails, also beside `onnx`")
     convert: Convert = Field(default_factory=Convert, description="options of the converter")
+    # pydantic's own classes have an attribute `register`.
+    register_hook: Text | None = Field(
+        None, alias="register", description="file.py:callable that registers custom converters or operators"
+    )
+    ort_custom_ops: Text | None = Field(None, description="a library of custom operators for ONNX Runtime")
+    trusted: list[Text] = Field(
+        default_factory=list, description="types that a .skops file may hold beside the known ones"
+    )
+    variants: Variants | None = Field(
+        None, description="models of lower precision to make of the converted one and judge as well"
+    )
     providers: Providers = Field(default_factory=lambda: {"cpu": Provider()}, description="where to run")
     tolerance: Tolerance = Field(
         default_factory=lambda: Tolerance(rtol=1e-3, atol=1e-5),
@@ -241,5 +196,5 @@ class Model(Settings):
     onnx: Text | None = Field(None, description="validate this .onnx instead of converting")
     data: Text | None = Field(
         None,
-        description=".npz, .npy, .csv, a test_data_set folder, or file.py:callable; without it, generated",
+        description=".npz, .npy, .csv, .parquet, a test_data_set folder, or file.py:callable; without it, generated",
     )

@@ -47,6 +47,11 @@ class Section(BaseModel):
         return value
 
 
+def keys_of(section: type[BaseModel]) -> list[str]:
+    """The keys of a section, as the manifest has them."""
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
 def unique(values: list[Any]) -> list[Any]:
     """For lists in which a value makes sense once."""
     if len(set(values)) != len(values):

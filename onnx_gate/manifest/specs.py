@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.manifest import schema
+from onnx_gate.manifest import rules, schema
+from onnx_gate.manifest.convert import FRAMEWORKS_OF, Convert
+from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter
 from onnx_gate.manifest.tensors import Input
+from onnx_gate.manifest.variants import DEFAULTS, Variant
 from onnx_gate.manifest.yaml_tree import Trail
-from onnx_gate.records import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records import (
+    FRAMEWORKS,
+    DimLimits,
+    InputSpec,
+    Location,
+    ModelSpec,
+    OutputRule,
+    ProviderSpec,
+    Tolerance,
+    VariantSpec,
+)
 
-_FRAMEWORK_OF = {
-    **dict.fromkeys((".joblib", ".pkl", ".pickle"), "sklearn"),
+FRAMEWORK_OF = {
+    **dict.fromkeys((".joblib", ".pkl", ".pickle", ".skops"), "sklearn"),
+    **dict.fromkeys((".pt", ".pth", ".jit", ".ts", ".pt2"), "torch"),
     ".onnx": "onnx",
+    ".txt": "lightgbm",
+    **dict.fromkeys((".json", ".ubj"), "xgboost"),
+    ".cbm": "catboost",
 }
-_NOT_SERVED_YET = {
-    ".skops": "save it with joblib, or give a factory `file.py:callable`",
-    **dict.fromkeys(
-        (".pt", ".pth", ".jit", ".ts", ".pt2"),
-        "give a factory `file.py:callable` that builds the nn.Module, and the state dict as `weights:`",
-    ),
-}
-_DATA = (".npz", ".npy", ".csv")
-_CONVERT_OF = {"zipmap": "sklearn", "optimize": "torch"}
+_DATA = (".npz", ".npy", ".csv", ".parquet")
+_TABLES = (".csv", ".parquet")
 
 
 class SpecBuilder:
@@ -45,6 +56,10 @@ class SpecBuilder:
         onnx = self._paths.existing(model.onnx, (*trail, "onnx")) if model.onnx else None
         weights = self._paths.existing(model.weights, (*trail, "weights")) if model.weights else None
         data = self._paths.location(model.data, (*trail, "data"), folder_allowed=True) if model.data else None
+        register = self._callable(model.register_hook, (*trail, "register")) if model.register_hook else None
+        custom_ops = (
+            self._paths.existing(model.ort_custom_ops, (*trail, "ort_custom_ops")) if model.ort_custom_ops else None
+        )
         self._check_together(model, framework, trail)
         self._check_inputs(model, framework, trail, doubtful)
         self._check_data(data, model, trail, doubtful)
@@ -58,17 +73,22 @@ class SpecBuilder:
             source=source,
             onnx=source.file if framework == "onnx" else onnx,
             weights=weights,
-            inputs=tuple(_input(name, given) for name, given in model.inputs.items()) if model.inputs else None,
+            inputs=tuple(_input(name, given) for name, given in _tensors(model.inputs)) if model.inputs else None,
+            input_order=tuple(model.inputs) if model.inputs and None in model.inputs.values() else (),
             data=data,
             columns=tuple(model.columns) if model.columns else None,
             ignore_data=tuple(model.ignore_data),
             batches=tuple(sorted(model.batches)),
-            dims={name: tuple(sorted(values)) for name, values in model.dims.items()},
-            edges=model.edges,
+            dims={name: tuple(limits.sizes()) for name, limits in model.dims.items()},
+            dim_limits={name: _limits(limits) for name, limits in model.dims.items() if _limits(limits) != DimLimits()},
+            edges="all" if model.edges is True else tuple(model.edges or ()),
             outputs={name: _rule(rule) for name, rule in model.outputs.items()},
             output_names=tuple(model.output_names) if model.output_names else None,
             strict_dtype=model.strict_dtype,
             convert=model.convert.model_dump(exclude_none=True),
+            register=register,
+            ort_custom_ops=custom_ops,
+            trusted=tuple(model.trusted),
             providers=tuple(_provider(name, given) for name, given in model.providers.items()),
             tolerance=_tolerance(model.tolerance),
             timeout=model.timeout,
@@ -77,11 +97,42 @@ class SpecBuilder:
             own=frozenset(name for name in model.model_fields_set if not self._inherited(trail, name)),
         )
 
+    def variants(self, spec: ModelSpec, model: schema.Model, i: int) -> list[ModelSpec]:
+        """The model once more for each of its variants, held to their limits instead of its own."""
+        built = []
+        for number, variant in enumerate(model.variants or ()):
+            trail: Trail = ("models", i, "variants", number)
+            data = None
+            if variant.data:
+                where = (*trail, variant.kind, "data")
+                data = self._paths.location(variant.data, where, folder_allowed=True)
+            own = {name: rule for name, rule in spec.outputs.items() if rule.mode == "ignore"}
+            limits = _variant_limits(variant)
+            built.append(
+                replace(
+                    spec,
+                    id=f"{spec.id}@{variant.label}",
+                    line=self._report.tree.mark(trail).line,
+                    variant=VariantSpec(kind=variant.kind, data=data, options=variant.options),
+                    outputs=own | {name: _rule(rule) for name, rule in variant.outputs.items()},
+                    limits=limits,
+                    tolerance=limits.tolerance or spec.tolerance,
+                    providers=tuple(replace(given, tolerance=None, outputs={}) for given in spec.providers),
+                )
+            )
+        return built
+
     def check_paths(self, raw: Mapping[str, Any], i: int) -> None:
         """Look for the files of a model that doesn't fit the schema, so that all problems come in one go."""
-        for name in ("source", "onnx", "weights", "data"):
+        for name in ("source", "onnx", "weights", "data", "register", "ort_custom_ops"):
             if isinstance(text := raw.get(name), str) and text:
                 self._paths.location(text, ("models", i, name), folder_allowed=name == "data")
+
+    def _callable(self, text: str, trail: Trail) -> Location | None:
+        if ":" not in text:
+            self._report.add(trail, f"got {text!r}, expected a function", "write path/to/file.py:callable")
+            return None
+        return self._paths.location(text, trail)
 
     def _inherited(self, trail: Trail, name: str) -> bool:
         """Whether a value comes from `defaults`."""
@@ -92,12 +143,12 @@ class SpecBuilder:
         fitting: dict[str, Any] = {}
         if framework != "torch":
             fitting |= {"weights": None, "output_names": None}
-        if not _is_csv(model.data):
+        if not _is_table(model.data):
             fitting["columns"] = None
         if model.onnx or framework == "onnx":
-            fitting["convert"] = schema.Convert()
+            fitting["convert"] = Convert()
         else:
-            foreign = {name: None for name, owner in _CONVERT_OF.items() if owner != framework}
+            foreign = {name: None for name, owners in FRAMEWORKS_OF.items() if framework not in owners}
             fitting["convert"] = model.convert.model_copy(update=foreign)
         if model.inputs is not None:
             named = _named_dims(model.inputs)
@@ -105,40 +156,37 @@ class SpecBuilder:
         return model.model_copy(update={name: value for name, value in fitting.items() if self._inherited(trail, name)})
 
     def _framework(self, model: schema.Model, trail: Trail, doubtful: frozenset[str]) -> str | None:
-        suffix = Path(model.source).suffix.lower()
         if ":" in model.source:
-            if model.framework in ("sklearn", "torch"):
-                return model.framework
-            if "framework" in doubtful:
-                return None
-            got = f"got {model.framework!r}" if model.framework else "the key 'framework' is missing"
-            self._report.add(
-                (*trail, "framework") if model.framework else trail,
-                f"{got}: a factory doesn't tell what it builds, expected sklearn or torch",
-                "add `framework: sklearn` or `framework: torch`",
-            )
-            return None
-        if suffix in _NOT_SERVED_YET:
+            return self._framework_of_factory(model, trail, doubtful)
+        suffix = Path(model.source).suffix.lower()
+        if suffix not in FRAMEWORK_OF:
             self._report.add(
                 (*trail, "source"),
-                f"{suffix} files are not served as a source by this version of onnx-gate",
-                _NOT_SERVED_YET[suffix],
-            )
-            return None
-        if suffix not in _FRAMEWORK_OF:
-            self._report.add(
-                (*trail, "source"),
-                f"the file type {suffix!r} is unknown, expected {', '.join(_FRAMEWORK_OF)}, or a factory",
+                f"the file type {suffix!r} is unknown, expected {', '.join(FRAMEWORK_OF)}, or a factory",
                 "write path/to/file.py:callable for a factory",
             )
             return None
-        if model.framework not in (None, _FRAMEWORK_OF[suffix]) and not self._inherited(trail, "framework"):
+        if model.framework not in (None, FRAMEWORK_OF[suffix]) and not self._inherited(trail, "framework"):
             self._report.add(
                 (*trail, "framework"),
-                f"got {model.framework!r}, but {suffix} files are read as {_FRAMEWORK_OF[suffix]}",
+                f"got {model.framework!r}, but {suffix} files are read as {FRAMEWORK_OF[suffix]}",
                 "remove `framework`, or name another source",
             )
-        return _FRAMEWORK_OF[suffix]
+        return FRAMEWORK_OF[suffix]
+
+    def _framework_of_factory(self, model: schema.Model, trail: Trail, doubtful: frozenset[str]) -> str | None:
+        buildable = [name for name in FRAMEWORKS if name != "onnx"]
+        expected = f"{', '.join(buildable[:-1])} or {buildable[-1]}"
+        if model.framework in buildable:
+            return str(model.framework)
+        if "framework" not in doubtful:
+            got = f"got {model.framework!r}" if model.framework else "the key 'framework' is missing"
+            self._report.add(
+                (*trail, "framework") if model.framework else trail,
+                f"{got}: a factory doesn't tell what it builds, expected {expected}",
+                "add `framework: sklearn` or `framework: torch`",
+            )
+        return None
 
     def _check_together(self, model: schema.Model, framework: str | None, trail: Trail) -> None:
         add = self._report.add
@@ -171,7 +219,7 @@ class SpecBuilder:
                     "remove it",
                     key=True,
                 )
-            elif framework and _CONVERT_OF.get(name, framework) != framework:
+            elif framework and framework not in FRAMEWORKS_OF[name]:
                 add(
                     (*trail, "convert", name),
                     f"{name!r} is no option for {framework}",
@@ -182,22 +230,24 @@ class SpecBuilder:
     def _check_inputs(self, model: schema.Model, framework: str | None, trail: Trail, doubtful: frozenset[str]) -> None:
         add = self._report.add
         if model.inputs is None:
-            if framework in ("sklearn", "torch") and not model.onnx and not doubtful & {"inputs", "onnx"}:
+            if framework not in (None, "onnx") and not model.onnx and not doubtful & {"inputs", "onnx"}:
                 add(
                     trail,
                     "the key 'inputs' is missing",
                     "add `inputs:`, such as X: {dtype: float32, shape: [batch, 4]}",
                 )
             return
-        if framework == "sklearn" and len(model.inputs) > 1:
-            add(
-                (*trail, "inputs"),
-                f"got {len(model.inputs)} inputs: this version of onnx-gate feeds scikit-learn one matrix",
-                "declare one input, such as X: {dtype: float32, shape: [batch, 4]}",
-                key=True,
-            )
+        if framework not in (None, "torch"):
+            for name in (name for name, given in model.inputs.items() if given is None):
+                add(
+                    (*trail, "inputs", name),
+                    "got nothing: only a torch model takes None for an input",
+                    "write {dtype: float32, shape: [batch, 4]}, or remove the input",
+                )
+        if not _tensors(model.inputs):
+            add((*trail, "inputs"), "every input is None, expected at least one tensor")
         named = _named_dims(model.inputs)
-        for name, given in model.inputs.items():
+        for name, given in _tensors(model.inputs):
             if "batch" in given.shape[1:]:
                 add(
                     (*trail, "inputs", name, "shape"),
@@ -205,7 +255,7 @@ class SpecBuilder:
                     "use another name",
                 )
         if not model.data and not doubtful & {"data", "dims"}:
-            first = {given.shape[0] for given in model.inputs.values() if given.shape}
+            first = {given.shape[0] for _, given in _tensors(model.inputs) if given.shape}
             for dim in sorted(named - set(model.dims)):
                 batch = "; if it is the batch, call it `batch`" if dim in first else ""
                 add(
@@ -231,21 +281,30 @@ class SpecBuilder:
                     f"the file type {path.suffix!r} is unknown, expected {', '.join(_DATA)}, a test_data_set folder "
                     "or file.py:callable",
                 )
-        if model.columns and not _is_csv(model.data) and "data" not in doubtful:
+        if model.columns and not _is_table(model.data) and "data" not in doubtful:
             add(
                 (*trail, "columns"),
-                "columns are chosen from a .csv, and `data` is none",
+                "columns are chosen from a .csv or .parquet, and `data` is none",
                 "remove it",
                 key=True,
             )
 
 
-def _is_csv(data: str | None) -> bool:
-    return (data or "").lower().endswith(".csv")
+def _is_table(data: str | None) -> bool:
+    return (data or "").lower().endswith(_TABLES)
 
 
-def _named_dims(inputs: Mapping[str, Input]) -> set[str]:
-    return {dim for given in inputs.values() for dim in given.shape if isinstance(dim, str)} - {"batch"}
+def _tensors(inputs: Mapping[str, Input | None]) -> list[tuple[str, Input]]:
+    """The inputs that aren't None."""
+    return [(name, given) for name, given in inputs.items() if given is not None]
+
+
+def _named_dims(inputs: Mapping[str, Input | None]) -> set[str]:
+    return {dim for _, given in _tensors(inputs) for dim in given.shape if isinstance(dim, str)} - {"batch"}
+
+
+def _limits(given: Limits) -> DimLimits:
+    return DimLimits(min=given.min, max=given.max, multiple=given.multiple)
 
 
 def _input(name: str, given: Input) -> InputSpec:
@@ -255,10 +314,11 @@ def _input(name: str, given: Input) -> InputSpec:
         shape=tuple(given.shape),
         range=(given.range[0], given.range[1]) if given.range else None,
         values=tuple(given.values) if given.values else None,
+        allow=frozenset(given.allow or ()),
     )
 
 
-def _rule(given: schema.OutputRule) -> OutputRule:
+def _rule(given: rules.OutputRule) -> OutputRule:
     limits = given.model_dump(exclude={"rtol", "atol"})
     both = given.rtol is not None and given.atol is not None
     tolerance = Tolerance(rtol=given.rtol or 0.0, atol=given.atol or 0.0) if both else None
@@ -275,5 +335,15 @@ def _provider(name: str, given: schema.Provider) -> ProviderSpec:
     )
 
 
-def _tolerance(given: schema.Tolerance) -> Tolerance:
+def _tolerance(given: rules.Tolerance) -> Tolerance:
     return Tolerance(rtol=given.rtol, atol=given.atol)
+
+
+def _variant_limits(given: Variant) -> OutputRule:
+    """What the manifest says; where it says nothing, what the kind of variant is held to."""
+    default = DEFAULTS[given.kind]
+    names = ("max_mismatch", "min_agreement", "max_abs", "min_cosine", "min_snr_db", "min_top1")
+    own = {name: limit for name in names if (limit := getattr(given, name)) is not None}
+    if given.tolerance:
+        return replace(default, **{"max_mismatch": None, **own}, tolerance=_tolerance(given.tolerance))
+    return replace(default, **own)

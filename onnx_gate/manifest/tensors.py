@@ -6,16 +6,16 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from onnx_gate.manifest.section import LARGEST_SIZE, Section, Size, refuse
+from onnx_gate.manifest.section import LARGEST_SIZE, Section, Size, refuse, unique
 
 DTYPES = (
-    *("float16", "float32", "float64", "bool", "string"),
+    *("float16", "bfloat16", "float32", "float64", "bool", "string"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
 # Of float64, half: the distance between the ends of a range has to be one, too.
-_LARGEST = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64": 8.98e307}
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.38e38, "float32": 3.4028234663852886e38, "float64": 8.98e307}
 _DIM = "[A-Za-z_][A-Za-z0-9_]*"
 _Dim = Size | Annotated[str, Field(pattern=f"^{_DIM}$")]
 
@@ -61,19 +61,23 @@ def _fits(value: float | int | bool | str, dtype: str) -> bool:
     return not math.isfinite(value) or abs(value) <= _LARGEST[dtype]
 
 
+Shape = list[Annotated[int | str, BeforeValidator(_check_dim, json_schema_input_type=_Dim)]]
+
+
 class Input(Section):
     """One input tensor."""
 
     dtype: Literal[DTYPES] = Field(description="element type")  # type: ignore[valid-type]
-    shape: list[Annotated[int | str, BeforeValidator(_check_dim, json_schema_input_type=_Dim)]] = Field(
-        description="sizes; a name stands for a dynamic dimension, `batch` for the batch"
-    )
+    shape: Shape = Field(description="sizes; a name stands for a dynamic dimension, `batch` for the batch")
     range: Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=2, max_length=2)] | None = (
         Field(None, description="[smallest, largest] value to generate")
     )
     values: (
         Annotated[list[Annotated[float | int | bool | str, BeforeValidator(_check_value)]], Field(min_length=1)] | None
     ) = Field(None, description="the values to choose from when generating")
+    allow: Annotated[list[Literal["nan", "inf"]], Field(min_length=1), AfterValidator(unique)] | None = Field(
+        None, description="what is no number and has to be answered all the same: edge cases feed it"
+    )
 
     @model_validator(mode="after")
     def _one_generator(self) -> Self:
@@ -86,6 +90,8 @@ class Input(Section):
             raise refuse(f"a {self.dtype} has no range", "`values`", "list the values to choose from")
         if self.range and not _is_range_of(self.range[0], self.range[1], self.dtype):
             raise refuse(f"the range is none of {self.dtype}", "a range of numbers that the dtype has")
+        if self.allow and not self.dtype.startswith(("float", "bfloat")):
+            raise refuse(f"a {self.dtype} can't be NaN or infinite", "`allow` for floats only", "remove `allow`")
         for value in self.values or ():
             if not _fits(value, self.dtype):
                 raise refuse(f"the value {value!r} is no {self.dtype}", "values of the input's dtype")

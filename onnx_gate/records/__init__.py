@@ -6,6 +6,7 @@ dataclasses, so that importing them costs nothing.
 """
 
 from onnx_gate.records.asked import (
+    DimLimits,
     InputSpec,
     Location,
     Manifest,
@@ -14,6 +15,7 @@ from onnx_gate.records.asked import (
     ProviderSpec,
     RunOptions,
     Tolerance,
+    VariantSpec,
 )
 from onnx_gate.records.found import (
     Actual,
@@ -31,12 +33,26 @@ from onnx_gate.records.found import (
     Worst,
 )
 from onnx_gate.records.result import Check, Environment, GateResult, ModelResult, ProviderState
-from onnx_gate.records.words import EXECUTION_PROVIDERS, JSON, ORT_THREADS, Cause, Config, Scalar, Status
+from onnx_gate.records.words import (
+    EDGES,
+    EXECUTION_PROVIDERS,
+    FRAMEWORKS,
+    JSON,
+    ORT_THREADS,
+    VARIANTS,
+    Cause,
+    Config,
+    Scalar,
+    Status,
+)
 
 __all__ = [
+    "EDGES",
     "EXECUTION_PROVIDERS",
+    "FRAMEWORKS",
     "JSON",
     "ORT_THREADS",
+    "VARIANTS",
     "Actual",
     "Answer",
     "Cause",
@@ -44,6 +60,7 @@ __all__ = [
     "Config",
     "Confusion",
     "ConvertInfo",
+    "DimLimits",
     "Elsewhere",
     "Environment",
     "Expectation",
@@ -66,5 +83,6 @@ __all__ = [
     "Status",
     "Tolerance",
     "Triage",
+    "VariantSpec",
     "Worst",
 ]

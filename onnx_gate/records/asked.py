@@ -56,6 +56,20 @@ class InputSpec:
     """Smallest and largest value to generate."""
     values: tuple[Scalar, ...] | None = None
     """The values to choose from when generating."""
+    allow: frozenset[str] = frozenset()
+    """`nan` and `inf`, where the model has to answer those too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DimLimits:
+    """What a named dimension may be."""
+
+    min: int = 1
+    """Smallest size."""
+    max: int | None = None
+    """Largest size; None where any is."""
+    multiple: int = 1
+    """Every size is a multiple of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +103,27 @@ class ProviderSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VariantSpec:
+    """A model of lower precision, made of the converted one."""
+
+    kind: Literal["fp16", "int8-dynamic", "int8-static"]
+    """How it is made."""
+    data: Location | None = None
+    """To calibrate int8-static with; None for the feeds of the model itself."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the tool: keep_io, per_channel, reduce_range, ops, exclude_ops, exclude_nodes, calibrate."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """One model of the manifest, with the defaults merged in and paths resolved."""
 
     id: str
-    """Unique, whatever the case."""
+    """Unique, whatever the case; a variant's is `<model>@<variant>`."""
     line: int
     """Line of the model in the manifest."""
     framework: str
-    """sklearn, torch or onnx."""
+    """One of FRAMEWORKS."""
     folder: str
     """The manifest's folder, first on sys.path of the user's code."""
     source: Location
@@ -108,18 +134,22 @@ class ModelSpec:
     """State dict for a torch factory's module."""
     inputs: tuple[InputSpec, ...] | None = None
     """The schema; None where the .onnx tells."""
+    input_order: tuple[str, ...] = ()
+    """The names under `inputs`, with those of None, which the source gets and the .onnx doesn't; empty if all are."""
     data: Location | None = None
     """Data to feed; None where feeds are generated."""
     columns: tuple[str, ...] | None = None
-    """CSV columns that make up the only input."""
+    """Columns of a table that make up the only input."""
     ignore_data: tuple[str, ...] = ()
     """Arrays or columns of the data that are neither input nor recorded output."""
     batches: tuple[int, ...] = (1, 2, 7, 32)
     """Batch sizes to run."""
     dims: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Values to try for the named dimensions other than batch."""
-    edges: bool = False
-    """Also feed edge cases."""
+    dim_limits: Mapping[str, DimLimits] = field(default_factory=dict)
+    """What these dimensions may be, where the manifest says so."""
+    edges: tuple[str, ...] | Literal["all"] = ()
+    """Edge cases to feed; those of `all` that the schema has no place for are left out."""
     outputs: Mapping[str, OutputRule] = field(default_factory=dict)
     """Rules by ONNX output name."""
     output_names: tuple[str, ...] | None = None
@@ -128,6 +158,16 @@ class ModelSpec:
     """A float of another width fails, also beside `onnx:`."""
     convert: Mapping[str, Any] = field(default_factory=dict)
     """Options of the converter."""
+    register: Location | None = None
+    """Called before the source is loaded: registers converters and custom operators."""
+    ort_custom_ops: str | None = None
+    """A library of custom operators for ONNX Runtime."""
+    trusted: tuple[str, ...] = ()
+    """Types that a .skops file may hold beside the known ones."""
+    variant: VariantSpec | None = None
+    """Set where this is a variant of a model."""
+    limits: OutputRule = OutputRule()
+    """For all outputs, where no nearer rule sets one."""
     providers: tuple[ProviderSpec, ...] = (ProviderSpec(name="cpu"),)
     """Where to run."""
     tolerance: Tolerance = Tolerance(rtol=1e-3, atol=1e-5)
@@ -144,6 +184,11 @@ class ModelSpec:
     def uses(self, provider: str) -> bool:
         """Whether it is to run on a provider."""
         return any(given.name == provider for given in self.providers)
+
+    @property
+    def base(self) -> str:
+        """The model that this is, or is a variant of."""
+        return self.id.partition("@")[0]
 
     @property
     def onnx_shown(self) -> str:

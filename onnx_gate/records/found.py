@@ -15,7 +15,8 @@ class Answer:
     """One output of the source, and the form in which ONNX Runtime has to give it."""
 
     value: Any
-    """A numpy array, unrounded: scikit-learn answers in float64 whatever the schema's dtype."""
+    """A numpy array, unrounded: scikit-learn answers in float64 whatever the schema's dtype. A list of such is a
+    sequence, None an optional value that isn't there."""
     dtype: str
     """Expected of ONNX Runtime."""
     column: bool = False
@@ -29,7 +30,7 @@ class Actual:
     """One output of ONNX Runtime."""
 
     value: Any
-    """A numpy array."""
+    """A numpy array, a list of them for a sequence, or None for an optional value that isn't there."""
     columns: tuple[Scalar, ...] | None = None
     """What its columns say that they stand for: the keys of a ZipMap."""
 
@@ -73,6 +74,8 @@ class ConvertInfo:
     __pydantic_config__: ClassVar[Config] = JSON
     opset: int
     """Of the default domain; 0 if the model imports none."""
+    opsets: Mapping[str, int] = field(default_factory=dict)
+    """Of the other domains, by name."""
     ir_version: int
     """Of the file."""
     nodes: int

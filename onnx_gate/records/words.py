@@ -29,6 +29,22 @@ EXECUTION_PROVIDERS: Mapping[str, str] = {
 """Short names, as the manifest has them, and the names that ONNX Runtime has for them."""
 
 
+FRAMEWORKS = ("sklearn", "torch", "onnx", "lightgbm", "xgboost", "catboost")
+"""A module of `frameworks` each."""
+
+EDGES = (
+    *("zeros", "ones", "lowest", "highest", "tiny", "huge", "negative-zero", "denormal"),
+    *("nan", "infinity", "negative-infinity"),
+    *("empty-batch", "single-row", "odd-batch", "large-batch", "repeated-rows", "permuted-rows", "row-consistency"),
+    *("shortest", "longest"),
+    *("unknown-category", "empty-string", "non-ascii"),
+)
+"""Edge cases by name, in the order of the reports."""
+
+VARIANTS = ("fp16", "int8-dynamic", "int8-static")
+"""Precision variants that can be made of a converted model."""
+
+
 class Status(StrEnum):
     """What became of a check, of a model, of a run."""
 
