@@ -79,7 +79,7 @@ def _read_model(
     builder: SpecBuilder,
     report: Reporter,
 ) -> list[ModelSpec]:
-    """The spec, and those of its variants; of a model that doesn't fit the schema, what does is checked all the same."""
+    """The spec and its variants; of a model that doesn't fit the schema, what does is checked all the same."""
     doubtful -= raw.keys()
     try:
         model = Model.model_validate({**defaults, **raw})

@@ -1,0 +1,56 @@
+"""The page of a sweep: what was run, with which versions, and what became of each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from onnx_gate.records import Environment
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def write_page(
+    name: str,
+    *,
+    title: str,
+    intro: str,
+    command: str,
+    environment: Environment,
+    summary: Mapping[str, object],
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+) -> Path:
+    """Write docs/<name>.md anew."""
+    path = DOCS / f"{name}.md"
+    lines = [
+        f"# {title}",
+        "",
+        intro,
+        "",
+        f"Written by `{command}` with {_versions(environment)}.",
+        "",
+        *_table(("", "count"), summary.items()),
+        "",
+        *_table(header, rows),
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _versions(environment: Environment) -> str:
+    names = ("onnxruntime", "onnx", "scikit_learn", "skl2onnx", "torch", "onnxscript", "numpy")
+    given = [f"{name.replace('_', '-')} {version}" for name in names if (version := getattr(environment, name))]
+    return ", ".join([*given, f"Python {environment.python}", f"{environment.ort_threads} thread"])
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    return [
+        f"| {' | '.join(header)} |",
+        f"|{'|'.join('---' for _ in header)}|",
+        *(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows),
+    ]
+
+
+def _cell(cell: object) -> str:
+    return str(cell).replace("|", "\\|").replace("\n", " ")
