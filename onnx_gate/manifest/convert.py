@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from onnx_gate.manifest.section import Names, Section
+from onnx_gate.manifest.section import Names, Section, refuse
 from onnx_gate.manifest.tensors import DTYPES, Shape
 
 Opset = Annotated[int, Field(ge=1, le=50)]
 MainOpset = Annotated[int, Field(ge=7, le=50)]
+
+
+_ZipMap = bool | Literal["columns"]
+
+
+def _check_zipmap(value: Any) -> Any:
+    if not isinstance(value, bool) and value != "columns":
+        raise refuse("", "true, false or columns")
+    return value
 
 
 class FinalType(Section):
@@ -27,7 +36,7 @@ class Convert(Section):
     opsets: Annotated[dict[str, Opset], Field(min_length=1)] | None = Field(
         None, description="opsets of other domains, such as {ai.onnx.ml: 3}"
     )
-    zipmap: bool | Literal["columns"] | None = Field(
+    zipmap: Annotated[bool | str, BeforeValidator(_check_zipmap, json_schema_input_type=_ZipMap)] | None = Field(
         None, description="scikit-learn: probabilities as a list of dicts, or an output a class"
     )
     options: dict[str, dict[str, Any]] | None = Field(

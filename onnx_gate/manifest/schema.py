@@ -112,17 +112,21 @@ def parse_bytes(value: Any) -> Any:
     return int(amount)
 
 
-def _check_edges(value: Any) -> Any:
-    if not isinstance(value, bool | list):
-        fix = "remove the quotes" if value in ("true", "false") else f"write [{value}]" if value in EDGES else ""
-        raise refuse("", "true, false, or a list of edge cases such as [zeros, huge]", fix)
-    return value
-
-
 if TYPE_CHECKING:
     Edge = str
 else:
     Edge = Literal[EDGES]
+_Edges = Annotated[list[Edge], Field(min_length=1), AfterValidator(unique)]
+_LISTED: TypeAdapter[list[str]] = TypeAdapter(_Edges)
+
+
+def _check_edges(value: Any) -> Any:
+    if isinstance(value, list):
+        return _LISTED.validate_python(value)
+    if not isinstance(value, bool):
+        fix = "remove the quotes" if value in ("true", "false") else f"write [{value}]" if value in EDGES else ""
+        raise refuse("", "true, false, or a list of edge cases such as [zeros, huge]", fix)
+    return value
 
 
 class Settings(Section):
@@ -146,9 +150,9 @@ class Settings(Section):
     dims: dict[DimName, Dim] = Field(
         default_factory=dict, description="sizes to try for named dimensions other than batch, or their limits"
     )
-    edges: Annotated[
-        bool | Annotated[list[Edge], Field(min_length=1), AfterValidator(unique)], BeforeValidator(_check_edges)
-    ] = Field(False, description="also feed edge cases: all that fit the schema, or those listed")
+    edges: Annotated[bool | list[str], BeforeValidator(_check_edges, json_schema_input_type=bool | _Edges)] = Field(
+        False, description="also feed edge cases: all that fit the schema, or those listed"
+    )
     outputs: dict[str, Rule] = Field(default_factory=dict, description="rules by ONNX output name")
     output_names: Annotated[Names, AfterValidator(unique)] | None = Field(
         None, description="names for a torch model's outputs"

@@ -91,7 +91,7 @@ class Input(Section):
         if self.range and not _is_range_of(self.range[0], self.range[1], self.dtype):
             raise refuse(f"the range is none of {self.dtype}", "a range of numbers that the dtype has")
         if self.allow and not self.dtype.startswith(("float", "bfloat")):
-            raise refuse(f"a {self.dtype} can't be NaN or infinite", "`allow` for floats only", "remove `allow`")
+            raise refuse(f"{self.dtype} has neither NaN nor infinity", "`allow` for floats only", "remove `allow`")
         for value in self.values or ():
             if not _fits(value, self.dtype):
                 raise refuse(f"the value {value!r} is no {self.dtype}", "values of the input's dtype")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from onnx_gate.manifest.rules import Rule, Tolerance
-from onnx_gate.manifest.section import Fraction, Names, NonNegative, Section, Text, refuse, suggest, unique
+from onnx_gate.manifest.section import Fraction, Names, NonNegative, Section, Text, refuse, suggest
 from onnx_gate.records import VARIANTS, OutputRule
 from onnx_gate.records import Tolerance as Allowed
 
-DEFAULTS = {
+Kind = Literal["fp16", "int8-dynamic", "int8-static"]
+
+DEFAULTS: dict[Kind, OutputRule] = {
     "fp16": OutputRule(tolerance=Allowed(rtol=1e-2, atol=1e-3), min_agreement=0.99, min_snr_db=40.0),
     "int8-dynamic": OutputRule(max_mismatch=1.0, min_agreement=0.95, min_snr_db=15.0),
     "int8-static": OutputRule(max_mismatch=1.0, min_agreement=0.95, min_snr_db=15.0),
@@ -29,7 +30,6 @@ _OPTIONS = {
 class Variant(Section):
     """A model of lower precision, made of the converted one and held to limits of its own."""
 
-    kind: SkipJsonSchema[Literal["fp16", "int8-dynamic", "int8-static"]] = "fp16"
     name: Annotated[Text, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$")] | None = Field(
         None, description="told apart by it in the reports; the kind unless given"
     )
@@ -57,11 +57,6 @@ class Variant(Section):
     )
 
     @property
-    def label(self) -> str:
-        """How it is told apart from others of the model."""
-        return self.name or self.kind
-
-    @property
     def options(self) -> dict[str, Any]:
         """Of the tool that makes it."""
         names = ("keep_io", "per_channel", "reduce_range", "ops", "exclude_ops", "exclude_nodes", "calibrate")
@@ -73,27 +68,39 @@ def _expand(value: Any) -> Any:
         value = {value: {}}
     if not isinstance(value, dict) or len(value) != 1:
         raise refuse("", f"one of {', '.join(VARIANTS)}, or a mapping such as fp16: {{…}}")
-    (kind, given), *_ = value.items()
+    ((kind, given),) = value.items()
     if kind not in VARIANTS:
         raise refuse(f"there is no variant {kind!r}", f"one of {', '.join(VARIANTS)}", suggest(kind, VARIANTS))
-    if given is not None and not isinstance(given, dict):
-        raise refuse("", f"limits and options, such as {kind}: {{min_snr_db: 30}}")
-    given = given or {}
-    for name in ("kind", *(option for options in _OPTIONS.values() for option in options)):
-        if name in given and name not in _OPTIONS[kind]:
+    return {kind: {} if given is None else given}
+
+
+def _check_options(value: dict[str, Variant]) -> dict[str, Variant]:
+    ((kind, variant),) = value.items()
+    every = {option for options in _OPTIONS.values() for option in options}
+    for name in sorted(variant.model_fields_set & every):
+        if name not in _OPTIONS[kind]:
             raise refuse(f"{name!r} is no option of {kind}", f"one of {', '.join(_OPTIONS[kind])}", "remove it")
-    return {"kind": kind, **given}
+    return value
 
 
-def _names_are_unique(variants: list[Variant]) -> list[Variant]:
-    unique([variant.label.casefold() for variant in variants])
+def label_of(kind: str, variant: Variant) -> str:
+    """How a variant is told apart from others of its model."""
+    return variant.name or kind
+
+
+def _labels_are_unique(variants: list[dict[str, Variant]]) -> list[dict[str, Variant]]:
+    labels = [label_of(kind, variant).casefold() for one in variants for kind, variant in one.items()]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise refuse(
+            f"two variants are called {twice[0]!r}", "a name of its own for each", "add `name:` to one of them"
+        )
     return variants
 
 
-_Kind = Literal["fp16", "int8-dynamic", "int8-static"]
-_Written = _Kind | Annotated[dict[_Kind, Variant | None], Field(min_length=1, max_length=1)]
+_One = Annotated[dict[Kind, Variant], Field(min_length=1, max_length=1)]
+_Written = Kind | Annotated[dict[Kind, Variant | None], Field(min_length=1, max_length=1)]
 Variants = Annotated[
-    list[Annotated[Variant, BeforeValidator(_expand, json_schema_input_type=_Written)]],
+    list[Annotated[_One, BeforeValidator(_expand, json_schema_input_type=_Written), AfterValidator(_check_options)]],
     Field(min_length=1),
-    AfterValidator(_names_are_unique),
+    AfterValidator(_labels_are_unique),
 ]

@@ -43,6 +43,10 @@ class Tree:
             trail = trail[:-1]
         return self.marks.get(trail, Mark(1, 1))
 
+    def inherited(self, trail: Trail, name: str) -> bool:
+        """Whether a model's value comes from `defaults`: it doesn't write it itself."""
+        return (*trail, name) not in self.marks
+
 
 @dataclass
 class _Node:

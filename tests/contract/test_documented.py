@@ -12,9 +12,13 @@ import yaml
 from onnx_gate import settings
 from onnx_gate.cli import main
 from onnx_gate.github.files import outputs_of
-from onnx_gate.manifest.schema import Convert, Model, OutputRule, Provider
-from onnx_gate.manifest.section import Section
+from onnx_gate.manifest.convert import Convert, FinalType
+from onnx_gate.manifest.dims import Limits
+from onnx_gate.manifest.rules import OutputRule
+from onnx_gate.manifest.schema import Model, Provider
+from onnx_gate.manifest.section import Section, keys_of
 from onnx_gate.manifest.tensors import Input
+from onnx_gate.manifest.variants import Variant
 from onnx_gate.records import Environment, GateResult, Status
 from tests.contract.sources import REPOSITORY
 
@@ -93,10 +97,10 @@ def test_the_outputs_are_those_that_are_written() -> None:
     assert sorted(outputs_of(result, "report")) == OUTPUTS
 
 
-@pytest.mark.parametrize("section", [Model, OutputRule, Provider, Input, Convert])
+@pytest.mark.parametrize("section", [Model, OutputRule, Provider, Input, Convert, FinalType, Limits, Variant])
 def test_every_key_of_the_manifest_is_in_its_reference(section: type[Section]) -> None:
     """In backticks or in an example; `mode` is how a rule is kept, and no key."""
-    keys = set(section.model_fields) - {"mode"}
+    keys = set(keys_of(section)) - {"mode"}
     assert {key for key in keys if not re.search(rf"`{key}`|\b{key}:", REFERENCE)} == set()
 
 

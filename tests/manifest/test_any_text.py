@@ -11,9 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnx_gate.errors import ManifestError
+from onnx_gate.manifest.convert import Convert
+from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.manifest.schema import Model, OutputRule, Provider
+from onnx_gate.manifest.rules import OutputRule
+from onnx_gate.manifest.schema import Model, Provider
+from onnx_gate.manifest.section import keys_of
 from onnx_gate.manifest.tensors import Input
+from onnx_gate.manifest.variants import Variant
 from onnx_gate.records import Manifest
 
 BOUNDED = settings(
@@ -25,7 +30,7 @@ BOUNDED = settings(
 )
 KEYS = sorted(
     {"version", "defaults", "models", "<<", "batch", "cpu", "cuda", "X", "", "é", "session"}
-    | {name for section in (Model, OutputRule, Provider, Input) for name in section.model_fields}
+    | {name for section in (Model, OutputRule, Provider, Input, Convert, Limits, Variant) for name in keys_of(section)}
 )
 SCALARS = st.sampled_from(
     "1e-5 .nan .inf -1 0 1 true no ~ null a m.onnx f.py:build ../.. / exact ignore auto sklearn torch onnx batch "

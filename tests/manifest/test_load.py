@@ -70,7 +70,8 @@ def test_each_problem_reads_where_what_expected_and_fix(project: Project) -> Non
         "onnx-gate.yml:12:33: models[1].tolerance.atol: got '0' (text), expected a number. Fix: remove the quotes",
         "onnx-gate.yml:13:18: models[1].outputs.y: got 'exat' (text), expected `exact`, `ignore`, or limits such as "
         "{rtol: 1e-3, atol: 1e-5}. Fix: did you mean 'exact'?",
-        "onnx-gate.yml:18:16: models[3].framework: got 'sklern' (text), expected 'sklearn', 'torch' or 'onnx'. "
+        "onnx-gate.yml:18:16: models[3].framework: got 'sklern' (text), expected 'sklearn', 'torch', 'onnx', "
+        "'lightgbm', 'xgboost' or 'catboost'. "
         "Fix: did you mean 'sklearn'?",
     ):
         assert line in lines
@@ -128,7 +129,7 @@ def test_a_key_out_of_place_is_not_taken_for_another(project: Project) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["variants", "register", "ort_custom_ops", "min_placed", "min_speedup", "session"])
+@pytest.mark.parametrize("name", ["min_placed", "forbid_elsewhere", "min_speedup", "session"])
 def test_keys_that_are_planned_are_refused_as_such(project: Project, name: str) -> None:
     """Not as typing errors: the message says that this version doesn't serve them."""
     problem = project.model_problem(f"id: a, source: m.onnx, {name}: 1")
@@ -140,7 +141,7 @@ def test_keys_that_are_planned_are_refused_as_such(project: Project, name: str) 
     ("keys", "path", "known"),
     [
         ("tolerance: {rtol: 1, atol: 1, btol: 1}", "models[0].tolerance.btol", "expected one of atol, rtol"),
-        ("convert: {opst: 18}", "models[0].convert.opst", "expected one of opset, optimize, zipmap"),
+        ("convert: {opst: 18}", "models[0].convert.opst", "expected one of black_op, exporter, final_types, opset"),
         ("providers: {cuda: {requird: true}}", "models[0].providers.cuda.requird", "options, outputs, required"),
         ("providers: {cpu: {outputs: {y: {atl: 1}}}}", "models[0].providers.cpu.outputs.y.atl", "atol, max_abs"),
         ("outputs: {y: {max_ab: 1}}", "models[0].outputs.y.max_ab", "expected one of atol, max_abs, max_mismatch"),
@@ -198,7 +199,7 @@ def test_without_defaults_the_contracts_own_hold(project: Project) -> None:
     assert model.providers == (ProviderSpec(name="cpu", required=False),)
     assert model.tolerance == Tolerance(rtol=1e-3, atol=1e-5)
     assert (model.batches, model.timeout, model.memory) == ((1, 2, 7, 32), 300, None)
-    assert (model.edges, model.strict_dtype, model.allow_failure) == (False, False, False)
+    assert (model.edges, model.strict_dtype, model.allow_failure) == ((), False, False)
     assert (model.inputs, model.data, model.outputs, model.dims, model.convert) == (None, None, {}, {}, {})
 
 

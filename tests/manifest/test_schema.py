@@ -25,9 +25,12 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("timeout: .nan", "timeout", "got nan, expected a finite number", ""),
         ("timeout: 1e400", "timeout", "got inf, expected a finite number", ""),
         ("timeout: 86401", "timeout", "got 86401, expected at most 86400", ""),
-        ("edges: 1", "edges", "got 1, expected true or false", ""),
-        ("edges: yes", "edges", "got 'yes' (text), expected true or false", ""),
-        ('edges: "true"', "edges", "got 'true' (text), expected true or false", "remove the quotes"),
+        ("edges: 1", "edges", "got 1, expected true, false, or a list of edge cases", ""),
+        ("edges: zeros", "edges", "got 'zeros' (text), expected true, false, or a list", "write [zeros]"),
+        ('edges: "true"', "edges", "got 'true' (text), expected true, false, or a list", "remove the quotes"),
+        ("edges: []", "edges", "got an empty list, expected at least 1 entry", ""),
+        ("edges: [zeroes]", "edges[0]", "got 'zeroes' (text), expected 'zeros'", "did you mean 'zeros'?"),
+        ("edges: [zeros, zeros]", "edges", "a value is here twice", "remove the second"),
         ("batches: 4", "batches", "got 4, expected a list", "write [1, 7, 32]"),
         ("batches: []", "batches", "got an empty list, expected at least 1 entry", ""),
         ("batches: [1, 2.5]", "batches[1]", "got 2.5, expected a whole number", ""),
@@ -43,7 +46,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("tolerance: {rtol: .nan, atol: 0}", "tolerance.rtol", "got nan, expected a finite number", ""),
         ("ignore_data: id", "ignore_data", "got 'id' (text), expected a list", ""),
         ("columns: []", "columns", "got an empty list, expected at least 1 entry", ""),
-        ("dims: {seq: 5}", "dims.seq", "got 5, expected a list", ""),
+        ("dims: {seq: 5}", "dims.seq", "got 5, expected a list of sizes such as [1, 16, 128], or limits", ""),
         ("dims: {seq: [0]}", "dims.seq[0]", "got 0, expected at least 1", ""),
         ("inputs: {}", "inputs", "got an empty mapping, expected at least 1 entry", ""),
         ("inputs: [X]", "inputs", "got a list, expected a mapping", ""),
@@ -60,7 +63,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("outputs: {y: {max_abs: }}", "outputs.y.max_abs", "got nothing, expected a value", "complete it, or remove"),
         ("data: ''", "data", "got '' (text), expected text that isn't empty", ""),
         # The words of frameworks
-        ("framework: keras", "framework", "got 'keras' (text), expected 'sklearn', 'torch' or 'onnx'", ""),
+        ("framework: keras", "framework", "got 'keras' (text), expected 'sklearn', 'torch', 'onnx', 'lightgbm'", ""),
         ("framework: Torch", "framework", "got 'Torch' (text), expected", "did you mean 'torch'?"),
     ],
 )
@@ -287,7 +290,11 @@ def test_inputs_are_kept_in_their_order(project: Project) -> None:
 @pytest.mark.parametrize(
     ("written", "path", "message"),
     [
-        ("{dtype: float31, shape: [batch]}", "X.dtype", "got 'float31' (text), expected 'float16', 'float32'"),
+        (
+            "{dtype: float31, shape: [batch]}",
+            "X.dtype",
+            "got 'float31' (text), expected 'float16', 'bfloat16', 'float32'",
+        ),
         ("{dtype: float32}", "X", "the key 'shape' is missing"),
         ("{shape: [batch]}", "X", "the key 'dtype' is missing"),
         ("{dtype: float32, shape: 4}", "X.shape", "got 4, expected a list"),
@@ -340,11 +347,15 @@ def test_inputs_may_be_left_out_only_where_an_onnx_tells(project: Project, sourc
     assert project.model(ONNX).inputs is None
 
 
-def test_scikit_learn_is_fed_one_matrix(project: Project) -> None:
-    """Several inputs are refused in this version, in clear words."""
-    two = "{X: {dtype: float32, shape: [batch, 4]}, Z: {dtype: float32, shape: [batch, 4]}}"
-    problem = project.model_problem(f"id: a, source: m.joblib, inputs: {two}")
-    assert problem.message == "got 2 inputs: this version of onnx-gate feeds scikit-learn one matrix"
+def test_only_torch_takes_none_for_an_input(project: Project) -> None:
+    """The others have no arguments that could be left out; and a model with no tensor at all has nothing to be fed."""
+    inputs = "inputs: {X: {dtype: float32, shape: [batch, 4]}, mask: null}"
+    model = project.model(f"id: a, source: 'f.py:build', framework: torch, {inputs}")
+    assert ([given.name for given in model.inputs or ()], model.input_order) == (["X"], ("X", "mask"))
+    problem = project.model_problem(f"id: a, source: m.joblib, {inputs}")
+    assert problem.message == "got nothing: only a torch model takes None for an input"
+    problem = project.model_problem("id: a, source: 'f.py:build', framework: torch, inputs: {mask: null}")
+    assert problem.message == "every input is None, expected at least one tensor"
 
 
 def test_named_dimensions_need_values_to_try(project: Project) -> None:
@@ -391,11 +402,16 @@ def test_the_file_type_tells_the_framework(project: Project, source: str, framew
     [
         ("source: m.onnx, framework: torch", "framework", "got 'torch', but .onnx files are read as onnx"),
         (f"{SKLEARN}, framework: onnx", "framework", "got 'onnx', but .joblib files are read as sklearn"),
-        ("source: m.jit", "source", ".jit files are not served as a source by this version of onnx-gate"),
-        ("source: m.jit, framework: torch", "source", ".jit files are not served as a source by this version"),
-        ("source: m.pt2", "source", ".pt2 files are not served as a source by this version of onnx-gate"),
-        ("source: m.skops", "source", ".skops files are not served as a source by this version of onnx-gate"),
-        ("source: m.txt", "source", "the file type '.txt' is unknown, expected .joblib, .pkl, .pickle, .onnx"),
+        ("source: d.csv", "source", "the file type '.csv' is unknown, expected .joblib, .pkl, .pickle, .skops, .pt"),
+        ("source: m.onnx, register: f.py", "register", "got 'f.py', expected a function"),
+        ("source: m.onnx, ort_custom_ops: no.so", "ort_custom_ops", "'no.so' does not exist"),
+        (
+            f"{SKLEARN}, convert: {{zipmap: rows}}",
+            "convert.zipmap",
+            "got 'rows' (text), expected true, false or columns",
+        ),
+        (f"{SKLEARN}, convert: {{exporter: dynamo}}", "convert.exporter", "'exporter' is no option for sklearn"),
+        (f"{TORCH}, convert: {{black_op: [Add]}}", "convert.black_op", "'black_op' is no option for torch"),
         ("source: f.py", "source", "the file type '.py' is unknown"),
         ("source: m.onnx, onnx: m.onnx", "onnx", "the source is an .onnx already"),
         ("source: m.joblib, onnx: m.txt", "onnx", "got 'm.txt', expected an .onnx file"),
@@ -411,8 +427,12 @@ def test_the_file_type_tells_the_framework(project: Project, source: str, framew
         ("source: m.onnx, weights: w.safetensors", "weights", "a model of onnx takes no weights"),
         (f"{SKLEARN}, output_names: [y]", "output_names", "the outputs of sklearn models are named already"),
         (f"{TORCH}, output_names: [y, y]", "output_names", "a value is here twice"),
-        (f"{SKLEARN}, columns: [u]", "columns", "columns are chosen from a .csv, and `data` is none"),
-        (f"{SKLEARN}, columns: [u], data: d.npz", "columns", "columns are chosen from a .csv, and `data` is none"),
+        (f"{SKLEARN}, columns: [u]", "columns", "columns are chosen from a .csv or .parquet, and `data` is none"),
+        (
+            f"{SKLEARN}, columns: [u], data: d.npz",
+            "columns",
+            "columns are chosen from a .csv or .parquet, and `data` is none",
+        ),
         (f"{SKLEARN}, data: m.txt", "data", "the file type '.txt' is unknown, expected .npz, .npy, .csv"),
     ],
 )

@@ -273,10 +273,10 @@ def test_merge_keys_give_way_to_own_keys_and_nest(project: Project) -> None:
         """
     )
     assert [(model.id, model.timeout, model.edges, model.batches) for model in manifest.models] == [
-        ("a", 1, True, (1, 2, 7, 32)),
-        ("b", 2, True, (1, 2, 7, 32)),
-        ("c", 2, True, (1, 2, 7, 32)),
-        ("d", 2, True, (3,)),
+        ("a", 1, "all", (1, 2, 7, 32)),
+        ("b", 2, "all", (1, 2, 7, 32)),
+        ("c", 2, "all", (1, 2, 7, 32)),
+        ("d", 2, "all", (3,)),
     ]
 
 

@@ -1,0 +1,142 @@
+"""What only makes sense together: each key is right by itself, and the model as a whole is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx_gate.manifest import schema
+from onnx_gate.manifest.convert import FRAMEWORKS_OF
+from onnx_gate.manifest.problems import Reporter
+from onnx_gate.manifest.tensors import Input
+from onnx_gate.manifest.yaml_tree import Trail
+from onnx_gate.records import Location
+
+_DATA = (".npz", ".npy", ".csv", ".parquet")
+_TABLES = (".csv", ".parquet")
+
+
+def check_together(report: Reporter, model: schema.Model, framework: str | None, trail: Trail) -> None:
+    """Report keys that contradict each other."""
+    add = report.add
+    if framework == "onnx" and model.onnx:
+        add(
+            (*trail, "onnx"),
+            "the source is an .onnx already",
+            "remove `onnx:`, or name another source",
+            key=True,
+        )
+    if model.onnx and Path(model.onnx).suffix.lower() != ".onnx":
+        add((*trail, "onnx"), f"got {model.onnx!r}, expected an .onnx file")
+    if model.weights and framework not in (None, "torch"):
+        add((*trail, "weights"), f"a model of {framework} takes no weights", "remove it", key=True)
+    if model.output_names and framework not in (None, "torch"):
+        add(
+            (*trail, "output_names"),
+            f"the outputs of {framework} models are named already",
+            "remove it",
+            key=True,
+        )
+    if "cpu" in model.providers and model.providers["cpu"].options:
+        # ONNX Runtime would ignore them without a word.
+        add((*trail, "providers", "cpu", "options"), "the cpu provider has no options", "remove them", key=True)
+    for name in model.convert.model_dump(exclude_none=True):
+        if model.onnx or framework == "onnx":
+            add(
+                (*trail, "convert", name),
+                "nothing is converted where an .onnx is shipped",
+                "remove it",
+                key=True,
+            )
+        elif framework and framework not in FRAMEWORKS_OF[name]:
+            add(
+                (*trail, "convert", name),
+                f"{name!r} is no option for {framework}",
+                "remove it",
+                key=True,
+            )
+
+
+def check_inputs(
+    report: Reporter, model: schema.Model, framework: str | None, trail: Trail, doubtful: frozenset[str]
+) -> None:
+    """Report a schema that can't be fed."""
+    add = report.add
+    if model.inputs is None:
+        if framework not in (None, "onnx") and not model.onnx and not doubtful & {"inputs", "onnx"}:
+            add(
+                trail,
+                "the key 'inputs' is missing",
+                "add `inputs:`, such as X: {dtype: float32, shape: [batch, 4]}",
+            )
+        return
+    if framework not in (None, "torch"):
+        for name in (name for name, given in model.inputs.items() if given is None):
+            add(
+                (*trail, "inputs", name),
+                "got nothing: only a torch model takes None for an input",
+                "write {dtype: float32, shape: [batch, 4]}, or remove the input",
+            )
+    if not tensors_of(model.inputs):
+        add((*trail, "inputs"), "every input is None, expected at least one tensor")
+    named = named_dims(model.inputs)
+    for name, given in tensors_of(model.inputs):
+        if "batch" in given.shape[1:]:
+            add(
+                (*trail, "inputs", name, "shape"),
+                "`batch` names the first dimension only",
+                "use another name",
+            )
+    if not model.data and not doubtful & {"data", "dims"}:
+        first = {given.shape[0] for _, given in tensors_of(model.inputs) if given.shape}
+        for dim in sorted(named - set(model.dims)):
+            batch = "; if it is the batch, call it `batch`" if dim in first else ""
+            add(
+                trail,
+                f"the dimension {dim!r} has no values to try",
+                f"add `dims: {{{dim}: [1, 16, 128]}}`{batch}",
+            )
+    for dim in sorted(set(model.dims) - named):
+        add(
+            (*trail, "dims", dim),
+            f"no input has a dimension {dim!r}",
+            "remove it, or name it in a shape",
+            key=True,
+        )
+
+
+def check_data(
+    report: Reporter, data: Location | None, model: schema.Model, trail: Trail, doubtful: frozenset[str]
+) -> None:
+    """Report data that can't be read."""
+    add = report.add
+    if data and data.file and not data.callable:
+        path = Path(data.file)
+        if path.is_file() and path.suffix.lower() not in _DATA:
+            add(
+                (*trail, "data"),
+                f"the file type {path.suffix!r} is unknown, expected {', '.join(_DATA)}, a test_data_set folder "
+                "or file.py:callable",
+            )
+    if model.columns and not is_table(model.data) and "data" not in doubtful:
+        add(
+            (*trail, "columns"),
+            "columns are chosen from a .csv or .parquet, and `data` is none",
+            "remove it",
+            key=True,
+        )
+
+
+def is_table(data: str | None) -> bool:
+    """Whether the data has columns."""
+    return (data or "").lower().endswith(_TABLES)
+
+
+def tensors_of(inputs: Mapping[str, Input | None]) -> list[tuple[str, Input]]:
+    """The inputs that aren't None."""
+    return [(name, given) for name, given in inputs.items() if given is not None]
+
+
+def named_dims(inputs: Mapping[str, Input | None]) -> set[str]:
+    """Every named dimension but the batch."""
+    return {dim for _, given in tensors_of(inputs) for dim in given.shape if isinstance(dim, str)} - {"batch"}

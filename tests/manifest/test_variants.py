@@ -1,0 +1,83 @@
+"""Variants of a model: a spec each, held to their own limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnx_gate.records import Location, OutputRule, Tolerance
+from tests.manifest.conftest import Project
+
+MODEL = (
+    "id: net, source: m.onnx, tolerance: {rtol: 0, atol: 0}, outputs: {label: exact, debug: ignore}, "
+    "providers: {cpu: {tolerance: {rtol: 0, atol: 0}}}"
+)
+
+
+def load(project: Project, variants: str) -> dict[str, object]:
+    """The specs by id."""
+    text = f"version: 1\nmodels:\n  - {{{MODEL}, variants: {variants}}}\n"
+    return {model.id: model for model in project.load(text).models}
+
+
+def test_each_variant_is_a_model_of_its_own(project: Project) -> None:
+    """Beside the model itself, under a name that no id can have."""
+    models = load(project, "[fp16, {int8-dynamic: {name: int8}}, {int8-static: {data: d.npz, calibrate: entropy}}]")
+    assert list(models) == ["net", "net@fp16", "net@int8", "net@int8-static"]
+    assert [model.base for model in models.values()] == ["net"] * 4
+    static = models["net@int8-static"].variant
+    assert static.kind == "int8-static"
+    assert static.data == Location(file=str(project.folder.resolve() / "d.npz"), shown="d.npz")
+    assert static.options == {"calibrate": "entropy"}
+
+
+def test_a_variant_is_not_held_to_the_limits_of_the_model(project: Project) -> None:
+    """Neither to its tolerance nor to its rules, nor to those of a provider; what is ignored stays ignored."""
+    fp16 = load(project, "[fp16]")["net@fp16"]
+    assert fp16.tolerance == Tolerance(rtol=1e-2, atol=1e-3)
+    assert fp16.outputs == {"debug": OutputRule(mode="ignore")}
+    assert fp16.providers[0].tolerance is None
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ("{}", OutputRule(max_mismatch=1.0, min_agreement=0.95, min_snr_db=15.0)),
+        (
+            "{min_snr_db: 30, min_top1: 0.9}",
+            OutputRule(max_mismatch=1, min_agreement=0.95, min_snr_db=30, min_top1=0.9),
+        ),
+        (
+            "{tolerance: {rtol: 0, atol: 0.1}}",
+            OutputRule(tolerance=Tolerance(rtol=0, atol=0.1), min_agreement=0.95, min_snr_db=15.0),
+        ),
+    ],
+)
+def test_what_a_variant_leaves_open_has_a_default(project: Project, given: str, limits: OutputRule) -> None:
+    """Of int8 no element is judged for itself, unless the manifest gives a tolerance."""
+    assert load(project, f"[{{int8-dynamic: {given}}}]")["net@int8-dynamic"].limits == limits
+
+
+@pytest.mark.parametrize(
+    ("variants", "path", "message", "fix"),
+    [
+        ("fp16", "variants", "got 'fp16' (text), expected a list", ""),
+        ("[]", "variants", "got an empty list, expected at least 1 entry", ""),
+        ("[fp61]", "variants[0]", "there is no variant 'fp61'", "did you mean 'fp16'?"),
+        ("[{fp16: {}, int8-dynamic: {}}]", "variants[0]", "got a mapping, expected one of fp16", ""),
+        ("[{fp16: 3}]", "variants[0].fp16", "got 3, expected a mapping", ""),
+        ("[{fp16: {per_channel: true}}]", "variants[0]", "'per_channel' is no option of fp16", "remove it"),
+        ("[{int8-dynamic: {data: d.npz}}]", "variants[0]", "'data' is no option of int8-dynamic", "remove it"),
+        ("[{fp16: {min_snr: 3}}]", "variants[0].fp16.min_snr", "unknown key 'min_snr'", "did you mean 'min_snr_db'?"),
+        ("[{int8-static: {data: no.npz}}]", "variants[0].int8-static.data", "'no.npz' does not exist", ""),
+        ("[fp16, {int8-dynamic: {name: FP16}}]", "variants", "two variants are called 'fp16'", "add `name:`"),
+        ("[{fp16: {name: a b}}]", "variants[0].fp16.name", "got 'a b'", ""),
+    ],
+)
+def test_wrong_variants_are_refused_at_their_place(
+    project: Project, variants: str, path: str, message: str, fix: str
+) -> None:
+    """Where, what was got, what is expected, how to fix it."""
+    problem = project.model_problem(f"id: net, source: m.onnx, variants: {variants}")
+    assert problem.path == f"models[0].{path}"
+    assert message in problem.message
+    assert fix in problem.fix
