@@ -27,13 +27,14 @@ COPY pyproject.toml constraints.txt /tmp/dependencies/
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 
 WORKDIR /tmp/dependencies
-# The extra `all` is written as onnx-gate[…]; the package isn't here yet, so the names in it are looked up.
+# Extras name each other as onnx-gate[…]; the package isn't here yet, so the names in `all` are looked up.
 # compileall uses every core where pip compiles on one; tests are never imported, and some need a newer Python.
 RUN python -c 'import re, tomllib; \
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 extras = project["optional-dependencies"]; \
 wanted = re.search(r"\[(.+)\]", extras["all"][0])[1].split(","); \
-print(*project["dependencies"], *(line for name in wanted for line in extras[name]), sep="\n")' \
+lines = [line for name in wanted for line in extras[name] if not line.startswith("onnx-gate[")]; \
+print(*project["dependencies"], *lines, sep="\n")' \
         > requirements.txt \
     && pip install --no-cache-dir --no-compile --no-deps --constraint constraints.txt torch \
         ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} \

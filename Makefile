@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-container lint bench schema golden clean
+.PHONY: help demo test test-container lint sweep torch-sweep onnx-sweep bench schema golden clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -34,6 +34,15 @@ lint: $(INSTALLED) ## ruff, mypy, and the checks of the action, the workflows an
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/zizmor --offline --no-progress .
+
+sweep: $(INSTALLED) ## every scikit-learn estimator through the gate; writes docs/sklearn-coverage.md
+	$(BIN)/python -m sweeps.sklearn_estimators --write
+
+torch-sweep: $(INSTALLED) ## layers and architectures of PyTorch through the gate; writes docs/torch-coverage.md
+	$(BIN)/python -m sweeps.torch_modules --write
+
+onnx-sweep: $(INSTALLED) ## the tests that ship with onnx through the gate; writes docs/onnx-coverage.md
+	$(BIN)/python -m sweeps.onnx_backend --write
 
 bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py
