@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx_gate.records import Cause, OutputDiff, Triage
+from onnx_gate.triage.precision import Rounding, advise, off_by, round_up
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
@@ -33,12 +34,35 @@ class Evidence:
     """The file is the user's own, not converted now."""
     recorded: bool
     """The reference was recorded, and nobody was asked."""
+    variant: str
+    """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
     agrees_unoptimized: Callable[[OutputDiff], bool]
     """Whether the CPU without graph optimisations agrees with the source."""
     repeats_itself: Callable[[OutputDiff], bool]
     """Whether the source gives the same answer twice."""
     order: Callable[[OutputDiff], Cause | None]
     """Whether the answers are right, in the wrong order."""
+    known: Callable[[OutputDiff], Triage | None]
+    """What is known to go wrong with such a model on such a feed."""
+    left_out: Callable[[OutputDiff], str]
+    """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
+    rounding: Callable[[OutputDiff], Rounding | None]
+    """Whether rounding alone explains it."""
+
+
+def first_guess(evidence: Evidence) -> Triage:
+    """The cause as far as the numbers at hand tell, for the case that asking takes too long or ends badly."""
+    return find_cause(
+        replace(
+            evidence,
+            agrees_unoptimized=lambda _: False,
+            repeats_itself=lambda _: True,
+            order=lambda _: None,
+            known=lambda _: None,
+            left_out=lambda _: "",
+            rounding=lambda _: None,
+        )
+    )
 
 
 def find_cause(evidence: Evidence) -> Triage:
@@ -54,12 +78,27 @@ def find_cause(evidence: Evidence) -> Triage:
     if evidence.shown is Cause.BATCH_BAKED or _depends_on_size(evidence, wrong):
         return Triage(cause=Cause.BATCH_BAKED, advice=_baked_advice(evidence, wrong))
     if not compared:
-        return Triage(
-            cause=Cause.CONTRACT,
-            advice="The ONNX model's names, dtypes or shapes are not those of the source: code that calls it would "
-            "break. Export it again with the names and types above, or correct the manifest.",
-        )
+        return _contract_cause(evidence, wrong)
     worst = max(compared, key=_badness)
+    steps = (_source_or_runtime, _order, _known, _nan, _variant, _preprocessing, _precision, _tolerance)
+    found = (step(evidence, worst, compared) for step in steps)
+    first = next((triage for triage in found if triage), None)
+    return first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+
+
+def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
+    known = next((found for diff in wrong[:1] if (found := evidence.known(diff))), None)
+    if known and known.cause is Cause.CONTRACT:
+        return known
+    return Triage(
+        cause=Cause.CONTRACT,
+        advice="The ONNX model's names, dtypes or shapes are not those of the source: code that calls it would "
+        "break. Export it again with the names and types above, or correct the manifest.",
+    )
+
+
+def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """The file may be right: a source that changes its mind, one provider, one optimisation."""
     if not evidence.repeats_itself(worst):
         return Triage(
             cause=Cause.NONDETERMINISTIC,
@@ -79,17 +118,72 @@ def find_cause(evidence: Evidence) -> Triage:
             advice="ONNX Runtime agrees with the source when its graph optimisations are off: an optimisation "
             "changes the answers. Try another version of onnxruntime, or serve with a lower optimisation level.",
         )
-    if swapped := evidence.order(worst):
-        return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped])
-    if any(diff.nonfinite_mismatched for diff in compared):
-        return Triage(
-            cause=Cause.NAN,
-            advice="One side answers NaN or Inf where the other doesn't. Look for log, sqrt, division or large sums "
-            "on these inputs; if such inputs can't occur, narrow `range` in the manifest.",
-        )
-    if all(diff.snr_db is not None and diff.snr_db >= NOISE_DB for diff in compared):
-        return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst))
-    return Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+    return None
+
+
+def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    swapped = evidence.order(worst)
+    return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped]) if swapped else None
+
+
+def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """What is known of this kind of model says more than any number."""
+    return evidence.known(worst)
+
+
+def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    if not any(diff.nonfinite_mismatched for diff in compared):
+        return None
+    return Triage(
+        cause=Cause.NAN,
+        advice="One side answers NaN or Inf where the other doesn't. Look for log, sqrt, division or large sums "
+        "on these inputs; if such inputs can't occur, narrow `range` in the manifest.",
+    )
+
+
+def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    if not evidence.variant:
+        return None
+    return Triage(
+        cause=Cause.PRECISION,
+        advice=f"The {evidence.variant} variant rounds more than its limits allow{off_by(worst)}. Keep the operators "
+        "that lose most out of it (`exclude_ops`), calibrate int8 on data like that of production, or give the "
+        "variant limits of its own.",
+    )
+
+
+def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    if not evidence.shipped or not (what := evidence.left_out(worst)):
+        return None
+    return Triage(
+        cause=Cause.PREPROCESSING,
+        advice=f"{what}: the preprocessing differs, the model behind it is the same. Export the whole of it again, "
+        "or do the same before each call, on both sides.",
+    )
+
+
+def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """Rounding is the cause where it explains every output that differs."""
+    outputs: dict[str, OutputDiff] = {}
+    for diff in sorted(compared, key=lambda diff: diff.mismatched):
+        outputs[diff.output] = diff
+    ordered = sorted(outputs.values(), key=lambda diff: diff.tolerance is None)
+    found = []
+    for diff in ordered:
+        if not (rounding := evidence.rounding(diff)):
+            return None
+        found.append((rounding, diff))
+    if all(rounding.how == "judge" for rounding, _ in found) and _is_noise(compared):
+        return None
+    return Triage(cause=Cause.PRECISION, advice=advise(*found[0]))
+
+
+def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst)) if _is_noise(compared) else None
+
+
+def _is_noise(compared: list[OutputDiff]) -> bool:
+    return all(diff.snr_db is not None and diff.snr_db >= NOISE_DB for diff in compared)
 
 
 def _badness(diff: OutputDiff) -> tuple[float, float]:
@@ -132,7 +226,7 @@ def _baked_advice(evidence: Evidence, wrong: list[OutputDiff]) -> str:
 
 
 def _tolerance_advice(worst: OutputDiff) -> str:
-    needed = _round_up(2 * (worst.max_abs or 0.0))
+    needed = round_up(2 * (worst.max_abs or 0.0))
     rtol = worst.tolerance.rtol if worst.tolerance else 0.0
     return (
         f"The differences look like rounding ({worst.snr_db:.0f} dB below the signal): the tolerance is tighter than "
@@ -157,11 +251,3 @@ def _conversion_advice(evidence: Evidence) -> str:
         "translates a part of it differently, or rounds where it matters (float64 to float32). Judge its parts one by "
         "one to find which, and replace that part, or export the model another way and name the file as `onnx:`."
     )
-
-
-def _round_up(value: float) -> float:
-    """To one digit: a tolerance that a person would write."""
-    if value <= 0:
-        return 0.0
-    power = math.floor(math.log10(value))
-    return float(f"{math.ceil(value / 10**power)}e{power}")

@@ -1,33 +1,61 @@
-"""Second opinions on a divergence: what triage may look at and ask."""
+"""Second opinions on a divergence: what triage may look at and ask.
+
+Asking runs the user's code, converters and sessions once more. Whatever goes wrong there goes to the model's log,
+and the question counts as not answered: a cause that was found otherwise stands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
 
 from onnx_gate.compare.rules import rule_for
+from onnx_gate.inputs.cases import Call
 from onnx_gate.providers.session import open_session
-from onnx_gate.records import Answer, Cause, OutputDiff, ProviderSpec
+from onnx_gate.records import Answer, Cause, OutputDiff, Tolerance, Triage
 from onnx_gate.triage.causes import Evidence
 from onnx_gate.triage.order import find_order
+from onnx_gate.triage.precision import Rounding
 from onnx_gate.worker.prepare import Prepared
+from onnx_gate.worker.rounding import CPU, RoundingOpinion, Seen
 from onnx_gate.worker.run import run_case
 
-_CPU = ProviderSpec(name="cpu")
+MOST_SECONDS = 60.0
+"""After so long no further question is asked."""
+MOST_PARTS = 8
+"""Steps of a pipeline that a shipped file may have been exported without."""
+Found = TypeVar("Found")
+_HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("divided by 255", lambda x: x / 255),
+    ("multiplied by 255", lambda x: x * 255),
+    ("brought from 0…1 to −1…1", lambda x: 2 * x - 1),
+    ("brought from −1…1 to 0…1", lambda x: (x + 1) / 2),
+    ("given with their channels in reverse order (RGB, BGR)", lambda x: x[:, ::-1] if x.ndim == 4 else x),
+)
+"""What people do to images before they call a model."""
 
 
 def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[], str]) -> Evidence:
     """All that is known of a model that diverged, with the questions that may be asked."""
     ask = _SecondOpinion(prepared, read_log)
+    spec = prepared.spec
     return Evidence(
         diffs=tuple(diffs),
         shown=prepared.cause,
         sizes={case.name: case.sizes for case in prepared.cases},
-        shipped=prepared.spec.onnx is not None,
-        recorded=any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls()),
-        agrees_unoptimized=ask.agrees_unoptimized,
-        repeats_itself=ask.repeats_itself,
-        order=ask.order,
+        shipped=spec.onnx is not None,
+        recorded=ask.recorded,
+        variant=spec.variant.kind if spec.variant else "",
+        agrees_unoptimized=ask.wrap(ask.agrees_unoptimized, False),
+        repeats_itself=ask.wrap(ask.repeats_itself, True),
+        order=ask.wrap(ask.order, None),
+        known=ask.wrap(ask.known, None),
+        left_out=ask.wrap(ask.left_out, ""),
+        rounding=ask.wrap(ask.rounding, None),
     )
 
 
@@ -36,32 +64,142 @@ class _SecondOpinion:
         self._prepared = prepared
         self._read_log = read_log
         self._cases = {case.name: case for case in prepared.cases}
+        self._seen: dict[tuple[str, int], Seen] = {}
+        self._rounding = RoundingOpinion(prepared, read_log)
+        self._until = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
+        self.recorded = any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls())
+
+    def wrap(self, ask: Callable[[OutputDiff], Found], unanswered: Found) -> Callable[[OutputDiff], Found]:
+        """The question, with what counts where it can't be answered."""
+
+        def wrapped(diff: OutputDiff) -> Found:
+            if time.monotonic() > self._until:
+                return unanswered
+            try:
+                return ask(diff)
+            except Exception:
+                traceback.print_exc()
+                return unanswered
+
+        return wrapped
 
     def agrees_unoptimized(self, diff: OutputDiff) -> bool:
         """Whether the CPU without graph optimisations agrees with the source."""
         spec = self._prepared.spec
-        session = open_session(self._prepared.onnx, _CPU, self._read_log, optimize=False)
-        provider = next((given for given in spec.providers if given.name == diff.provider), _CPU)
+        session = open_session(self._prepared.onnx, CPU, self._read_log, optimize=False)
+        provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
         rules = {diff.output: rule_for(spec, provider, diff.output)}
         found = run_case(self._prepared, session, self._cases[diff.case], "cpu", rules)
         return all(isinstance(again, OutputDiff) and not again.breaches for again in found)
 
     def repeats_itself(self, diff: OutputDiff) -> bool:
         """Whether the source gives the same answer twice."""
-        call = next(self._cases[diff.case].calls())
+        call = self._call(diff)
         first, second = (self._prepared.ask_again(call)[diff.output].value for _ in range(2))
         return bool(first.tobytes() == second.tobytes()) if first.dtype != object else True
 
     def order(self, diff: OutputDiff) -> Cause | None:
         """Whether the answers are right, in the wrong order."""
-        call = next(self._cases[diff.case].calls())
-        session = open_session(self._prepared.onnx, _CPU, self._read_log)
-        actuals = {name: given.value for name, given in session.run(call.feed).items()}
-        answers = self._prepared.ask_again(call)
-        references = {name: _shaped(answers[name], actuals[name]) for name in answers if name in actuals}
-        return find_order(references, actuals, diff.tolerance or self._prepared.spec.tolerance)
+        seen = self._look(diff)
+        return find_order(seen.references, seen.actuals, self._tolerance(diff))
+
+    def known(self, diff: OutputDiff) -> Triage | None:
+        """What is known to go wrong with such a model on such a feed."""
+        prepared = self._prepared
+        return (
+            None
+            if self.recorded
+            else prepared.framework.known_cause(prepared.source, prepared.spec, self._call(diff).feed)
+        )
+
+    def rounding(self, diff: OutputDiff) -> Rounding | None:
+        """Whether rounding alone explains it."""
+        return None if self.recorded else self._rounding.explain(diff, self._look(diff), self._tolerance(diff))
+
+    def left_out(self, diff: OutputDiff) -> str:
+        """What has to be done to the inputs before the ONNX file agrees with the source."""
+        if self.recorded or self._prepared.spec.framework == "onnx":
+            return ""
+        seen = self._look(diff)
+        call = seen.call
+        for number, tail in enumerate(self._without_first_parts(), start=1):
+            answers = self._ask_part(tail, call)
+            if answers and _agree(answers, seen.actuals, self._tolerance(diff)):
+                return f"The ONNX file answers as the source does without its first {_parts(number)}"
+        session = open_session(self._prepared.onnx, CPU, self._read_log)
+        for words, change in _HABITS:
+            feed = {name: _changed(value, change) for name, value in call.feed.items()}
+            actuals = {name: given.value for name, given in session.run(feed).items()}
+            if _agree(seen.references, actuals, self._tolerance(diff)):
+                return f"The ONNX file agrees with the source once its inputs are {words}"
+        return ""
+
+    def _without_first_parts(self) -> Iterator[Any]:
+        """A pipeline, or a sequence of modules, less its first parts."""
+        source = self._prepared.source
+        if hasattr(source, "__len__") and hasattr(source, "__getitem__"):
+            for number in range(1, min(len(source), MOST_PARTS)):
+                yield source[number:]
+
+    def _ask_part(self, part: Any, call: Call) -> dict[str, Any]:
+        prepared = self._prepared
+        try:
+            answers = prepared.framework.predict(part, prepared.spec, call.feed)
+        except Exception:
+            # Most parts take other inputs than the whole.
+            return {}
+        return {name: answers[own].value for name, own in prepared.names.items() if own in answers}
+
+    def _call(self, diff: OutputDiff) -> Call:
+        """The call that holds the worst element of a case, else its first."""
+        calls = self._cases[diff.case].calls()
+        first = next(calls)
+        row = diff.worst.index[0] if diff.worst and diff.worst.index else 0
+        rows = self._cases[diff.case].sizes.get("batch", 1)
+        if row < first.first_row + rows:
+            return first
+        return next((call for call in calls if call.first_row <= row < call.first_row + rows), first)
+
+    def _look(self, diff: OutputDiff) -> Seen:
+        """Both sides on the call that holds the worst element, as the gate has seen them."""
+        call = self._call(diff)
+        key = (diff.case, call.first_row)
+        if key not in self._seen:
+            session = open_session(self._prepared.onnx, CPU, self._read_log)
+            actuals = {name: given.value for name, given in session.run(call.feed).items()}
+            answers = self._prepared.ask_again(call)
+            references = {
+                name: _shaped(answers[name], actuals[name])
+                for name in answers
+                if isinstance(actuals.get(name), np.ndarray) and isinstance(answers[name].value, np.ndarray)
+            }
+            self._seen[key] = Seen(call=call, references=references, actuals=actuals)
+        return self._seen[key]
+
+    def _tolerance(self, diff: OutputDiff) -> Tolerance:
+        return diff.tolerance or self._prepared.spec.tolerance
 
 
 def _shaped(answer: Answer, actual: Any) -> Any:
     """A single target may be a row on one side and a column on the other."""
     return answer.value.reshape(actual.shape) if answer.column and answer.value.size == actual.size else answer.value
+
+
+def _agree(references: dict[str, Any], actuals: dict[str, Any], tolerance: Tolerance) -> bool:
+    return bool(references) and all(
+        reference.size == actuals[name].size
+        and (
+            np.allclose(actuals[name].ravel(), reference.ravel(), tolerance.rtol, tolerance.atol, equal_nan=True)
+            if reference.dtype.kind == "f"
+            else np.array_equal(actuals[name].ravel(), reference.ravel())
+        )
+        for name, reference in references.items()
+    )
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    return np.ascontiguousarray(change(value)).astype(value.dtype) if value.dtype.kind == "f" else value
+
+
+def _parts(number: int) -> str:
+    return "part" if number == 1 else f"{number} parts"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.providers.session import open_session
 from onnx_gate.records import Expectation, OutputDiff, ProviderSpec
-from onnx_gate.triage.causes import find_cause
+from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.prepare import Prepared, prepare
 from onnx_gate.worker.protocol import Done, Event, Job, Placed, ProviderDone, Stage
@@ -47,7 +47,10 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str])
         send(ProviderDone(provider=provider.name))
     if any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
-        send(find_cause(gather_evidence(prepared, diffs, read_log)))
+        evidence = gather_evidence(prepared, diffs, read_log)
+        # Stands if asking crashes the process or outlasts its time.
+        send(first_guess(evidence))
+        send(find_cause(evidence))
 
 
 def _run_provider(

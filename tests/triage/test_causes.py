@@ -4,34 +4,52 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records import Cause, OutputDiff, Tolerance
-from onnx_gate.triage.causes import Evidence, find_cause
+from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage
+from onnx_gate.triage.causes import Evidence, find_cause, first_guess
+from onnx_gate.triage.precision import Rounding
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 
 
 def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **keys) -> OutputDiff:
-    fields = {"total": 10, "mismatched": 5, "max_abs": 0.3, "snr_db": 20.0, "tolerance": TOLERANCE, **keys}
+    fields = {
+        "output": "y",
+        "total": 10,
+        "mismatched": 5,
+        "max_abs": 0.3,
+        "snr_db": 20.0,
+        "tolerance": TOLERANCE,
+        **keys,
+    }
     breaches = ("it differs",) if wrong else ()
-    return OutputDiff(provider=provider, case=case, output="y", breaches=breaches, **fields)
+    return OutputDiff(provider=provider, case=case, breaches=breaches, **fields)
 
 
-def cause(
-    *diffs: OutputDiff, shown=None, optimizer=False, repeats=True, shipped=False, recorded=False, order=None
-) -> Cause:
-    evidence = Evidence(
-        diffs=diffs,
-        shown=shown,
-        sizes={f"batch={size}": {"batch": size} for size in (1, 2, 7)},
-        shipped=shipped,
-        recorded=recorded,
-        agrees_unoptimized=lambda _: optimizer,
-        repeats_itself=lambda _: repeats,
-        order=lambda _: order,
-    )
-    found = find_cause(evidence)
+def evidence(*diffs: OutputDiff, **given) -> Evidence:
+    """Nobody has an opinion, unless given."""
+    fields = {"shown": None, "shipped": False, "recorded": False, "variant": "", **given}
+    asked = {
+        "agrees_unoptimized": False,
+        "repeats_itself": True,
+        "order": None,
+        "known": None,
+        "left_out": "",
+        "rounding": None,
+    }
+    for name, unanswered in asked.items():
+        answer = fields.get(name, unanswered)
+        fields[name] = answer if callable(answer) else (lambda value: lambda _: value)(answer)
+    return Evidence(diffs=diffs, sizes={f"batch={size}": {"batch": size} for size in (1, 2, 7)}, **fields)
+
+
+def triage(*diffs: OutputDiff, **given) -> Triage:
+    found = find_cause(evidence(*diffs, **given))
     assert found.advice.endswith(".")
-    return found.cause
+    return found
+
+
+def cause(*diffs: OutputDiff, **given) -> Cause:
+    return triage(*diffs, **given).cause
 
 
 def test_what_nothing_else_explains_is_the_conversion():
@@ -43,12 +61,12 @@ def test_what_nothing_else_explains_is_the_conversion():
 
 def test_the_optimiser_is_told_by_turning_it_off():
     """Without it the answers agree."""
-    assert cause(diff(), optimizer=True) is Cause.OPTIMIZER
+    assert cause(diff(), agrees_unoptimized=True) is Cause.OPTIMIZER
 
 
 def test_a_source_that_disagrees_with_itself_is_nondeterministic():
     """Before anything else is blamed."""
-    assert cause(diff(), repeats=False, optimizer=True) is Cause.NONDETERMINISTIC
+    assert cause(diff(), repeats_itself=False, agrees_unoptimized=True) is Cause.NONDETERMINISTIC
 
 
 def test_a_provider_is_to_blame_where_the_cpu_is_right():
@@ -104,14 +122,91 @@ def test_noise_far_below_the_signal_is_a_matter_of_tolerance():
     """With a line to paste."""
     noise = diff(snr_db=120.0, max_abs=3.2e-5)
     assert cause(noise) is Cause.TOLERANCE
-    evidence = Evidence(
-        diffs=(noise,),
-        shown=None,
-        sizes={},
-        shipped=False,
-        recorded=False,
-        agrees_unoptimized=lambda _: False,
-        repeats_itself=lambda _: True,
-        order=lambda _: None,
-    )
-    assert "outputs: {y: {rtol: 0.001, atol: 7e-05}}" in find_cause(evidence).advice
+    assert "outputs: {y: {rtol: 0.001, atol: 7e-05}}" in triage(noise).advice
+
+
+ROUNDED = Rounding(how="float64", mismatched=5)
+KNOWN = Triage(cause=Cause.CONVERSION, advice="The converter ignores the threshold.")
+
+
+def test_rounding_is_told_with_how_much_and_what_to_do():
+    """The conversion in float64 agrees."""
+    found = triage(diff(max_abs=0.0004), rounding=ROUNDED)
+    assert found.cause is Cause.PRECISION
+    for words in ("float64 agrees", "all 5 mismatches", "by up to 0.0004", "inputs as float64", "atol: 0.0006"):
+        assert words in found.advice
+
+
+def test_rounding_has_to_explain_every_output_that_differs():
+    """Else something else is wrong too."""
+    label = diff(output="label", tolerance=None, snr_db=None, max_abs=None)
+    only_scores = {"y": ROUNDED, "label": None}
+    assert cause(diff(), label, rounding=lambda asked: only_scores[asked.output]) is Cause.CONVERSION
+    assert cause(diff(), label, rounding=ROUNDED) is Cause.PRECISION
+
+
+def test_ties_are_told_by_their_margins():
+    """With the agreement that is there."""
+    label = diff(output="label", tolerance=None, snr_db=None, max_abs=None, total=569, mismatched=6)
+    ties = Rounding(how="ties", mismatched=6, size=1.1e-16, other=1.7e-7)
+    advice = triage(label, rounding=ties).advice
+    for words in ("All 6 labels", "1.1e-16 apart", "1.7e-7", "`outputs: {label: {min_agreement: 0.98}}`"):
+        assert words in advice
+
+
+@pytest.mark.parametrize("how", ["float64", "judge", "ties", "narrowed", "own-noise"])
+def test_every_way_to_tell_rounding_says_what_to_change(how):
+    """In whole sentences."""
+    advice = triage(diff(), rounding=Rounding(how=how, mismatched=5, left=1, size=1e-6, other=2e-6)).advice
+    assert "float32" in advice or "float64" in advice
+    assert "4 of 5" in advice or how == "judge"
+    assert "outputs: {y:" in advice or how == "narrowed"
+
+
+def test_noise_that_both_sides_have_is_a_matter_of_tolerance():
+    """The source is as far from itself in float64."""
+    judge = Rounding(how="judge", mismatched=5, size=1e-6, other=2e-6)
+    assert cause(diff(snr_db=120.0), rounding=judge) is Cause.TOLERANCE
+    assert cause(diff(snr_db=60.0), rounding=judge) is Cause.PRECISION
+
+
+def test_what_is_known_of_the_model_goes_before_what_the_numbers_look_like():
+    """NaN, rounding, a tolerance; but not before the order of the outputs, or a source that is random."""
+    nan = diff(nonfinite_mismatched=1, max_abs=float("nan"))
+    assert triage(nan, known=KNOWN, rounding=ROUNDED) == KNOWN
+    assert cause(diff(), known=KNOWN, order=Cause.LABEL_ORDER) is Cause.LABEL_ORDER
+    assert cause(diff(), known=KNOWN, repeats_itself=False) is Cause.NONDETERMINISTIC
+
+
+def test_what_is_known_of_the_form_explains_a_breach_of_contract():
+    """And what is known of the values doesn't."""
+    form = Triage(cause=Cause.CONTRACT, advice="The second column is the negative of the first.")
+    assert triage(diff(contract=True), known=form) == form
+    assert cause(diff(contract=True), known=KNOWN) is Cause.CONTRACT
+
+
+def test_preprocessing_that_was_left_out_is_named():
+    """Only a file that somebody else exported can lack it."""
+    found = triage(diff(), shipped=True, left_out="The ONNX file agrees once its inputs are divided by 255")
+    assert found.cause is Cause.PREPROCESSING
+    assert "divided by 255: the preprocessing differs" in found.advice
+    assert cause(diff(), left_out="no") is Cause.CONVERSION
+
+
+def test_a_variant_is_less_precise_by_intention():
+    """With what can be kept out of it."""
+    found = triage(diff(), variant="int8-dynamic")
+    assert found.cause is Cause.PRECISION
+    assert "The int8-dynamic variant" in found.advice
+    assert "exclude_ops" in found.advice
+
+
+def test_a_first_guess_asks_nobody():
+    """So that it is there when asking ends badly."""
+
+    def refuse(_):
+        raise AssertionError("asked")
+
+    asked = dict.fromkeys(("agrees_unoptimized", "repeats_itself", "order", "known", "left_out", "rounding"), refuse)
+    assert first_guess(evidence(diff(), **asked)).cause is Cause.CONVERSION
+    assert first_guess(evidence(diff(contract=True), **asked)).cause is Cause.CONTRACT
