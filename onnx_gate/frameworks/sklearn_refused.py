@@ -1,0 +1,123 @@
+"""Why skl2onnx refused, and the way out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.sklearn_parts import Part, parts
+from onnx_gate.records import ModelSpec
+from onnx_gate.sources import describe, shorten
+
+_REGISTER = "register a converter for it (`register: file.py:callable`, see skl2onnx.update_registered_converter)"
+_OWN_FILE = "export it yourself and name the file as `onnx:`"
+_NO_CONVERTER = re.compile(r"(?:MissingShapeCalculator|MissingConverter).*?type '<class '([\w.]+)'>'", re.DOTALL)
+_NO_ALIAS = re.compile(r"(?:operator name found for|alias for model type) '<class '([\w.]+)'>'")
+_A_COLUMN_AN_INPUT = (
+    "name an input after each column that the ColumnTransformer reads, such as age: {dtype: float32, shape: [batch, 1]}"
+)
+_SIGNS: tuple[tuple[str, str, str], ...] = (
+    (
+        "flatten_transform",
+        "conversion-failed",
+        "set flatten_transform=False in the VotingClassifier: its predictions stay the same",
+    ),
+    (
+        "FunctionTransformer",
+        "unsupported-operator",
+        f"a Python function can't be converted: use a transformer that skl2onnx knows instead, or {_REGISTER}",
+    ),
+    (
+        "same type",
+        "conversion-failed",
+        "declare all numeric columns as float32: one branch of a ColumnTransformer can't mix ints and floats",
+    ),
+    (
+        "one input vector",
+        "conversion-failed",
+        "give the model one 2-D input, such as X: {dtype: float32, shape: [batch, n]}, or a ColumnTransformer",
+    ),
+    (
+        "Unable to find column name",
+        "conversion-failed",
+        _A_COLUMN_AN_INPUT,
+    ),
+    (
+        "Unable to find matching",
+        "conversion-failed",
+        _A_COLUMN_AN_INPUT,
+    ),
+    (
+        "sparse",
+        "conversion-failed",
+        "make it answer densely (sparse_output=False, encode='onehot-dense')",
+    ),
+    ("DoubleTensorType", "conversion-failed", "declare the inputs as float32: this converter knows no double"),
+    ("black", "conversion-failed", "allow the operator: this converter needs it"),
+    ("allow list", "conversion-failed", "allow the operator: this converter needs it"),
+    ("is too low to convert", "conversion-failed", "raise `convert: {opset: …}` to the version that is named"),
+    ("higher than the version", "conversion-failed", "lower `convert: {opset: …}`, or leave it out"),
+    ("Number of declared outputs", "conversion-failed", "list all outputs under `final_types`, in their order"),
+    ("Unexpected number of outputs", "conversion-failed", "list all outputs under `final_types`, in their order"),
+)
+
+
+def refused(source: Any, spec: ModelSpec, error: Exception) -> CannotJudge:
+    """skl2onnx's innermost words, the part that they are about, and what to do."""
+    root = _root(error)
+    text = f"{type(root).__name__}: {root}"
+    shown = spec.source.shown
+    if missing := _missing_class(text):
+        return _no_converter(missing, source, shown)
+    cause, fix = next(((cause, fix) for sign, cause, fix in _SIGNS if sign in text), ("conversion-failed", ""))
+    where = _part_named(text, source)
+    return CannotJudge(
+        cause,
+        f"{shown}: skl2onnx can't convert {where}: {describe(error)}",
+        fix=fix or f"{_OWN_FILE}, choose an estimator that skl2onnx supports, or {_REGISTER}",
+    )
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _missing_class(text: str) -> str:
+    for pattern in (_NO_CONVERTER, _NO_ALIAS):
+        if found := pattern.search(text):
+            return next(group for group in found.groups() if group)
+    return ""
+
+
+def _no_converter(missing: str, source: Any, shown: str) -> CannotJudge:
+    name = missing.rpartition(".")[2]
+    part = next((part for part in parts(source) if type(part.model).__name__ == name), None)
+    own = not missing.startswith("sklearn.")
+    whose = f"the class {missing}" if own else f"scikit-learn's {name}"
+    fix = _INSTEAD.get(name, "choose an estimator that skl2onnx supports")
+    ways = f"{_REGISTER}, or {_OWN_FILE}" if own else f"{fix}, {_REGISTER}, or {_OWN_FILE}"
+    return CannotJudge("unsupported-operator", f"{shown}: skl2onnx has no converter for {whose}{_step(part)}", fix=ways)
+
+
+_INSTEAD = {
+    "RandomizedSearchCV": "save its best_estimator_ instead",
+    "HalvingGridSearchCV": "save its best_estimator_ instead",
+    "HalvingRandomSearchCV": "save its best_estimator_ instead",
+    "FixedThresholdClassifier": "save its estimator_ and apply the threshold to the probabilities",
+    "TransformedTargetRegressor": "save its regressor_ and transform the target back yourself",
+    "ClassifierChain": "use a MultiOutputClassifier, which skl2onnx knows",
+    "RegressorChain": "use a MultiOutputRegressor, which skl2onnx knows",
+}
+
+
+def _part_named(text: str, source: Any) -> str:
+    """The innermost part whose class the error names."""
+    named = [part for part in parts(source) if re.search(rf"\b{type(part.model).__name__}\b", text)]
+    return f"{type(named[-1].model).__name__}{_step(named[-1])}" if named else "it"
+
+
+def _step(part: Part | None) -> str:
+    return f" (the step {shorten(part.name)!r})" if part and part.name else ""
