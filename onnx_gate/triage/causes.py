@@ -211,8 +211,9 @@ def _depends_on_size(evidence: Evidence, wrong: list[OutputDiff]) -> bool:
     if None in bad or not bad or not good or bad & good:
         return False
     refused = any(diff.contract and diff.case in evidence.sizes for diff in wrong)
-    # Right at one size only, and wrong at a smaller one too: more rows alone don't explain that.
-    only_one = len(good) == 1 and min(size for size in bad if size) < max(size for size in good if size)
+    # Right at one size only, and mostly wrong at a smaller one too: more rows, or other ones, don't explain that.
+    mostly = all(diff.contract or 2 * diff.mismatched >= diff.total for diff in wrong)
+    only_one = mostly and len(good) == 1 and min(size for size in bad if size) < max(size for size in good if size)
     return refused or bad == {1} or only_one
 
 

@@ -16,10 +16,14 @@ from onnx_gate.wording import number
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
+FLOAT64_EPS = float(np.finfo(np.float64).eps)
 REST = 0.1
 """Share of the mismatches that may stay unexplained: a few rows lie on another edge than the one tested."""
 AS_NEAR = 4.0
 """How much further from the float64 answer than the source itself ONNX Runtime may be."""
+
+SMOOTH = 1e-3
+"""Of the largest answer: what differs by more is a jump."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,14 @@ def mismatches(reference: Array, actual: Array, tolerance: Tolerance) -> Mask:
     return np.asarray(~near, dtype=bool)
 
 
+def count_gone(how: Literal["float64", "narrowed"], before: Mask, after: Mask) -> Rounding | None:
+    """Whether the mismatches are gone, and no more have come elsewhere."""
+    count, left = int(before.sum()), int((before & after).sum())
+    if not explains(count, left) or int(after.sum()) > count:
+        return None
+    return Rounding(how=how, mismatched=count, left=left)
+
+
 def find_ties(labels: tuple[Array, Array], scores: tuple[Array, Array]) -> Rounding | None:
     """Labels that flip where the source's two best scores are no further apart than rounding; reference and actual."""
     flipped = np.asarray(labels[0].ravel() != labels[1].ravel(), dtype=bool)
@@ -86,10 +98,18 @@ def judge_both(judge: Array, reference: Array, actual: Array, tolerance: Toleran
     return Rounding(how="judge", mismatched=int(wrong.sum()), size=own, other=other)
 
 
-def compare_noise(reference: Array, actual: Array, answers: Sequence[Array], tolerance: Tolerance) -> Rounding | None:
-    """The source's own answers, its inputs rounded this way and that, differ as much as ONNX Runtime's."""
+def compare_noise(
+    reference: Array, actual: Array, answers: Sequence[Array], tolerance: Tolerance, *, smooth: bool = False
+) -> Rounding | None:
+    """The source's own answers, its inputs rounded this way and that, differ as much as ONNX Runtime's.
+
+    Where they have to be smooth, a jump is not taken for noise: it is as well one at a threshold that was
+    translated wrongly.
+    """
     wrong = mismatches(reference, actual, tolerance)
     if any(answer.shape != reference.shape for answer in answers):
+        return None
+    if smooth and (reference.dtype.kind != "f" or _largest(actual - reference) > SMOOTH * _largest(reference)):
         return None
     if reference.dtype.kind == "f":
         every = np.stack([reference, *answers])
@@ -105,20 +125,19 @@ def round_feed(feed: dict[str, Any]) -> dict[str, Any]:
     return {name: _rounded(value) for name, value in feed.items()}
 
 
-def nudge_feed(feed: dict[str, Any], number: int) -> dict[str, Any]:
-    """The inputs moved by one or two roundings of float32, relative to the largest value of their column."""
+def nudge_feed(feed: dict[str, Any], number: int, eps: float = FLOAT32_EPS) -> dict[str, Any]:
+    """The inputs moved by one or two roundings, relative to the largest value of their column."""
     rng = np.random.default_rng(number)
-    return {name: _nudged(value, number, rng) for name, value in feed.items()}
+    return {name: _nudged(value, number, eps, rng) for name, value in feed.items()}
 
 
 def advise(rounding: Rounding, diff: OutputDiff) -> str:
     """What it means, and what to change."""
-    count, found = rounding.mismatched, rounding.mismatched - rounding.left
-    many = f"all {count}" if not rounding.left else f"{found} of {count}"
+    many = _many(rounding)
     if rounding.how == "ties":
         return (
-            f"{many[0].upper()}{many[1:]} labels that differ in the batch looked at are ties: the two best scores of "
-            f"the source are at most {number(rounding.size)} apart there, and the scores of both sides differ by "
+            f"Of the labels that differ in the batch looked at, {many} are ties: the two best scores of the source are "
+            f"at most {number(rounding.size)} apart there, and the scores of both sides differ by "
             f"{number(rounding.other)}. Rounding to float32 decides them either way. A{_allow(diff)[1:]}, or break the "
             "ties in the source, such as with an odd number of trees."
         )
@@ -130,21 +149,28 @@ def advise(rounding: Rounding, diff: OutputDiff) -> str:
         )
     if rounding.how == "narrowed":
         return (
-            f"On the same inputs with the digits that float32 holds, both sides agree ({many} mismatches are gone): "
-            "the ONNX model computes in float32 inside, as trees do, whatever the schema says. Declare the inputs as "
-            "float32, and feed the source the same values."
+            "On the same inputs with the digits that float32 holds, both sides agree (of the mismatches, "
+            f"{many} are gone): the ONNX model computes in float32 inside, as trees do, whatever the schema says. "
+            "Declare the inputs as float32, and feed the source the same values."
         )
     if rounding.how == "own-noise":
         return (
-            f"The source's own answers change as much when its inputs are rounded to float32 ({many} mismatches): "
-            f"rounding moves values across a split, a threshold or a tie{off_by(diff)}. Cast to float64 before the "
-            f"step that rounds (such as a scaler before trees) and back after it, drop that step, or: {_allow(diff)}."
+            "The source's own answers change as much when its inputs change by a rounding (of the mismatches, "
+            f"{many}): it moves values across a split, a threshold or a tie{off_by(diff)}. Where a step rounds to "
+            "float32 before trees, such as a scaler, cast to float64 before it and back after it, or drop it. "
+            f"Else {_allow(diff)}."
         )
     return (
-        f"The same conversion in float64 agrees with the source ({many} mismatches are gone): the conversion is "
-        f"right, and rounding to float32 is what differs{off_by(diff)}. Declare the inputs as float64, cast to "
-        f"float64 before the step that loses digits and back after it, or: {_allow(diff)}."
+        f"The same conversion in float64 agrees with the source (of the mismatches, {many} are gone): the "
+        f"conversion is right, and rounding to float32 is what differs{off_by(diff)}. Declare the inputs as "
+        f"float64, cast to float64 before the step that loses digits and back after it, or: {_allow(diff)}."
     )
+
+
+def _many(rounding: Rounding) -> str:
+    if not rounding.left:
+        return "all" if rounding.mismatched == 1 else f"all {rounding.mismatched}"
+    return f"{rounding.mismatched - rounding.left} of {rounding.mismatched}"
 
 
 def round_up(value: float) -> float:
@@ -168,6 +194,10 @@ def _allow(diff: OutputDiff) -> str:
     largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else 0.0
     rule = f"rtol: {diff.tolerance.rtol:g}, atol: {round_up(1.5 * largest):g}"
     return f"allow it with `outputs: {{{diff.output}: {{{rule}}}}}`, if that is good enough"
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values).max(initial=0.0))
 
 
 def _as_matrix(scores: Array) -> Array:
@@ -194,11 +224,11 @@ def _rounded(value: Any) -> Any:
     return value.astype(np.float32).astype(value.dtype) if value.dtype.kind == "f" else value
 
 
-def _nudged(value: Any, number: int, rng: np.random.Generator) -> Any:
+def _nudged(value: Any, number: int, eps: float, rng: np.random.Generator) -> Any:
     if value.dtype.kind != "f" or not value.size:
         return value
     finite = np.where(np.isfinite(value), np.abs(value), 0.0)
-    step = FLOAT32_EPS * (1 + number // 2 % 2) * finite.max(axis=0, keepdims=True)
+    step = eps * (1 + number // 2 % 2) * finite.max(axis=0, keepdims=True)
     # All up, all down, then each its own way.
     signs = (1, -1)[number] if number < 2 else rng.choice((-1, 1), size=value.shape)
     return value + signs * step

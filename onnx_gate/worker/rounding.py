@@ -17,9 +17,11 @@ from onnx_gate.inputs.cases import Call
 from onnx_gate.providers.session import open_session
 from onnx_gate.records import ModelSpec, OutputDiff, ProviderSpec, Tolerance
 from onnx_gate.triage.precision import (
+    FLOAT32_EPS,
+    FLOAT64_EPS,
     Rounding,
     compare_noise,
-    explains,
+    count_gone,
     find_ties,
     judge_both,
     mismatches,
@@ -109,8 +111,7 @@ class RoundingOpinion:
         reference = self._answer_wide(name, _widened(seen.call.feed, wide.spec))
         before = mismatches(seen.references[name], seen.actuals[name], tolerance)
         after = mismatches(reference.reshape(actuals[name].shape), actuals[name], tolerance)
-        count, left = int(before.sum()), int(after.sum())
-        return Rounding(how="float64", mismatched=count, left=left) if explains(count, left) else None
+        return count_gone("float64", before, after)
 
     def _narrowed(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
         """A model declared in float64 that computes in float32 agrees on inputs that float32 holds."""
@@ -124,22 +125,23 @@ class RoundingOpinion:
         reference = prepared.framework.predict(prepared.source, prepared.spec, feed)[prepared.names[name]].value
         before = mismatches(seen.references[name], seen.actuals[name], tolerance)
         after = mismatches(reference.reshape(actual.shape), actual, tolerance)
-        count, left = int(before.sum()), int(after.sum())
-        return Rounding(how="narrowed", mismatched=count, left=left) if explains(count, left) else None
+        return count_gone("narrowed", before, after)
 
     def _own_noise(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
         """The source's own answers change as much where its inputs are rounded."""
         wide = self._wide
-        if wide is None or not self._rounds_inside(seen.call):
+        if wide is None:
             return None
+        rounds = self._rounds_inside(seen.call)
+        eps = FLOAT32_EPS if rounds else FLOAT64_EPS
         feed = _widened(seen.call.feed, wide.spec)
         actual = seen.actuals[name]
         reference = self._answer_wide(name, feed).reshape(actual.shape)
-        answers = [self._answer_wide(name, nudge_feed(feed, n)).reshape(actual.shape) for n in range(NUDGES)]
-        return compare_noise(reference, actual, answers, tolerance)
+        answers = [self._answer_wide(name, nudge_feed(feed, n, eps)).reshape(actual.shape) for n in range(NUDGES)]
+        return compare_noise(reference, actual, answers, tolerance, smooth=not rounds)
 
     def _rounds_inside(self, call: Call) -> bool:
-        """Whether float32 has a part in it: a graph in float64 that is as wrong is plainly wrong."""
+        """Whether float32 has a part in it."""
         if (ran := self._run_wide(call)) is not None:
             return ran[1]
         floats = [given.dtype for given in self._prepared.spec.inputs or () if "float" in given.dtype]

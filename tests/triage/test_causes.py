@@ -96,6 +96,11 @@ def test_right_at_one_batch_only_is_a_baked_batch():
     assert cause(diff("batch=1"), diff(wrong=False), diff("batch=7")) is Cause.BATCH_BAKED
 
 
+def test_a_few_wrong_rows_at_a_smaller_batch_are_other_rows():
+    """As in the last rows of the data; a baked batch makes most of them wrong."""
+    assert cause(diff("batch=2", mismatched=1), diff("batch=7", wrong=False)) is Cause.CONVERSION
+
+
 def test_wrong_at_a_larger_batch_only_is_not_enough_to_blame_the_batch():
     """More rows find more faults."""
     assert cause(diff("batch=7"), diff(wrong=False)) is Cause.CONVERSION
@@ -133,7 +138,13 @@ def test_rounding_is_told_with_how_much_and_what_to_do():
     """The conversion in float64 agrees."""
     found = triage(diff(max_abs=0.0004), rounding=ROUNDED)
     assert found.cause is Cause.PRECISION
-    for words in ("float64 agrees", "all 5 mismatches", "by up to 0.0004", "inputs as float64", "atol: 0.0006"):
+    for words in (
+        "float64 agrees",
+        "of the mismatches, all 5 are gone",
+        "by up to 0.0004",
+        "inputs as float64",
+        "atol: 0.0006",
+    ):
         assert words in found.advice
 
 
@@ -150,7 +161,7 @@ def test_ties_are_told_by_their_margins():
     label = diff(output="label", tolerance=None, snr_db=None, max_abs=None, total=569, mismatched=6)
     ties = Rounding(how="ties", mismatched=6, size=1.1e-16, other=1.7e-7)
     advice = triage(label, rounding=ties).advice
-    for words in ("All 6 labels", "1.1e-16 apart", "1.7e-7", "`outputs: {label: {min_agreement: 0.98}}`"):
+    for words in ("all 6 are ties", "1.1e-16 apart", "1.7e-7", "`outputs: {label: {min_agreement: 0.98}}`"):
         assert words in advice
 
 

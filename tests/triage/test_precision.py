@@ -68,6 +68,7 @@ def test_the_sources_own_noise_is_held_against_the_difference():
     jumps, rests = np.array([5.0, 2.0, 3.0]), np.array([1.0 + 1e-7, 2.0, 3.0])
     assert compare_noise(reference, actual, [rests, jumps], TOLERANCE) is not None
     assert compare_noise(reference, actual, [rests, rests], TOLERANCE) is None
+    assert compare_noise(reference, actual, [rests, jumps], TOLERANCE, smooth=True) is None
     labels = np.array([0, 1, 1])
     assert compare_noise(labels, np.array([1, 1, 1]), [labels, np.array([1, 0, 1])], TOLERANCE) is not None
     assert compare_noise(labels, np.array([1, 1, 1]), [labels], TOLERANCE) is None
