@@ -32,6 +32,7 @@ def read_graph(path: str, shown: str) -> Graph:
     if not model.ir_version or not model.graph.output:
         raise CannotJudge("invalid-model", f"{shown}: the file holds no ONNX graph", fix="export it again")
     stored = {tensor.name for tensor in model.graph.initializer}
+    stored |= {sparse.values.name for sparse in model.graph.sparse_initializer}
     return Graph(
         inputs=tuple(_value(value) for value in model.graph.input if value.name not in stored),
         outputs=tuple(_value(value) for value in model.graph.output),
@@ -45,7 +46,7 @@ def read_graph(path: str, shown: str) -> Graph:
 
 def external_files(path: str, model: Any) -> list[Path]:
     """The files beside the model that hold its weights."""
-    names = {entry.value for tensor in _tensors(model.graph) if (entry := _location(tensor))}
+    names = {entry.value for tensor in _tensors(model) if (entry := _location(tensor))}
     return [Path(path).parent / name for name in sorted(names)]
 
 
@@ -54,7 +55,7 @@ def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
     model = onnx.load(path, load_external_data=False)
     copy = folder / f"{name}.onnx"
     renamed: dict[str, str] = {}
-    for tensor in _tensors(model.graph):
+    for tensor in _tensors(model):
         if entry := _location(tensor):
             if Path(entry.value).is_absolute() or ".." in Path(entry.value).parts:
                 raise CannotJudge(
@@ -77,14 +78,28 @@ def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
     return str(copy)
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
-    """Every stored tensor, also those of subgraphs and of attributes."""
+def _tensors(model: Any) -> Iterator[Any]:
+    """Every stored tensor: of the graph, its subgraphs and attributes, and of the model's own functions."""
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
+def _graph_tensors(graph: Any) -> Iterator[Any]:
     yield from graph.initializer
-    for node in graph.node:
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Any) -> Iterator[Any]:
+    for node in nodes:
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
             for inner in (attribute.g, *attribute.graphs):
-                yield from _tensors(inner)
+                yield from _graph_tensors(inner)
 
 
 def _location(tensor: Any) -> Any:
@@ -138,6 +153,8 @@ def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[
     if found is None:
         names = ", ".join(value.name for value in graph.inputs) or "none"
         return [_breach(where, f"the model has no input {asked.name!r}; it has: {names}")]
+    if asked.form != "tensor":
+        return []
     breaches = []
     if found.dtype != asked.dtype:
         breaches.append(_breach(where, f"its dtype is {found.dtype}, the manifest says {asked.dtype}"))
@@ -189,10 +206,22 @@ def _is_true(tensor: Any) -> bool:
 def _value(value: Any) -> GraphValue:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
-        return GraphValue(name=value.name, dtype=str(kind or "undeclared").removesuffix("_type"), shape=None)
+        dtype = str(kind or "undeclared").removesuffix("_type")
+        return GraphValue(name=value.name, dtype=dtype, shape=None, element=_element(value.type))
     tensor = value.type.tensor_type
     shape = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
     return GraphValue(name=value.name, dtype=_dtype(tensor.elem_type), shape=shape)
+
+
+def _element(declared: Any) -> str:
+    """The dtype at the bottom of a sequence, a map or an optional value."""
+    kind = declared.WhichOneof("value")
+    if kind is None:
+        return "undeclared"
+    inner = getattr(declared, kind)
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        return _dtype(inner.elem_type)
+    return _element(inner.value_type if kind == "map_type" else inner.elem_type)
 
 
 def _dtype(element: int) -> str:

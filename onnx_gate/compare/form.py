@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records import Actual, Answer
@@ -17,7 +18,7 @@ def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> li
     actual: Array = given.value
     if given.columns is not None and answer.columns is not None and given.columns != answer.columns:
         breaches.append(f"its columns are {_show(given.columns)}, expected {_show(answer.columns)}")
-    got, wanted = dtype_name(actual), answer.dtype
+    got, wanted = dtype_name(actual), onnx_name(answer.dtype)
     same_kind = kind_of(actual) == kind_of(answer.value)
     if got != wanted and not (lenient and same_kind):
         breaches.append(f"the dtype is {got}, expected {wanted}")
@@ -31,12 +32,27 @@ def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> li
 def kind_of(array: Array) -> str:
     """float, int, bool or string: what an output is, whatever its width."""
     kinds = {"f": "float", "i": "int", "u": "int", "b": "bool", "U": "string", "S": "string", "O": "string"}
-    return kinds.get(array.dtype.kind, "float" if "float" in array.dtype.name else array.dtype.name)
+    # The types of ml_dtypes (bfloat16, float8, int4 …) have no kind of their own in numpy.
+    name = str(array.dtype.name)
+    return kinds.get(array.dtype.kind, "float" if "float" in name else "int" if "int" in name else name)
 
 
 def dtype_name(array: Array) -> str:
-    """numpy's name, `string` for text."""
-    return "string" if kind_of(array) == "string" else str(array.dtype.name)
+    """The element type's name, `string` for text."""
+    return "string" if kind_of(array) == "string" else onnx_name(str(array.dtype.name))
+
+
+def onnx_name(dtype: str) -> str:
+    """A dtype as ONNX names it, where that isn't numpy's name."""
+    name = dtype.replace("_", "")
+    return {"float8e8m0fnu": "float8e8m0", "float4e2m1fn": "float4e2m1"}.get(name, name)
+
+
+def in_numpys_own(array: Array) -> Array:
+    """The same values in a type that numpy can sort, count and print."""
+    if array.dtype.kind in "fiubUSO":
+        return array
+    return array.astype(np.float32 if kind_of(array) == "float" else np.int64)
 
 
 def show_shape(shape: tuple[int, ...]) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.compare.elements import Elements
-from onnx_gate.compare.form import dtype_name, form_breaches, kind_of
+from onnx_gate.compare.form import form_breaches, in_numpys_own, kind_of
 from onnx_gate.compare.labels import Labels
+from onnx_gate.compare.parts import form_of, pair_parts
 from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
 from onnx_gate.wording import number, percent, two_scalars
 
@@ -33,6 +34,7 @@ class OutputComparison:
         self._dtype = ""
         self._shape: tuple[int, ...] = ()
         self._batched = False
+        self._met = False
         self._worst: Worst | None = None
         self._top1 = [0, 0]
 
@@ -44,22 +46,35 @@ class OutputComparison:
     def add(
         self, answer: Answer, given: Actual, *, lenient: bool = False, first_row: int = 0, rows: int | None = None
     ) -> None:
-        """Take in one call of so many rows; an array of the wrong form is a breach, and isn't compared further."""
+        """Take in one call of so many rows; a value of the wrong form is a breach, and isn't compared further."""
+        pairs, breach = pair_parts(answer, given)
+        self._dtype, shape = form_of(given.value)
+        if breach:
+            self._shape = shape
+            self.refuse(breach)
+            return
+        self._met = True
+        for position, (one, other) in enumerate(pairs):
+            prefix = (position,) if isinstance(answer.value, list) else ()
+            self._add_array(one, other, prefix, lenient=lenient, first_row=first_row, rows=rows)
+        self._grow_shape(shape, axis=int(isinstance(answer.value, list)))
+
+    def _add_array(
+        self, answer: Answer, given: Actual, prefix: tuple[int, ...], *, lenient: bool, first_row: int, rows: int | None
+    ) -> None:
         actual: Array = given.value
-        self._dtype = dtype_name(actual)
         self._batched = rows is not None and actual.shape[:1] == (rows,)
-        self._grow_shape(actual.shape)
         reference: Array = answer.value
         if breaches := form_breaches(answer, given, lenient=lenient):
             for breach in breaches:
-                self.refuse(breach)
+                self.refuse(f"element {prefix[0]} of the sequence: {breach}" if prefix else breach)
             return
-        reference = reference.reshape(actual.shape)
+        reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
         side = self._values() if kind_of(reference) == "float" else self._marks()
         before, worst = side.total, side.worst
         side.add(reference, actual)
         if side.worst != worst:
-            self._worst = self._locate(side.worst - before, reference, actual, first_row)
+            self._worst = self._locate(side.worst - before, reference, actual, first_row, prefix)
         if self._rule.min_top1 is not None and actual.ndim > 1 and actual.shape[-1]:
             same = reference.argmax(axis=-1) == actual.argmax(axis=-1)
             self._top1[0] += int(np.count_nonzero(same))
@@ -73,9 +88,12 @@ class OutputComparison:
             "shape": self._shape,
             "seconds": seconds,
         }
-        if self._contract or (self._elements is None and self._labels is None):
+        if self._contract or not self._met:
             breaches = self._contract or ["nothing was compared"]
             return OutputDiff(**common, breaches=tuple(breaches), contract=True)
+        if self._elements is None and self._labels is None:
+            # An empty sequence or an absent value on both sides: there is no element to compare.
+            return OutputDiff(**common)
         return self._finish_values(common) if self._elements else self._finish_labels(common)
 
     def _finish_values(self, common: dict[str, Any]) -> OutputDiff:
@@ -159,20 +177,24 @@ class OutputComparison:
         self._labels = self._labels or Labels()
         return self._labels
 
-    def _locate(self, flat: int, reference: Array, actual: Array, first_row: int) -> Worst:
+    def _locate(
+        self, flat: int, reference: Array, actual: Array, first_row: int, prefix: tuple[int, ...] = ()
+    ) -> Worst:
         position = tuple(int(i) for i in np.unravel_index(flat, actual.shape)) if actual.ndim else ()
         shifted = (position[0] + first_row, *position[1:]) if position and self._batched else position
         return Worst(
-            index=shifted,
+            index=(*prefix, *shifted),
             reference=plain_scalar(reference[position]),
             actual=plain_scalar(actual[position]),
         )
 
-    def _grow_shape(self, shape: tuple[int, ...]) -> None:
-        if self._shape and shape and self._batched and self._shape[1:] == shape[1:]:
-            self._shape = (self._shape[0] + shape[0], *shape[1:])
-        else:
-            self._shape = tuple(int(size) for size in shape)
+    def _grow_shape(self, shape: tuple[int, ...], axis: int) -> None:
+        """Rows of all calls together; in a sequence those of its elements."""
+        before = self._shape
+        grows = self._batched and len(before) == len(shape) > axis
+        if grows and before[:axis] == shape[:axis] and before[axis + 1 :] == shape[axis + 1 :]:
+            shape = (*shape[:axis], before[axis] + shape[axis], *shape[axis + 1 :])
+        self._shape = shape
 
 
 def plain_scalar(value: Any) -> Scalar:

@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec, Triage
-from onnx_gate.runtime import load_failed, session_options
+from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
 
 
 def warm_up(export: bool) -> None:
@@ -19,24 +19,27 @@ def warm_up(export: bool) -> None:
 
 def load(spec: ModelSpec) -> Any:
     """An unoptimised CPU session."""
-    options = session_options(optimize=False)
+    options = session_options(optimize=False, custom_ops=spec.ort_custom_ops)
     path = str(spec.onnx)
     try:
         return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise load_failed(error, path, spec.source.shown) from error
+        raise load_failed(error, path, spec.source.shown, custom_ops=spec.ort_custom_ops) from error
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
     """What the unoptimised session answers."""
-    names = [output.name for output in source.get_outputs()]
-    return {name: recorded(value) for name, value in zip(names, source.run(names, feed), strict=True)}
+    return {name: recorded(value) for name, value in run_session(source, feed).items()}
 
 
 def recorded(value: Any) -> Answer:
-    """A recorded array as the answer it is."""
-    array = np.asarray(value)
-    return Answer(value=array, dtype="string" if array.dtype.kind in "OUS" else array.dtype.name)
+    """A recorded array, sequence, map or absent value as the answer it is."""
+    plain, columns = plain_value(value)
+    first = plain[0] if isinstance(plain, list) and plain else plain
+    if not isinstance(first, np.ndarray):
+        return Answer(value=plain, dtype="")
+    dtype = "string" if first.dtype.kind in "OUS" else first.dtype.name
+    return Answer(value=plain, dtype=dtype, columns=columns)
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:

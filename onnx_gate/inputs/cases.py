@@ -12,6 +12,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.data import Dataset
 from onnx_gate.inputs.edges import edge_feeds
 from onnx_gate.inputs.generate import generate
+from onnx_gate.inputs.values import needs_data
 from onnx_gate.records import Graph, InputSpec, ModelSpec
 
 SAMPLED_CALLS = 8
@@ -48,18 +49,13 @@ def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
     """The inputs as the .onnx declares them; its first dynamic dimension is the batch."""
     inputs = []
     for value in graph.inputs:
-        if value.shape is None or value.dtype in (
-            "sequence",
-            "map",
-            "optional",
-            "sparse_tensor",
-            "undeclared",
-        ):
-            raise CannotJudge(
-                "invalid-model",
-                f"{spec.source.shown}: the input {value.name!r} is a {value.dtype} of undeclared shape",
-                fix=f"declare it: inputs: {{{value.name}: {{dtype: float32, shape: [batch, …]}}}}",
-            )
+        if value.shape is None:
+            form = value.dtype if value.element else "unranked"
+            given = InputSpec(name=value.name, dtype=value.element or value.dtype, shape=(), form=form)
+            if not spec.data or "undeclared" in (value.dtype, value.element):
+                raise needs_data(given, spec.source.shown)
+            inputs.append(given)
+            continue
         shape = tuple(
             size if isinstance(size, int) else "batch" if axis == 0 else size or f"{value.name}_dim{axis}"
             for axis, size in enumerate(value.shape)
@@ -78,6 +74,8 @@ def plan_cases(spec: ModelSpec, dataset: Dataset | None) -> tuple[list[Case], li
         cases, notes = _data_cases(spec, dataset)
     else:
         cases, notes = _generated_cases(spec)
+    if spec.edges and any(given.form != "tensor" for given in spec.inputs or ()):
+        return cases, [*notes, "edge cases were not run: not all inputs are tensors of a declared shape"]
     return [*cases, *(_edge_cases(spec) if spec.edges else [])], notes
 
 

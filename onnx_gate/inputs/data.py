@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.read import Arrays, read_arrays, read_test_sets
-from onnx_gate.records import InputSpec, ModelSpec
+from onnx_gate.inputs.read import Arrays, read_arrays
+from onnx_gate.inputs.test_sets import read_test_sets
+from onnx_gate.inputs.values import fit_text, fit_value
+from onnx_gate.records import GraphValue, InputSpec, ModelSpec
 
 Array = npt.NDArray[Any]
 
@@ -54,19 +56,22 @@ class Dataset:
         return {name: array[start:stop] if name in self.batched else array for name, array in self.inputs.items()}
 
 
-def load_dataset(spec: ModelSpec, outputs: tuple[str, ...]) -> Dataset:
-    """Read `data`; `outputs` are the names under which recorded references may stand."""
+def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> Dataset:
+    """Read `data`; `outputs` are those of which recorded references may be there."""
     assert spec.data is not None  # noqa: S101
     schema = spec.inputs or ()
-    recordable = outputs if spec.framework == "onnx" else ()
-    if test_sets := read_test_sets(spec.data, [given.name for given in schema], recordable):
+    forms = {output.name: output.dtype for output in outputs if spec.framework == "onnx"}
+    recordable = tuple(forms)
+    if test_sets := read_test_sets(spec.data, {given.name: given.form for given in schema}, forms):
         return Dataset(
             recorded=tuple(
-                Recorded(name=name, inputs=_fit(spec, inputs).inputs, outputs=recorded or None)
+                Recorded(name=name, inputs=_fit_call(spec, inputs, name), outputs=recorded or None)
                 for name, inputs, recorded in test_sets
             )
         )
-    arrays = read_arrays(spec)
+    no_tensors = {given.name for given in schema if given.form != "tensor"}
+    no_tensors |= {output.name for output in outputs if output.element}
+    arrays = read_arrays(spec, frozenset(no_tensors))
     _check_names(spec, arrays, recordable)
     dataset = _fit(spec, {given.name: arrays[given.name] for given in schema})
     recorded = {name: arrays[name] for name in recordable if name in arrays}
@@ -93,6 +98,25 @@ def _check_names(spec: ModelSpec, arrays: Arrays, recordable: tuple[str, ...]) -
     )
 
 
+def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
+    """The inputs of one recorded call: each fits its own declaration, whatever the sizes of the others."""
+    fitted = {}
+    for given in spec.inputs or ():
+        if given.name not in values and given.form != "optional":
+            raise CannotJudge(
+                "load-failed",
+                f"{shown}: there is no input file for {given.name!r}",
+                fix="add input_N.pb, N being its place among the model's inputs",
+            )
+        value = values.get(given.name)
+        if given.form != "tensor":
+            fitted[given.name] = fit_value(value, given, shown, _in_schema_dtype)
+            continue
+        fitted[given.name] = _in_schema_dtype(np.asarray(value), given, shown)
+        _named_sizes(fitted[given.name], given, shown)
+    return fitted
+
+
 def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     shown = spec.data.shown if spec.data else ""
     fitted: Arrays = {}
@@ -102,6 +126,9 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     for given in spec.inputs or ():
         if given.name not in arrays:
             raise CannotJudge("load-failed", f"{shown}: no array for the input {given.name!r}")
+        if given.form != "tensor":
+            fitted[given.name] = fit_value(arrays[given.name], given, shown, _in_schema_dtype)
+            continue
         array = _in_schema_dtype(arrays[given.name], given, shown)
         if (size := _fixed_batch(array, given)) is not None:
             given = replace(given, shape=("batch", *given.shape[1:]))
@@ -119,6 +146,9 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     rows = sizes.pop("batch", None)
     if rows == 0:
         raise CannotJudge("load-failed", f"{shown}: the data has no rows", fix="give at least one")
+    if any(given.form != "tensor" for given in spec.inputs or ()):
+        # What is no tensor can't be cut into batches, so the rest isn't either.
+        return Dataset(inputs=fitted, sizes=sizes)
     return Dataset(inputs=fitted, batched=frozenset(batched), rows=rows, fixed_batch=fixed, sizes=sizes)
 
 
@@ -150,7 +180,7 @@ def _in_schema_dtype(array: Array, given: InputSpec, shown: str) -> Array:
     if given.dtype == "string":
         if array.dtype.kind not in "OUS":
             raise _wrong_dtype(where, array, given)
-        return array.astype(object)
+        return fit_text(array, where)
     dtype = np.dtype(given.dtype)
     if array.dtype == dtype:
         return array

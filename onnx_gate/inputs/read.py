@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,12 @@ class _Truth(dict[str, bool]):
 _TRUTH = _Truth({"0": False, "1": True, "false": False, "true": True, "False": False, "True": True})
 
 
-def read_arrays(spec: ModelSpec) -> Arrays:
-    """The arrays of a .npz, .npy or .csv file, or of a data callable."""
+def read_arrays(spec: ModelSpec, no_tensors: frozenset[str] = frozenset()) -> Arrays:
+    """The arrays of a .npz, .npy or .csv file, or of a data callable, which may give lists, dicts and None too."""
     data = spec.data
     assert data is not None  # noqa: S101
     if data.callable:
-        return _from_callable(data, spec.folder)
+        return _from_callable(data, spec.folder, no_tensors)
     path = Path(str(data.file))
     if path.is_dir():
         raise CannotJudge(
@@ -49,7 +48,7 @@ def read_arrays(spec: ModelSpec) -> Arrays:
         raise failed("load-failed", data.shown, error, fix=fix) from error
 
 
-def _from_callable(data: Location, folder: str) -> Arrays:
+def _from_callable(data: Location, folder: str, no_tensors: frozenset[str]) -> Arrays:
     answered = call(data, folder)
     if not isinstance(answered, dict) or not answered:
         raise CannotJudge(
@@ -57,7 +56,7 @@ def _from_callable(data: Location, folder: str) -> Arrays:
             f"{data.shown}: got {kind_of(answered)}, expected a dict of arrays",
             fix='return {"X": array, …}',
         )
-    return {str(name): np.asarray(array) for name, array in answered.items()}
+    return {str(name): value if name in no_tensors else np.asarray(value) for name, value in answered.items()}
 
 
 def _read_npz(path: Path, spec: ModelSpec) -> Arrays:
@@ -176,44 +175,3 @@ def _only_input(spec: ModelSpec) -> str:
 
 
 _READERS = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv}
-
-
-def read_test_sets(data: Location, inputs: list[str], outputs: tuple[str, ...]) -> list[tuple[str, Arrays, Arrays]]:
-    """An ONNX test_data_set folder, or a folder of them: name, inputs and, where asked for, outputs of each."""
-    folder = Path(data.file) if data.file and not data.callable else None
-    if folder is None or not folder.is_dir():
-        return []
-    folders = [folder] if (folder / "input_0.pb").exists() else sorted(folder.glob("test_data_set_*"), key=_number_in)
-    return [(part.name, _read_protos(part, "input", inputs), _read_protos(part, "output", outputs)) for part in folders]
-
-
-def _read_protos(folder: Path, kind: str, names: list[str] | tuple[str, ...]) -> Arrays:
-    # Imported here: only this format needs it, and data of other kinds is read without it.
-    from onnx import TensorProto, numpy_helper
-
-    files = sorted(folder.glob(f"{kind}_*.pb"), key=_number_in) if names else []
-    if len(files) > len(names):
-        raise CannotJudge(
-            "load-failed",
-            f"{folder.name}: got {len(files)} {kind}_*.pb files, and the model has {len(names)} {kind}s",
-        )
-    arrays = {}
-    for name, file in zip(names, files, strict=False):
-        tensor = TensorProto()
-        try:
-            tensor.ParseFromString(file.read_bytes())
-            array = numpy_helper.to_array(tensor)
-        except Exception as error:
-            raise failed("load-failed", f"{folder.name}/{file.name}", error) from error
-        text = array.dtype.kind in "OS"
-        arrays[name] = np.array([_text(item) for item in array.ravel()], object).reshape(array.shape) if text else array
-    return arrays
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _number_in(path: Path) -> tuple[int, str]:
-    found = re.findall(r"\d+", path.name)
-    return (int(found[-1]) if found else -1, path.name)

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnxruntime as ort
 
 from onnx_gate.errors import NotAvailable
 from onnx_gate.providers.devices import device_present
 from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Elsewhere, Placement, ProviderSpec
-from onnx_gate.runtime import load_failed, session_options
+from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
 from onnx_gate.sources import ANSI, shorten
 
 _LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
@@ -34,38 +33,42 @@ class Session:
     """Which nodes are where; None where the runtime doesn't tell."""
 
 
-def open_session(path: str, provider: ProviderSpec, read_log: Callable[[], str], *, optimize: bool = True) -> Session:
+def open_session(
+    path: str,
+    provider: ProviderSpec,
+    read_log: Callable[[], str],
+    *,
+    optimize: bool = True,
+    custom_ops: str | None = None,
+) -> Session:
     """A session of the model on the provider; raises NotAvailable where it would be on another one."""
     name = EXECUTION_PROVIDERS[provider.name]
     if name not in ort.get_available_providers():
         raise _not_available(provider, f"this build of onnxruntime ({ort.__version__}) has no {name}")
     _preload_libraries(provider)
-    options = session_options(optimize=optimize)
+    options = session_options(optimize=optimize, custom_ops=custom_ops)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     read_log()
     try:
         session = ort.InferenceSession(path, options, providers=[(name, dict(provider.options))])
     except Exception as error:
-        raise load_failed(error, path, f"{Path(path).name} on {provider.name}") from error
+        raise load_failed(error, path, f"{Path(path).name} on {provider.name}", custom_ops=custom_ops) from error
     if name not in session.get_providers():
         raise _not_available(provider, _reason(read_log(), name))
     placement = _placement(session, name)
     if placement and placement.nodes and not placement.on_provider and provider.name != "cpu":
         raise _fell_back(provider, placement)
-    outputs = [output.name for output in session.get_outputs()]
 
     def run(feed: dict[str, Any]) -> dict[str, Actual]:
-        return {key: as_actual(value) for key, value in zip(outputs, session.run(outputs, feed), strict=True)}
+        return {name: as_actual(value) for name, value in run_session(session, feed).items()}
 
     return Session(run=run, placement=placement)
 
 
 def as_actual(value: Any) -> Actual:
     """ZipMap's list of dicts as the matrix it is, with its keys; everything else as numpy has it."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        matrix = np.array([list(row.values()) for row in value], dtype=np.float32)
-        return Actual(value=matrix, columns=tuple(value[0]))
-    return Actual(value=np.asarray(value))
+    plain, columns = plain_value(value)
+    return Actual(value=plain, columns=columns)
 
 
 def _preload_libraries(provider: ProviderSpec) -> None:

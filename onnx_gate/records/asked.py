@@ -58,6 +58,9 @@ class InputSpec:
     """The values to choose from when generating."""
     allow: frozenset[str] = frozenset()
     """`nan` and `inf`, where the model has to answer those too."""
+    form: str = "tensor"
+    """`sequence`, `map`, `optional`, `sparse_tensor`, or `unranked` for a tensor of any shape: such inputs have an
+    empty shape here, and come from data only."""
 
 
 @dataclass(frozen=True, kw_only=True)

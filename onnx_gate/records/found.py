@@ -18,7 +18,7 @@ class Answer:
     """A numpy array, unrounded: scikit-learn answers in float64 whatever the schema's dtype. A list of such is a
     sequence, None an optional value that isn't there."""
     dtype: str
-    """Expected of ONNX Runtime."""
+    """Expected of ONNX Runtime; empty where there is nothing that has one."""
     column: bool = False
     """(N,) and (N, 1) are both right."""
     columns: tuple[Scalar, ...] | None = None
@@ -45,6 +45,8 @@ class GraphValue:
     """A numpy dtype name, `string`, or the kind of value where it is no tensor."""
     shape: tuple[int | str | None, ...] | None
     """Sizes, names of dynamic dimensions, None where unnamed; None as a whole where undeclared."""
+    element: str = ""
+    """The dtype of what it holds, where it is no tensor."""
 
 
 @dataclass(frozen=True, kw_only=True)

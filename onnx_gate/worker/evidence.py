@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.inputs.cases import Call
-from onnx_gate.providers.session import open_session
+from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Answer, Cause, OutputDiff, Tolerance, Triage
 from onnx_gate.triage.causes import Evidence
 from onnx_gate.triage.order import find_order
@@ -86,7 +87,7 @@ class _SecondOpinion:
     def agrees_unoptimized(self, diff: OutputDiff) -> bool:
         """Whether the CPU without graph optimisations agrees with the source."""
         spec = self._prepared.spec
-        session = open_session(self._prepared.onnx, CPU, self._read_log, optimize=False)
+        session = self._session(optimize=False)
         provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
         rules = {diff.output: rule_for(spec, provider, diff.output)}
         found = run_case(self._prepared, session, self._cases[diff.case], "cpu", rules)
@@ -95,8 +96,10 @@ class _SecondOpinion:
     def repeats_itself(self, diff: OutputDiff) -> bool:
         """Whether the source gives the same answer twice."""
         call = self._call(diff)
-        first, second = (self._prepared.ask_again(call)[diff.output].value for _ in range(2))
-        return bool(first.tobytes() == second.tobytes()) if first.dtype != object else True
+        first, second = (parts_of(self._prepared.ask_again(call)[diff.output].value) for _ in range(2))
+        return len(first) == len(second) and all(
+            one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(first, second, strict=True)
+        )
 
     def order(self, diff: OutputDiff) -> Cause | None:
         """Whether the answers are right, in the wrong order."""
@@ -126,7 +129,7 @@ class _SecondOpinion:
             answers = self._ask_part(tail, call)
             if answers and _agree(answers, seen.actuals, self._tolerance(diff)):
                 return f"The ONNX file answers as the source does without its first {_parts(number)}"
-        session = open_session(self._prepared.onnx, CPU, self._read_log)
+        session = self._session()
         for words, change in _HABITS:
             feed = {name: _changed(value, change) for name, value in call.feed.items()}
             actuals = {name: given.value for name, given in session.run(feed).items()}
@@ -150,6 +153,10 @@ class _SecondOpinion:
             return {}
         return {name: answers[own].value for name, own in prepared.names.items() if own in answers}
 
+    def _session(self, *, optimize: bool = True) -> Session:
+        custom_ops = self._prepared.spec.ort_custom_ops
+        return open_session(self._prepared.onnx, CPU, self._read_log, optimize=optimize, custom_ops=custom_ops)
+
     def _call(self, diff: OutputDiff) -> Call:
         """The call that holds the worst element of a case, else its first."""
         calls = self._cases[diff.case].calls()
@@ -165,8 +172,9 @@ class _SecondOpinion:
         call = self._call(diff)
         key = (diff.case, call.first_row)
         if key not in self._seen:
-            session = open_session(self._prepared.onnx, CPU, self._read_log)
-            actuals = {name: given.value for name, given in session.run(call.feed).items()}
+            session = self._session()
+            answered = session.run(call.feed).items()
+            actuals = {name: given.value for name, given in answered if isinstance(given.value, np.ndarray)}
             answers = self._prepared.ask_again(call)
             references = {
                 name: _shaped(answers[name], actuals[name])

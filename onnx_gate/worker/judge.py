@@ -56,7 +56,7 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str])
 def _run_provider(
     prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str]
 ) -> list[OutputDiff]:
-    session = open_session(prepared.onnx, provider, read_log)
+    session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
     if session.placement:
         send(Placed(provider=provider.name, placement=session.placement))
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}

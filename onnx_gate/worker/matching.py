@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from onnx_gate.compare.form import kind_of
+from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import ignored
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, GraphValue, ModelSpec, OutputDiff
@@ -48,7 +49,7 @@ def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
 
 def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:
     left = {value.name: _kind(value) for value in outputs if value.name not in matched}
-    open_answers = {name: kind_of(answer.value) for name, answer in answers.items() if name not in matched.values()}
+    open_answers = {name: _kind_of(answer) for name, answer in answers.items() if name not in matched.values()}
     found = {}
     for kind in ("float", "int", "bool", "string"):
         ours = [name for name, other in left.items() if other == kind]
@@ -60,11 +61,17 @@ def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], mat
     return found | (dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else {})
 
 
+def _kind_of(answer: Answer) -> str:
+    parts = parts_of(answer.value)
+    return kind_of(parts[0]) if parts else "nothing"
+
+
 def _kind(value: GraphValue) -> str:
-    # A ZipMap's sequence of maps holds probabilities.
-    if value.dtype == "sequence" or "float" in value.dtype:
+    # A sequence or a map is what it holds: a ZipMap's probabilities are floats.
+    dtype = value.element or value.dtype
+    if "float" in dtype:
         return "float"
-    return "int" if value.dtype.startswith(("int", "uint")) else value.dtype
+    return "int" if dtype.startswith(("int", "uint")) else dtype
 
 
 def _no_partner(name: str, answers: dict[str, Answer], *, recorded: bool) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from onnx_gate.compare.parts import parts_of
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks import Framework, get_framework
 from onnx_gate.inputs.cases import Call, Case, example_feed, plan_cases, schema_from_graph
@@ -60,7 +61,7 @@ class Prepared:
         key = (case.name, number)
         if key not in self._kept:
             answers = self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
-            size = sum(answer.value.nbytes for answer in answers.values())
+            size = sum(part.nbytes for answer in answers.values() for part in parts_of(answer.value))
             if self._kept_bytes + size > REFERENCES_KEPT:
                 return answers
             self._kept_bytes += size
@@ -97,8 +98,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     send(Stage(name="inputs"))
     if spec.inputs is None and shipped is not None:
         spec = replace(spec, inputs=schema_from_graph(shipped, spec))
-    names = tuple(value.name for value in shipped.outputs) if shipped else ()
-    dataset = load_dataset(spec, names) if spec.data else None
+    dataset = load_dataset(spec, shipped.outputs if shipped else ()) if spec.data else None
     cases, notes = plan_cases(spec, dataset)
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
         send(Note(text=WEAK_REFERENCE, weak=True))
@@ -180,8 +180,8 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
     if note := checker_note(prepared.onnx):
         notes.append(note)
     if prepared.lenient:
-        declared = {value.name: value.dtype for value in graph.outputs}
+        declared = {value.name: value.element or value.dtype for value in graph.outputs}
         for name, reference in prepared.names.items():
             wanted = first[reference].dtype
-            if declared[name] != wanted and declared[name] != "sequence":
+            if wanted and declared[name] not in (wanted, "undeclared"):
                 notes.append(f"{name} is {declared[name]} in the .onnx and {wanted} in the source")

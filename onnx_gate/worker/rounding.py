@@ -120,7 +120,7 @@ class RoundingOpinion:
         if not declared or not computes_in_float32(prepared.onnx):
             return None
         feed = round_feed(seen.call.feed)
-        session = open_session(prepared.onnx, CPU, self._read_log)
+        session = open_session(prepared.onnx, CPU, self._read_log, custom_ops=prepared.spec.ort_custom_ops)
         actual = session.run(feed)[name].value
         reference = prepared.framework.predict(prepared.source, prepared.spec, feed)[prepared.names[name]].value
         before = mismatches(seen.references[name], seen.actuals[name], tolerance)

@@ -11,9 +11,10 @@ from onnx import numpy_helper
 from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.cases import plan_cases
 from onnx_gate.inputs.data import load_dataset
-from onnx_gate.records import InputSpec, Location, ModelSpec
+from onnx_gate.records import GraphValue, InputSpec, Location, ModelSpec
 
 X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
+Y = GraphValue(name="y", dtype="float32", shape=None)
 
 
 def spec(path: Path, *inputs: InputSpec, **keys) -> ModelSpec:
@@ -147,10 +148,10 @@ def test_an_input_without_batch_is_fed_whole(tmp_path):
 def test_recorded_outputs_are_for_onnx_sources_only(tmp_path):
     """Beside another source a name that is no input is an error."""
     np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), y=np.ones((4, 3)))
-    (recorded,) = load_dataset(spec(tmp_path / "d.npz"), ("y",)).recorded
+    (recorded,) = load_dataset(spec(tmp_path / "d.npz"), (Y,)).recorded
     assert (recorded.name, recorded.outputs["y"].shape) == ("recorded,batch=4", (4, 3))
     with pytest.raises(CannotJudge, match="'y' is neither an input nor a recorded output"):
-        load_dataset(spec(tmp_path / "d.npz", framework="torch"), ("y",))
+        load_dataset(spec(tmp_path / "d.npz", framework="torch"), (Y,))
 
 
 def write_test_set(folder: Path, rows: int) -> None:
@@ -164,8 +165,8 @@ def test_a_test_data_set_folder_is_inputs_and_recorded_outputs(tmp_path):
     """Alone, or several of them in a folder, in the order of their numbers."""
     for number in (0, 2, 10):
         write_test_set(tmp_path / "sets" / f"test_data_set_{number}", number + 1)
-    one = load_dataset(spec(tmp_path / "sets" / "test_data_set_2"), ("y",))
+    one = load_dataset(spec(tmp_path / "sets" / "test_data_set_2"), (Y,))
     assert [(part.name, part.inputs["x"].shape) for part in one.recorded] == [("test_data_set_2", (3, 3))]
-    several = load_dataset(spec(tmp_path / "sets"), ("y",))
+    several = load_dataset(spec(tmp_path / "sets"), (Y,))
     assert [part.name for part in several.recorded] == [f"test_data_set_{n}" for n in (0, 2, 10)]
     assert np.array_equal(several.recorded[2].outputs["y"], 2 * several.recorded[2].inputs["x"])

@@ -1,0 +1,118 @@
+"""The options of a session, and what the runtime's errors mean."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import onnxruntime as ort
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records import ORT_THREADS
+from onnx_gate.sources import describe
+
+_MEANINGS = (
+    (
+        "locale with name",
+        "invalid-model",
+        "install the locale en_US.UTF-8 (Debian: the package locales), which text models need",
+    ),
+    (
+        "tensor(double)",
+        "invalid-model",
+        "declare the inputs as float32: the converter mixes float and double here",
+    ),
+    (
+        "is not currently registered or supported",
+        "unsupported-operator",
+        "the runtime hasn't got this type (complex numbers, for one): use another in the model",
+    ),
+    (
+        "NOT_IMPLEMENTED",
+        "unsupported-operator",
+        "the runtime has no kernel for this operator and type: change one of them",
+    ),
+    (
+        "No Op registered for",
+        "unsupported-operator",
+        "export with a lower opset, or install a newer onnxruntime",
+    ),
+    ("xternal data", "invalid-model", "ship the weights file beside the .onnx, under the name that the model gives"),
+    ("model_path must not be empty", "invalid-model", "ship the weights file beside the .onnx"),
+    ("Failed to allocate memory", "out-of-memory", "use a machine with more memory"),
+)
+_TOO_NEW = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
+_OPSET_TOO_NEW = re.compile(r"Opset (\d+) is under development.*official support for domain (\S+) is till opset (\d+)")
+_NO_SUCH_OP = re.compile(r"([\w.\-]*):(\w+)\(-?\d+\) is not a registered function/op")
+
+
+def session_options(*, optimize: bool, custom_ops: str | None = None) -> Any:
+    """Threads are fixed: tree ensembles answer differently with another number of them."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = ORT_THREADS
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if custom_ops is not None:
+        _register(options, custom_ops)
+    return options
+
+
+def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | None = None) -> CannotJudge:
+    """ONNX Runtime's words for a model that it can't load, and what to do about it."""
+    text = describe(error).replace(path, shown)
+    cause, fix = (
+        _too_new(text)
+        or _unknown_op(text, custom_ops)
+        or next(
+            ((cause, fix) for sign, cause, fix in _MEANINGS if sign in text),
+            ("invalid-model", "export the model again"),
+        )
+    )
+    return CannotJudge(cause, f"{shown}: ONNX Runtime can't load it: {text}", fix=fix)
+
+
+def _register(options: Any, library: str) -> None:
+    try:
+        options.register_custom_ops_library(library)
+    except Exception as error:
+        raise CannotJudge(
+            "load-failed",
+            f"ort_custom_ops: ONNX Runtime can't register {Path(library).name}: "
+            f"{describe(error).replace(library, Path(library).name)}",
+            fix="name a shared library that exports RegisterCustomOps, built for this machine and this onnxruntime",
+        ) from error
+
+
+def _too_new(text: str) -> tuple[str, str] | None:
+    """Which number to lower, and to what."""
+    newer = f"or install an onnxruntime newer than {ort.__version__}"
+    if found := _TOO_NEW.search(text):
+        return "invalid-model", (
+            f"lower the IR version from {found[1]} to {found[2]} (`ir_version={found[2]}` in onnx.helper.make_model, "
+            f"whose defaults are newer than any runtime, with an opset to go with it), {newer}"
+        )
+    if found := _OPSET_TOO_NEW.search(text):
+        return "invalid-model", f"export with opset {found[3]} of {found[2]} instead of {found[1]}, {newer}"
+    return None
+
+
+def _unknown_op(text: str, custom_ops: str | None) -> tuple[str, str] | None:
+    """An operator that nobody has registered: the runtime's own are of a few domains, all others come in libraries."""
+    found = _NO_SUCH_OP.search(text)
+    if not found:
+        return None
+    domain, op = found[1], found[2]
+    if domain in ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"):
+        return "unsupported-operator", (
+            f"this runtime has no operator {op} of the domain {domain or 'ai.onnx'}: use another, "
+            f"or another onnxruntime than {ort.__version__}"
+        )
+    if custom_ops is not None:
+        return "unsupported-operator", (
+            f"{Path(custom_ops).name}, which `ort_custom_ops` names, registers no {op} of the domain {domain}: "
+            "name the library that does"
+        )
+    return "unsupported-operator", (
+        f"set `ort_custom_ops` to the shared library that holds the operator {op} of the domain {domain}"
+    )
