@@ -27,6 +27,10 @@ def describe_environment(providers: dict[str, ProviderState]) -> Environment:
         skl2onnx=version("skl2onnx"),
         torch=version("torch"),
         onnxscript=version("onnxscript"),
+        lightgbm=version("lightgbm"),
+        xgboost=version("xgboost") or version("xgboost-cpu"),
+        catboost=version("catboost"),
+        onnxmltools=version("onnxmltools"),
         providers=providers,
     )
 

@@ -40,7 +40,7 @@ NEEDS = {
     "onnx": (),
     "lightgbm": ("lightgbm", "sklearn", "skl2onnx", "onnxmltools"),
     "xgboost": ("xgboost", "sklearn", "skl2onnx", "onnxmltools"),
-    "catboost": ("catboost",),
+    "catboost": ("catboost", "sklearn", "skl2onnx"),
 }
 """What has to be importable; the extra of the same name installs it."""
 

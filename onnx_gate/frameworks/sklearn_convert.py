@@ -12,6 +12,7 @@ from google.protobuf.message import EncodeError
 from sklearn.base import is_classifier
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.boosters import register_boosters
 from onnx_gate.frameworks.sklearn_arguments import ML_DOMAIN, ML_OPSET, arguments, supports, without_gaps
 from onnx_gate.frameworks.sklearn_parts import last_step
 from onnx_gate.frameworks.sklearn_refused import refused
@@ -24,9 +25,10 @@ LARGEST_FILE = 2**31 - 1
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
     """Write the ONNX file, with ZipMap off unless the manifest asks for it."""
+    registered = register_boosters(source)
     given = arguments(source, spec)
     wanted = given["target_opset"][ML_DOMAIN]
-    notes = _notes(source, spec)
+    notes = [*registered, *_notes(source, spec)]
     first: Exception | None = None
     why = ""
     for version in [wanted, *(older for older in range(ML_OPSET, 0, -1) if older < wanted)]:

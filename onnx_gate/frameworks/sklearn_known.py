@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_gate.frameworks.booster_causes import find_known_cause
 from onnx_gate.frameworks.sklearn_parts import Part, last_step, parts
 from onnx_gate.records import Cause, ModelSpec, Triage
 
@@ -65,7 +66,9 @@ class Case:
 
 
 def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """The first of the table that fits a part of the model."""
+    """What is known of boosters, else the first of the table that fits a part of the model."""
+    if told := find_known_cause(source, spec, feed):
+        return told
     case = Case(source=source, spec=spec, feed=feed)
     inside = list(parts(source))
     for fits, cause, advice in _KNOWN:

@@ -108,6 +108,14 @@ class Environment:
     """Version."""
     onnxscript: str | None = None
     """Version."""
+    lightgbm: str | None = None
+    """Version."""
+    xgboost: str | None = None
+    """Version; that of xgboost-cpu, where it is that."""
+    catboost: str | None = None
+    """Version."""
+    onnxmltools: str | None = None
+    """Version."""
     providers: Mapping[str, ProviderState] = field(default_factory=dict)
     """By short name, those that the run asked for."""
 
