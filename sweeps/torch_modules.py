@@ -1,0 +1,194 @@
+"""All modules of the zoo through the gate, each judged a second time by plain code of the sweep's own.
+
+`python -m sweeps.torch_modules [--sample N] [--only NAME] [--write]`; it ends with 1 if a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.records import GateResult, ModelResult, Status
+from sweeps import (
+    torch_zoo_functions,
+    torch_zoo_layers,
+    torch_zoo_nets,
+    torch_zoo_steps,
+    torch_zoo_transformers,
+    torch_zoo_traps,
+)
+from sweeps.gate import broken_promises, run_gate
+from sweeps.page import write_page
+from sweeps.torch_check import Opinion, form_opinion
+from sweeps.torch_entry import Entry
+
+ZOO = (
+    torch_zoo_layers,
+    torch_zoo_steps,
+    torch_zoo_functions,
+    torch_zoo_nets,
+    torch_zoo_transformers,
+    torch_zoo_traps,
+)
+HEADER = ("module", "family", "sizes tried", "nodes", "opset", "verdict", "largest difference", "cause and reason")
+INTRO = (
+    "What becomes of torch.nn's layers, of what forward passes do between them, and of whole architectures, when they "
+    "go through the gate: exported by `torch.onnx.export` and compared at every combination of the sizes named, with "
+    "the default tolerance (rtol 1e-3, atol 1e-5). The architectures are small and untrained; their weights are drawn "
+    "large enough for their answers to mean something. Each verdict was confirmed by plain code that loads the same "
+    "file, or exports the same module, without the gate."
+)
+
+
+def catalogue() -> dict[str, tuple[Any, Entry]]:
+    """Every module by name, with the file that builds it."""
+    found = {}
+    for zoo in ZOO:
+        for name, value in vars(zoo).items():
+            if isinstance(value, Entry):
+                if name in found:
+                    raise SystemExit(f"{name} is in two files of the zoo")
+                found[name] = (zoo, value)
+    return found
+
+
+def architectures() -> list[str]:
+    """The names of the whole networks."""
+    return [name for name, (_, entry) in catalogue().items() if entry.family.endswith(" net")]
+
+
+def choose(sample: int | None, only: list[str]) -> dict[str, tuple[Any, Entry]]:
+    """All of them, those named, or a sample over all families of what can be built without transformers."""
+    known = catalogue()
+    if unknown := [name for name in only if name not in known]:
+        raise SystemExit(f"no such module in the zoo: {', '.join(unknown)}")
+    if only:
+        return {name: known[name] for name in only}
+    if sample is None:
+        return known
+    quick = [name for name, (zoo, _) in known.items() if zoo is not torch_zoo_transformers]
+    count = min(sample, len(quick))
+    return {name: known[name] for name in (quick[i * len(quick) // count] for i in range(count))}
+
+
+def model_of(name: str, zoo: Any, entry: Entry) -> dict[str, Any]:
+    """The module as a model of a manifest."""
+    dims = {dim: list(sizes) for dim, sizes in entry.dims.items()}
+    return {
+        "id": name,
+        "source": f"sweeps/{Path(zoo.__file__).name}:{name}",
+        "inputs": {given: dict(schema) for given, schema in entry.inputs.items()},
+        "batches": list(entry.batches),
+        **({"dims": dims} if dims else {}),
+        **entry.keys,
+    }
+
+
+def disagreements(entry: Entry, model: ModelResult, opinion: Opinion) -> list[str]:
+    """Where the gate, the plain check and what is known of the module don't say the same."""
+    wrong = []
+    ended = "" if model.verdict is Status.PASSED else str(model.cause)
+    if ended != entry.ends:
+        wrong.append(f"{model.id}: ended with {ended or 'a pass'}, known is {entry.ends or 'a pass'}: {_reason(model)}")
+    if opinion.verdict is not model.verdict:
+        wrong.append(f"{model.id}: the gate says {model.verdict}, the plain check {opinion.verdict}: {opinion.reason}")
+    if model.verdict is Status.PASSED and not opinion.telling:
+        wrong.append(f"{model.id}: its answers are too small or too uniform to prove anything: {opinion.reason}")
+    return wrong
+
+
+def _reason(model: ModelResult) -> str:
+    told = [model.error, *(check.message for check in model.checks if check.status is not Status.PASSED), model.advice]
+    return next((text for text in told if text), "")
+
+
+def row_of(entry: Entry, model: ModelResult) -> tuple[object, ...]:
+    """A line of the page."""
+    sizes = {"batch": entry.batches, **entry.dims} if "batch" in _named(entry) else entry.dims
+    tried = ", ".join(f"{dim} {'/'.join(map(str, given))}" for dim, given in sizes.items())
+    made = (model.convert.nodes, model.convert.opset) if model.convert else ("", "")
+    reason = ""
+    if model.verdict is not Status.PASSED:
+        reason = f"`{model.cause}`: {entry.why or _first_line(_reason(model))}"
+    return (f"`{model.id}`", entry.family, tried, *made, model.verdict, _largest(model), reason)
+
+
+def _named(entry: Entry) -> set[str]:
+    return {size for given in entry.inputs.values() for size in given["shape"] if isinstance(size, str)}
+
+
+def _first_line(text: str) -> str:
+    line = text.splitlines()[0] if text else ""
+    return line if len(line) <= 160 else f"{line[:159]}…"
+
+
+def _largest(model: ModelResult) -> str:
+    found = [check.max_abs for check in model.checks if check.max_abs is not None]
+    return f"{max(found):.1e}" if found else ""
+
+
+def write_results(chosen: Mapping[str, tuple[Any, Entry]], result: GateResult) -> Path:
+    """docs/torch-coverage.md."""
+    counts = Counter(str(model.verdict) for model in result.models)
+    nets = set(architectures()) & chosen.keys()
+    summary: dict[str, object] = {
+        "modules": len(chosen),
+        "of them whole architectures": len(nets),
+        "families": len({entry.family for _, entry in chosen.values()}),
+        **{status: counts[status] for status in ("passed", "diverged", "error")},
+        "comparisons": sum(len(model.checks) for model in result.models),
+    }
+    return write_page(
+        "torch-coverage",
+        title="PyTorch coverage",
+        intro=INTRO,
+        command="make torch-sweep",
+        environment=result.environment,
+        summary=summary,
+        header=HEADER,
+        rows=[row_of(chosen[model.id][1], model) for model in result.models],
+    )
+
+
+def sweep(folder: Path, chosen: Mapping[str, tuple[Any, Entry]]) -> tuple[GateResult, list[str]]:
+    """Run the gate and the plain check on the modules; what was promised and isn't so."""
+    shutil.copytree(Path(__file__).parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
+    models = [model_of(name, zoo, entry) for name, (zoo, entry) in chosen.items()]
+    result = run_gate(folder, models, defaults={"framework": "torch"})
+    broken = broken_promises(result)
+    for model in result.models:
+        entry = chosen[model.id][1]
+        opinion = form_opinion(entry, folder / "report" / "models" / f"{model.id}.onnx")
+        broken += disagreements(entry, model, opinion)
+    return result, broken
+
+
+def main() -> int:
+    """Everything, as the command line asks for it."""
+    parser = argparse.ArgumentParser(prog="python -m sweeps.torch_modules", description=__doc__.splitlines()[0])
+    parser.add_argument("--sample", type=int, help="this many modules, over all families, without transformers")
+    parser.add_argument("--only", action="append", default=[], help="the module of this name; may be repeated")
+    parser.add_argument("--write", action="store_true", help="write docs/torch-coverage.md; only a whole sweep may")
+    given = parser.parse_args()
+    if given.write and (given.only or given.sample):
+        parser.error("--write wants all modules")
+    chosen = choose(given.sample, given.only)
+    with tempfile.TemporaryDirectory(prefix="torch-sweep-") as folder:
+        result, broken = sweep(Path(folder), chosen)
+    counts = Counter(str(model.verdict) for model in result.models)
+    print(f"{len(result.models)} modules: {', '.join(f'{count} {status}' for status, count in counts.items())}")
+    for line in broken:
+        print(line)
+    if given.write:
+        print(write_results(chosen, result))
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
