@@ -7,13 +7,13 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnxruntime
 import torch
+from torch.utils import _pytree as pytree
 
-from onnx_gate.records import Status
 from sweeps.torch_entry import Entry
 
 RTOL, ATOL = 1e-3, 1e-5
@@ -21,33 +21,84 @@ RTOL, ATOL = 1e-3, 1e-5
 HEALTHY = 0.05
 """The largest answer of a module that could be told from one that answers nothing."""
 
+Finding = Literal["agrees", "differs", "does not run", "does not load", "no export", "no answer"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What the plain check says."""
+    """What somebody finds who has only torch and ONNX Runtime."""
 
-    verdict: Status
-    """As a user would put it who has only torch and ONNX Runtime."""
-    reason: str = ""
-    """Why it isn't a pass, or how large the answers are."""
+    found: Finding
+    """How far it got."""
+    reason: str
+    """Why not farther, or how large the answers are."""
     telling: bool = True
     """Whether the answers are large and varied enough for agreement to mean something."""
 
 
 def form_opinion(entry: Entry, path: Path) -> Opinion:
-    """Compare the module with the file that the gate left; without one, see whether it can be made at all."""
+    """Compare the module with the file that the gate left, or with one exported here where it left none."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         module = entry()
+        feeds = _feeds(entry)
+        try:
+            _ask(module, feeds[-1])
+        except Exception as error:
+            return Opinion(found="no answer", reason=str(error))
         if not path.exists():
-            return _try_export(module, entry)
-        return _compare(module, entry, path)
+            path = Path(folder) / "plain.onnx"
+            try:
+                _export(module, entry, feeds[-1], path)
+            except Exception as error:
+                return Opinion(found="no export", reason=str(error))
+        return _compare(module, feeds, path)
 
 
-def draw(entry: Entry, sizes: dict[str, int], rng: np.random.Generator) -> dict[str, Any]:
-    """Own inputs, drawn by own code."""
+def _compare(module: Any, feeds: list[dict[str, Any]], path: Path) -> Opinion:
+    try:
+        session = _open(path)
+    except Exception as error:
+        return Opinion(found="does not load", reason=str(error))
+    largest, varied = 0.0, False
+    for feed in feeds:
+        references = _ask(module, feed)
+        try:
+            actuals = session.run(None, feed)
+        except Exception as error:
+            return Opinion(found="does not run", reason=str(error))
+        if reason := _difference(references, actuals):
+            return Opinion(found="differs", reason=reason)
+        numbers = np.concatenate([np.asarray(answer, dtype=np.float64).ravel() for answer in references])
+        largest = max(largest, float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)))
+        varied = varied or len(np.unique(numbers)) > 1 or numbers.size == 1
+    told = f"the largest answer is {largest:.2g}"
+    return Opinion(found="agrees", reason=told, telling=varied and largest >= HEALTHY)
+
+
+def _difference(references: list[Any], actuals: list[Any]) -> str:
+    if len(references) != len(actuals):
+        return f"{len(references)} outputs against {len(actuals)}"
+    for number, (reference, actual) in enumerate(zip(references, actuals, strict=True)):
+        if (reference.shape, reference.dtype) != (actual.shape, actual.dtype):
+            return f"output {number}: {reference.dtype}{reference.shape} against {actual.dtype}{actual.shape}"
+        rtol, atol = (RTOL, ATOL) if reference.dtype.kind == "f" else (0.0, 0.0)
+        if not np.allclose(actual, reference, rtol=rtol, atol=atol, equal_nan=True):
+            most = np.abs(actual.astype(float) - reference.astype(float)).max()
+            return f"output {number} differs by up to {most:.2g}"
+    return ""
+
+
+def _feeds(entry: Entry) -> list[dict[str, Any]]:
+    """Own inputs, drawn by own code: one of every combination of sizes."""
+    axes = {"batch": entry.batches, **entry.dims}
+    rng = np.random.default_rng(20240229)
+    return [_draw(entry, dict(zip(axes, sizes, strict=True)), rng) for sizes in itertools.product(*axes.values())]
+
+
+def _draw(entry: Entry, sizes: dict[str, int], rng: np.random.Generator) -> dict[str, Any]:
     feed = {}
     for name, given in entry.inputs.items():
         shape = [sizes[size] if isinstance(size, str) else size for size in given["shape"]]
@@ -61,19 +112,12 @@ def draw(entry: Entry, sizes: dict[str, int], rng: np.random.Generator) -> dict[
     return feed
 
 
-def _feeds(entry: Entry) -> list[dict[str, Any]]:
-    axes = {"batch": entry.batches, **entry.dims}
-    rng = np.random.default_rng(20240229)
-    return [draw(entry, dict(zip(axes, sizes, strict=True)), rng) for sizes in itertools.product(*axes.values())]
-
-
 def _ask(module: Any, feed: dict[str, Any]) -> list[Any]:
     """What the module answers, as arrays in order."""
     tensors = {name: torch.from_numpy(value.copy()) for name, value in feed.items()}
     with torch.no_grad():
         answered = _call(module, tensors)
-    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(answered) if leaf is not None]
-    return [leaf.numpy() for leaf in leaves]
+    return [leaf.numpy() for leaf in pytree.tree_leaves(answered) if leaf is not None]
 
 
 def _call(module: Any, tensors: dict[str, Any]) -> Any:
@@ -86,63 +130,17 @@ def _call(module: Any, tensors: dict[str, Any]) -> Any:
         return module(*tensors.values())
 
 
-def _compare(module: Any, entry: Entry, path: Path) -> Opinion:
-    try:
-        session = _open(path)
-    except Exception as error:
-        return Opinion(verdict=Status.ERROR, reason=str(error))
-    largest, varied = 0.0, False
-    for feed in _feeds(entry):
-        references = _ask(module, feed)
-        try:
-            actuals = session.run(None, feed)
-        except Exception as error:
-            return Opinion(verdict=Status.DIVERGED, reason=str(error))
-        if reason := _difference(references, actuals):
-            return Opinion(verdict=Status.DIVERGED, reason=reason)
-        numbers = np.concatenate([np.asarray(answer, dtype=np.float64).ravel() for answer in references])
-        largest = max(largest, float(np.abs(numbers).max(initial=0.0)))
-        varied = varied or len(np.unique(numbers)) > 1 or numbers.size == 1
-    told = f"the largest answer is {largest:.2g}"
-    return Opinion(verdict=Status.PASSED, reason=told, telling=varied and largest >= HEALTHY)
-
-
-def _difference(references: list[Any], actuals: list[Any]) -> str:
-    if len(references) != len(actuals):
-        return f"{len(references)} outputs against {len(actuals)}"
-    for number, (reference, actual) in enumerate(zip(references, actuals, strict=True)):
-        if (reference.shape, reference.dtype) != (actual.shape, actual.dtype):
-            return f"output {number}: {reference.dtype}{reference.shape} against {actual.dtype}{actual.shape}"
-        exact = reference.dtype.kind != "f"
-        tolerance = {"rtol": 0, "atol": 0} if exact else {"rtol": RTOL, "atol": ATOL, "equal_nan": True}
-        if not np.allclose(actual, reference, **tolerance):
-            return (
-                f"output {number} differs by up to {np.abs(actual.astype(float) - reference.astype(float)).max():.2g}"
-            )
-    return ""
-
-
-def _try_export(module: Any, entry: Entry) -> Opinion:
-    """No file was left: the exporter alone has to fail as well, or the module itself."""
-    sizes = {"batch": 2} | {dim: max(given) for dim, given in entry.dims.items()}
-    feed = draw(entry, sizes, np.random.default_rng(1))
-    try:
-        _ask(module, feed)
-        with tempfile.TemporaryDirectory() as folder:
-            _export(module, entry, feed, Path(folder) / "plain.onnx")
-    except Exception as error:
-        return Opinion(verdict=Status.ERROR, reason=str(error))
-    return Opinion(verdict=Status.PASSED, reason="plain torch.onnx.export makes a model that ONNX Runtime loads")
-
-
 def _export(module: Any, entry: Entry, feed: dict[str, Any], path: Path) -> None:
-    shapes = [
-        {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(given["shape"]) if isinstance(size, str)}
-        for given in entry.inputs.values()
-    ]
-    tensors = tuple(torch.from_numpy(value) for value in feed.values())
-    torch.onnx.export(module, tensors, str(path), dynamic_shapes=tuple(shapes), dynamo=True, verbose=False)
-    _open(path)
+    shapes = {
+        name: {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(given["shape"]) if isinstance(size, str)}
+        for name, given in entry.inputs.items()
+    }
+    tensors = {name: torch.from_numpy(value) for name, value in feed.items()}
+    given: dict[str, Any] = {"dynamo": True, "verbose": False}
+    try:
+        torch.onnx.export(module, (), str(path), kwargs=tensors, dynamic_shapes=shapes, **given)
+    except Exception:
+        torch.onnx.export(module, tuple(tensors.values()), str(path), dynamic_shapes=tuple(shapes.values()), **given)
 
 
 def _open(path: Path) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.records import Cause, GateResult, ModelResult, Status
 from sweeps import (
     torch_zoo_functions,
     torch_zoo_layers,
@@ -36,6 +36,14 @@ ZOO = (
     torch_zoo_transformers,
     torch_zoo_traps,
 )
+ERRORS = {
+    Cause.LOAD_FAILED: frozenset({"no answer"}),
+    Cause.CONVERSION_FAILED: frozenset({"no export"}),
+    Cause.UNSUPPORTED_OPERATOR: frozenset({"no export", "does not load"}),
+    Cause.INVALID_MODEL: frozenset({"does not load", "does not run"}),
+    Cause.NONDETERMINISTIC: frozenset({"differs"}),
+}
+"""What the plain check finds of a module that couldn't be judged."""
 HEADER = ("module", "family", "sizes tried", "nodes", "opset", "verdict", "largest difference", "cause and reason")
 INTRO = (
     "What becomes of torch.nn's layers, of what forward passes do between them, and of whole architectures, when they "
@@ -90,14 +98,24 @@ def model_of(name: str, zoo: Any, entry: Entry) -> dict[str, Any]:
     }
 
 
+def fitting(model: ModelResult) -> frozenset[str]:
+    """What the plain check may find where the gate says this."""
+    if model.verdict is Status.PASSED:
+        return frozenset({"agrees"})
+    if model.verdict is Status.DIVERGED:
+        return frozenset({"differs", "does not run"})
+    return ERRORS.get(model.cause or Cause.UNKNOWN, frozenset())
+
+
 def disagreements(entry: Entry, model: ModelResult, opinion: Opinion) -> list[str]:
     """Where the gate, the plain check and what is known of the module don't say the same."""
     wrong = []
     ended = "" if model.verdict is Status.PASSED else str(model.cause)
     if ended != entry.ends:
         wrong.append(f"{model.id}: ended with {ended or 'a pass'}, known is {entry.ends or 'a pass'}: {_reason(model)}")
-    if opinion.verdict is not model.verdict:
-        wrong.append(f"{model.id}: the gate says {model.verdict}, the plain check {opinion.verdict}: {opinion.reason}")
+    if opinion.found not in fitting(model):
+        said = f"{model.verdict} {model.cause or ''}".strip()
+        wrong.append(f"{model.id}: the gate says {said}, the plain check {opinion.found!r}: {opinion.reason[:300]}")
     if model.verdict is Status.PASSED and not opinion.telling:
         wrong.append(f"{model.id}: its answers are too small or too uniform to prove anything: {opinion.reason}")
     return wrong

@@ -12,6 +12,7 @@ ROWS = floats("batch", 6)
 SIGNAL = floats("batch", 4, "time")
 IMAGE = floats("batch", 4, "height", "width")
 VOLUME = floats("batch", 2, "depth", "height", "width")
+EVEN = {"height": (8, 14), "width": (10, 12)}
 SMALL_VOLUME = {"depth": (4, 5), "height": (6, 8), "width": (7, 9)}
 
 linear = entry("linear", lambda: nn.Linear(6, 3), x=floats("batch", "seq", 6))
@@ -46,7 +47,9 @@ max_pool2d = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, dilation=2), x=I
 max_pool2d_ceil = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True), x=IMAGE)
 max_pool2d_indices = entry("pooling", lambda: nn.MaxPool2d(2, return_indices=True), x=IMAGE)
 max_pool3d = entry("pooling", lambda: nn.MaxPool3d(2), x=VOLUME, sizes=SMALL_VOLUME)
-max_unpool2d = function("pooling", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), x=IMAGE)
+max_unpool2d = function(
+    "pooling", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), x=IMAGE, sizes=EVEN
+)
 avg_pool1d = entry("pooling", lambda: nn.AvgPool1d(3, stride=2, padding=1), x=SIGNAL)
 avg_pool2d = entry("pooling", lambda: nn.AvgPool2d(3, padding=1, count_include_pad=False), x=IMAGE)
 avg_pool2d_ceil = entry("pooling", lambda: nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True), x=IMAGE)
@@ -89,7 +92,7 @@ local_response_norm = entry("normalisation", lambda: nn.LocalResponseNorm(3, alp
 normalize = function("normalisation", lambda x: F.normalize(x, dim=1), x=IMAGE)
 
 pixel_shuffle = entry("vision", lambda: nn.PixelShuffle(2), x=IMAGE)
-pixel_unshuffle = entry("vision", lambda: nn.PixelUnshuffle(2), x=IMAGE, sizes={"height": (8, 14), "width": (10, 12)})
+pixel_unshuffle = entry("vision", lambda: nn.PixelUnshuffle(2), x=IMAGE, sizes=EVEN)
 channel_shuffle = entry("vision", lambda: nn.ChannelShuffle(2), x=IMAGE)
 upsample_nearest = entry("vision", lambda: nn.Upsample(scale_factor=2), x=IMAGE)
 upsample_nearest_exact = entry("vision", lambda: nn.Upsample(scale_factor=1.5, mode="nearest-exact"), x=IMAGE)
