@@ -24,6 +24,16 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
         "set flatten_transform=False in the VotingClassifier: its predictions stay the same",
     ),
     (
+        "'list' object has no attribute 'sum'",
+        "conversion-failed",
+        "give the weights of the VotingClassifier as a numpy array: skl2onnx can't read a list",
+    ),
+    (
+        "is not an int64",
+        "conversion-failed",
+        "ONNX knows categories of whole numbers and of text only: encode such a column as text, or bin it",
+    ),
+    (
         "FunctionTransformer",
         "unsupported-operator",
         f"a Python function can't be converted: use a transformer that skl2onnx knows instead, or {_REGISTER}",
