@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ def sample(cases: Sequence[BackendCase], count: int) -> list[BackendCase]:
     """Some of every kind, and of every kind of value: what is rare first, then evenly over the rest."""
     groups: dict[str, list[BackendCase]] = {}
     for case in cases:
-        groups.setdefault(_rarity(case), []).append(case)
+        groups.setdefault(rarity(case), []).append(case)
     share = max(1, count // len(groups))
     chosen = [case for group in groups.values() for case in _evenly(group, share)]
     left = [case for case in cases if case not in chosen]
@@ -122,7 +121,7 @@ def _write_light(case: BackendCase, target: Path) -> None:
         shutil.copyfile(source.with_name(f"{source.stem}_output_{number}.pb"), data / f"output_{number}.pb")
 
 
-def _rarity(case: BackendCase) -> str:
+def rarity(case: BackendCase) -> str:
     """What is special about a case: the kind of its values, else their rarest element type, else where it is from."""
     if case.kind != "node":
         return case.kind
@@ -137,14 +136,3 @@ def _rarity(case: BackendCase) -> str:
 def _evenly(items: Sequence[BackendCase], count: int) -> Iterator[BackendCase]:
     count = min(count, len(items))
     return (items[number * len(items) // count] for number in range(count))
-
-
-def describe_shipped() -> str:
-    """What the package says of the tests whose models it doesn't bring."""
-    missing = [
-        folder.name
-        for folder in sorted((SHIPPED / "real").iterdir())
-        if (folder / "data.json").is_file()
-        and not (SHIPPED / "light" / Path(json.loads((folder / "data.json").read_text())["url"]).name).exists()
-    ]
-    return ", ".join(missing)

@@ -60,7 +60,8 @@ def session_options(*, optimize: bool, custom_ops: str | None = None) -> Any:
 
 def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | None = None) -> CannotJudge:
     """ONNX Runtime's words for a model that it can't load, and what to do about it."""
-    text = describe(error).replace(path, shown)
+    # Its own text: what is shown may be cut where it matters.
+    text = f"{type(error).__name__}: {error}"
     cause, fix = (
         _too_new(text)
         or _unknown_op(text, custom_ops)
@@ -69,7 +70,8 @@ def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | No
             ("invalid-model", "export the model again"),
         )
     )
-    return CannotJudge(cause, f"{shown}: ONNX Runtime can't load it: {text}", fix=fix)
+    told = describe(error).replace(path, shown)
+    return CannotJudge(cause, f"{shown}: ONNX Runtime can't load it: {told}", fix=fix)
 
 
 def _register(options: Any, library: str) -> None:
