@@ -146,16 +146,21 @@ def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) ->
         yield _not_compared(expected.provider, "run", f"nothing was compared: {why}")
     for output in expected.outputs:
         own = [diff for diff in diffs if diff.output == output]
-        if own and not any(diff.breaches for diff in own) and (why := _proves_nothing(own)):
-            yield _not_compared(expected.provider, f"run {output}", f"{output} proves nothing: {why}")
+        if not own or any(diff.breaches for diff in own):
+            continue
+        if told := _proves_nothing(own, recorded=expected.recorded):
+            why, cause = told
+            fix = f"Fix: feed data for which it isn't, or leave it out with `outputs: {{{output}: ignore}}`"
+            message = f"{output} proves nothing: {why}. {fix}"
+            yield _not_compared(expected.provider, f"run {output}", message, cause)
 
 
-def _proves_nothing(diffs: list[OutputDiff]) -> str:
+def _proves_nothing(diffs: list[OutputDiff], *, recorded: bool) -> tuple[str, Cause] | None:
     """Why an output that nowhere differs was not really compared either."""
     total, matched = sum(diff.total for diff in diffs), sum(diff.nan_matched for diff in diffs)
     if not total:
-        return "it is empty in every case"
-    return "it is NaN everywhere, on both sides" if matched == total else ""
+        return None if recorded else ("it is empty in every case", Cause.CONTRACT)
+    return ("it is NaN everywhere, on both sides", Cause.NAN) if matched == total else None
 
 
 def _compared(diff: OutputDiff) -> Check:
@@ -188,5 +193,5 @@ def _skipped(failure: Failure) -> Check:
     )
 
 
-def _not_compared(provider: str, stage: str, message: str) -> Check:
-    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=Cause.UNKNOWN, message=message)
+def _not_compared(provider: str, stage: str, message: str, cause: Cause = Cause.UNKNOWN) -> Check:
+    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_where_nothing_was_compared_nothing_passed(events: tuple[Any, ...]) -> N
     judged = judge_model(found(*events))
     assert judged.verdict is ERROR
     assert judged.error
-    assert judged.cause is Cause.UNKNOWN
+    assert judged.cause in (Cause.UNKNOWN, Cause.CONTRACT)
 
 
 def test_an_empty_output_beside_a_full_one_is_compared() -> None:
@@ -340,3 +341,17 @@ def test_an_output_that_is_empty_in_one_case_only_passes() -> None:
     """A detector that finds nothing on one feed."""
     judged = judge_model(found(expectation(cases=("a", "b")), diff("a", total=0), diff("b")))
     assert judged.verdict is PASSED
+
+
+def test_an_output_that_was_recorded_empty_passes() -> None:
+    """Whoever recorded it meant it: its dtype and shape were compared, and there is no more to compare."""
+    recorded = replace(expectation(), recorded=True)
+    assert judge_model(found(recorded, diff(total=0))).verdict is PASSED
+    assert judge_model(found(recorded, diff(nan_matched=4, max_abs=None))).verdict is ERROR
+
+
+def test_what_proves_nothing_says_what_to_do() -> None:
+    """With a cause of its own."""
+    empty, nan = (judge_model(found(expectation(), diff(**given))) for given in ({"total": 0}, {"nan_matched": 4}))
+    assert (empty.cause, nan.cause) == (Cause.CONTRACT, Cause.NAN)
+    assert "Fix: feed data for which it isn't, or leave it out with `outputs: {y: ignore}`" in empty.error

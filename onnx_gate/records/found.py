@@ -238,3 +238,5 @@ class Expectation:
     """Every case of the model."""
     outputs: tuple[str, ...]
     """Every output that no rule ignores."""
+    recorded: bool = False
+    """The reference comes with the data: an output that is empty there is meant to be."""

@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ORT_THREADS
-from onnx_gate.sources import describe
+from onnx_gate.sources import describe, shorten
 
 _MEANINGS = (
     (
@@ -44,6 +44,11 @@ _MEANINGS = (
 )
 _TOO_NEW = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
 _OPSET_TOO_NEW = re.compile(r"Opset (\d+) is under development.*official support for domain (\S+) is till opset (\d+)")
+# Where in the runtime's own source it happened: the file, then the whole signature of the function.
+_PLACE = re.compile(
+    r"/\S*onnxruntime_src/\S+:\d+ "
+    r"(?:(?:[\w:<>,&*~]+ )*[\w:<>~,]+\((?:[^()]|\([^()]*\))*\)(?:::\S+)?(?: const)?(?: \[with [^\]]*\])? )?"
+)
 _NO_SUCH_OP = re.compile(r"([\w.\-]*):(\w+)\(-?\d+\) is not a registered function/op")
 
 
@@ -70,8 +75,18 @@ def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | No
             ("invalid-model", "export the model again"),
         )
     )
-    told = describe(error).replace(path, shown)
+    told = runtime_words(error).replace(path, shown)
     return CannotJudge(cause, f"{shown}: ONNX Runtime can't load it: {told}", fix=fix)
+
+
+def runtime_words(error: BaseException) -> str:
+    """What the runtime says, without the places in its own source."""
+    return shorten(without_places(f"{type(error).__name__}: {error}"))
+
+
+def without_places(text: str) -> str:
+    """The runtime's words without file names and signatures of its own."""
+    return _PLACE.sub("", text).replace("[ONNXRuntimeError] : ", "")
 
 
 def _register(options: Any, library: str) -> None:

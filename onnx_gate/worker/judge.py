@@ -62,7 +62,7 @@ def _run_provider(
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
-    send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules)))
+    send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded))
     diffs = []
     for case in prepared.cases:
         for found in run_case(prepared, session, case, provider.name, rules):

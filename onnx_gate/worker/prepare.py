@@ -56,6 +56,11 @@ class Prepared:
         """Whether floats may differ in width: only in files that the user exported, and only if allowed."""
         return self.spec.onnx is not None and not self.spec.strict_dtype
 
+    @property
+    def recorded(self) -> bool:
+        """Whether the data brings the reference."""
+        return any(call.recorded is not None for case in self.cases[:1] for call in case.calls())
+
     def reference(self, case: Case, number: int, call: Call) -> Answers:
         """The source's answers by ONNX output name."""
         key = (case.name, number)

@@ -11,6 +11,7 @@ from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.inputs.cases import Case
 from onnx_gate.providers.session import Session
 from onnx_gate.records import Cause, Failure, OutputDiff, OutputRule
+from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
 from onnx_gate.worker.prepare import Prepared, source_failed
 
@@ -60,10 +61,16 @@ def _run_failed(
     error: Exception, case: Case, provider: str, rules: dict[str, OutputRule]
 ) -> list[OutputDiff | Failure]:
     """The source answers this feed and ONNX Runtime doesn't: a breach if it refuses its form, else an error."""
-    text = describe(error)
+    text = runtime_words(error)
+    if isinstance(error, CannotJudge) or "allocate memory" in text:
+        return [failure_of(error, f"run {case.name}", provider=provider)]
     if not any(sign in text for sign in _REFUSED):
-        known = CannotJudge("invalid-model", f"ONNX Runtime fails on {case.name}, which the source answers: {text}")
-        return [failure_of(known if "allocate memory" not in text else error, f"run {case.name}", provider=provider)]
+        known = CannotJudge(
+            "invalid-model",
+            f"ONNX Runtime fails on {case.name}, which the source answers: {text}",
+            fix="the runtime can't run this operator on such values: replace it in the model, or feed other data",
+        )
+        return [failure_of(known, f"run {case.name}", provider=provider)]
     message = f"the source answers this feed, ONNX Runtime refuses it: {text}"
     return [
         OutputDiff(provider=provider, case=case.name, output=name, breaches=(message,), contract=True) for name in rules
