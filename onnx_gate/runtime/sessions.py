@@ -49,6 +49,7 @@ _PLACE = re.compile(
     r"/\S*onnxruntime_src/\S+:\d+ "
     r"(?:(?:[\w:<>,&*~]+ )*[\w:<>~,]+\((?:[^()]|\([^()]*\))*\)(?:::\S+)?(?: const)?(?: \[with [^\]]*\])? )?"
 )
+_CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : (\w+) : ")
 _NO_SUCH_OP = re.compile(r"([\w.\-]*):(\w+)\(-?\d+\) is not a registered function/op")
 
 
@@ -75,18 +76,20 @@ def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | No
             ("invalid-model", "export the model again"),
         )
     )
-    told = runtime_words(error).replace(path, shown)
+    folder = str(Path(path).parent)
+    told = runtime_words(error).replace(path, shown).replace(f"{folder}/", "").replace(folder, "the model's own")
     return CannotJudge(cause, f"{shown}: ONNX Runtime can't load it: {told}", fix=fix)
 
 
 def runtime_words(error: BaseException) -> str:
     """What the runtime says, without the places in its own source."""
-    return shorten(without_places(f"{type(error).__name__}: {error}"))
+    text = str(error)
+    return shorten(without_places(text)) if _CODE.search(text) else describe(error)
 
 
 def without_places(text: str) -> str:
     """The runtime's words without file names and signatures of its own."""
-    return _PLACE.sub("", text).replace("[ONNXRuntimeError] : ", "")
+    return _CODE.sub(r"\1: ", _PLACE.sub("", text))
 
 
 def _register(options: Any, library: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from onnx_gate.compare.form import onnx_name
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks import Framework, get_framework
@@ -189,4 +190,6 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
         for name, reference in prepared.names.items():
             wanted = first[reference].dtype
             if wanted and declared[name] not in (wanted, "undeclared"):
-                notes.append(f"{name} is {declared[name]} in the .onnx and {wanted} in the source")
+                notes.append(
+                    f"{name} is {onnx_name(declared[name])} in the .onnx and {onnx_name(wanted)} in the source"
+                )

@@ -35,6 +35,17 @@ def test_an_opset_of_the_future_says_what_to_lower(tmp_path):
     assert "instead of 99" in error.fix
 
 
+def test_the_runtimes_words_come_without_its_source_lines_and_our_paths(tmp_path):
+    """Neither signatures in C++ nor the folder of a worker mean anything to a reader."""
+    path = onnx_models.external(tmp_path / "m.onnx")
+    (tmp_path / "weights.bin").unlink()
+    error = refused(path)
+    assert str(error).startswith("m.onnx: ONNX Runtime can't load it: FAIL: ")
+    assert "weights.bin" in str(error)
+    assert str(tmp_path) not in str(error)
+    assert "::" not in str(refused(onnx_models.doubler(tmp_path / "new.onnx", ir_version=99)))
+
+
 def unknown(path, domain):
     """A model with an operator that nobody knows."""
     graph = helper.make_graph([helper.make_node("Fold", ["x"], ["y"], domain=domain)], "g", [value("x")], [value("y")])
