@@ -100,7 +100,9 @@ class OutputComparison:
         elements = self._values()
         metrics: dict[str, Any] = elements.metrics()
         top1 = self._top1[0] / self._top1[1] if self._top1[1] else None
-        breaches = [*self._element_breaches(elements), *self._limit_breaches({**metrics, "top1": top1})]
+        # Of no element at all every metric is undefined, and none is out of its limit.
+        limited = self._limit_breaches({**metrics, "top1": top1}) if elements.total else []
+        breaches = [*self._element_breaches(elements), *limited]
         return OutputDiff(
             **common,
             **metrics,

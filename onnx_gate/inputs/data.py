@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.inputs.generate import is_float
+from onnx_gate.inputs.loss import in_schema_dtype
 from onnx_gate.inputs.read import Arrays, read_arrays
 from onnx_gate.inputs.test_sets import read_test_sets
-from onnx_gate.inputs.values import fit_text, fit_value
+from onnx_gate.inputs.values import fit_value
 from onnx_gate.records import GraphValue, InputSpec, ModelSpec
 
 Array = npt.NDArray[Any]
@@ -35,8 +37,10 @@ class Dataset:
 
     inputs: Arrays = field(default_factory=dict)
     """By input name."""
-    batched: frozenset[str] = frozenset()
-    """Inputs whose first dimension is the batch."""
+    given: Arrays = field(default_factory=dict)
+    """The floats as the user gave them, where rounding to the schema's dtype changed them."""
+    batch_axes: dict[str, int] = field(default_factory=dict)
+    """Which dimension is the batch, by input; those that have none aren't here."""
     rows: int | None = None
     """None where no input has a batch dimension."""
     fixed_batch: int | None = None
@@ -45,6 +49,8 @@ class Dataset:
     """Of the named dimensions other than batch."""
     recorded: tuple[Recorded, ...] = ()
     """Non-empty where the data is made of whole calls."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of the data."""
 
     @property
     def holds_reference(self) -> bool:
@@ -53,11 +59,22 @@ class Dataset:
 
     def slice(self, start: int, stop: int) -> Arrays:
         """Some rows; inputs without a batch dimension whole."""
-        return {name: array[start:stop] if name in self.batched else array for name, array in self.inputs.items()}
+        return self._cut(self.inputs, start, stop)
+
+    def slice_given(self, start: int, stop: int) -> Arrays | None:
+        """The same rows as the user gave them; None where nothing was rounded."""
+        return self._cut({**self.inputs, **self.given}, start, stop) if self.given else None
+
+    def _cut(self, arrays: Arrays, start: int, stop: int) -> Arrays:
+        axes = self.batch_axes
+        return {
+            name: np.moveaxis(np.moveaxis(array, axes[name], 0)[start:stop], 0, axes[name]) if name in axes else array
+            for name, array in arrays.items()
+        }
 
 
-def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> Dataset:
-    """Read `data`; `outputs` are those of which recorded references may be there."""
+def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: frozenset[str] = frozenset()) -> Dataset:
+    """Read `data`; `outputs` are those of which recorded references may be there, `batched` those with a row each."""
     assert spec.data is not None  # noqa: S101
     schema = spec.inputs or ()
     forms = {output.name: output.dtype for output in outputs if spec.framework == "onnx"}
@@ -77,8 +94,22 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> Dataset:
     recorded = {name: arrays[name] for name in recordable if name in arrays}
     if not recorded:
         return dataset
+    _check_rows(spec, recorded, dataset.rows, batched)
     name = f"recorded,batch={dataset.rows}" if dataset.rows is not None else "recorded"
-    return Dataset(recorded=(Recorded(name=name, inputs=dataset.inputs, outputs=recorded),))
+    part = Recorded(name=name, inputs=dataset.inputs, outputs=recorded)
+    return Dataset(recorded=(part,), notes=dataset.notes)
+
+
+def _check_rows(spec: ModelSpec, recorded: Arrays, rows: int | None, batched: frozenset[str]) -> None:
+    """Outputs that were recorded for other rows are bad data, whatever the model answers."""
+    for name, array in recorded.items():
+        if rows is not None and name in batched and array.shape[:1] != (rows,):
+            raise CannotJudge(
+                "load-failed",
+                f"{spec.data.shown if spec.data else ''}: the recorded output {name!r} is of shape "
+                f"{list(array.shape)}, expected {rows} rows, as the inputs have",
+                fix="record the outputs of exactly these inputs",
+            )
 
 
 def _check_names(spec: ModelSpec, arrays: Arrays, recordable: tuple[str, ...]) -> None:
@@ -120,16 +151,21 @@ def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
 def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     shown = spec.data.shown if spec.data else ""
     fitted: Arrays = {}
-    batched: set[str] = set()
+    unrounded: Arrays = {}
+    axes: dict[str, int] = {}
+    notes: list[str] = []
     sizes: dict[str, int] = {}
     fixed: int | None = None
     for given in spec.inputs or ():
         if given.name not in arrays:
-            raise CannotJudge("load-failed", f"{shown}: no array for the input {given.name!r}")
+            raise CannotJudge("load-failed", f"{shown}: no array for the input {given.name!r}", fix="add it")
         if given.form != "tensor":
             fitted[given.name] = fit_value(arrays[given.name], given, shown, _in_schema_dtype)
             continue
-        array = _in_schema_dtype(arrays[given.name], given, shown)
+        array, found = in_schema_dtype(arrays[given.name], given, f"{shown}: {given.name}")
+        notes += found
+        if _was_rounded(arrays[given.name], array, given):
+            unrounded[given.name] = arrays[given.name]
         if (size := _fixed_batch(array, given)) is not None:
             given = replace(given, shape=("batch", *given.shape[1:]))
             fixed = size
@@ -141,15 +177,32 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
                     fix="give all inputs the same number of rows" if axis == "batch" else "make them agree",
                 )
         fitted[given.name] = array
-        if given.shape[:1] == ("batch",):
-            batched.add(given.name)
+        if "batch" in given.shape:
+            axes[given.name] = given.shape.index("batch")
     rows = sizes.pop("batch", None)
     if rows == 0:
         raise CannotJudge("load-failed", f"{shown}: the data has no rows", fix="give at least one")
     if any(given.form != "tensor" for given in spec.inputs or ()):
         # What is no tensor can't be cut into batches, so the rest isn't either.
-        return Dataset(inputs=fitted, sizes=sizes)
-    return Dataset(inputs=fitted, batched=frozenset(batched), rows=rows, fixed_batch=fixed, sizes=sizes)
+        return Dataset(inputs=fitted, sizes=sizes, notes=tuple(notes))
+    return Dataset(
+        inputs=fitted,
+        given=unrounded,
+        batch_axes=axes,
+        rows=rows,
+        fixed_batch=fixed,
+        sizes=sizes,
+        notes=tuple(notes),
+    )
+
+
+def _in_schema_dtype(array: Array, given: InputSpec, shown: str) -> Array:
+    return in_schema_dtype(array, given, f"{shown}: {given.name}")[0]
+
+
+def _was_rounded(array: Array, fitted: Array, given: InputSpec) -> bool:
+    wider = is_float(given) and array.dtype.kind == "f" and array.dtype.itemsize > fitted.dtype.itemsize
+    return wider and not np.array_equal(fitted.astype(array.dtype), array, equal_nan=True)
 
 
 def _fixed_batch(array: Array, given: InputSpec) -> int | None:
@@ -172,34 +225,3 @@ def _named_sizes(array: Array, given: InputSpec, shown: str) -> dict[str, int]:
             fix="change the data, or `shape` in the manifest",
         )
     return {name: int(size) for name, size in zip(given.shape, array.shape, strict=True) if isinstance(name, str)}
-
-
-def _in_schema_dtype(array: Array, given: InputSpec, shown: str) -> Array:
-    """The same values in the schema's dtype and this machine's byte order; what can't be kept is refused."""
-    where = f"{shown}: {given.name}"
-    if given.dtype == "string":
-        if array.dtype.kind not in "OUS":
-            raise _wrong_dtype(where, array, given)
-        return fit_text(array, where)
-    dtype = np.dtype(given.dtype)
-    if array.dtype == dtype:
-        return array
-    widens = array.dtype.kind in "biu" and dtype.kind in "iuf"
-    if not widens and not np.can_cast(array.dtype, dtype, casting="same_kind"):
-        raise _wrong_dtype(where, array, given)
-    with np.errstate(over="ignore"):
-        cast = array.astype(dtype)
-    if dtype.kind == "f" and np.isfinite(array).sum() != np.isfinite(cast).sum():
-        raise CannotJudge("load-failed", f"{where}: some values are too large for {dtype}", fix="declare a wider dtype")
-    if dtype.kind in "iu" and not np.array_equal(cast, array):
-        raise CannotJudge("load-failed", f"{where}: some values don't fit into {dtype}", fix="declare a wider dtype")
-    return cast
-
-
-def _wrong_dtype(where: str, array: Array, given: InputSpec) -> CannotJudge:
-    got = "text" if array.dtype.kind in "OUS" else array.dtype.name
-    return CannotJudge(
-        "load-failed",
-        f"{where}: the dtype is {got}, expected {given.dtype}",
-        fix="change the data, or `dtype` in the manifest",
-    )

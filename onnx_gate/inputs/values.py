@@ -14,6 +14,7 @@ from onnx_gate.records import InputSpec
 from onnx_gate.sources import kind_of
 
 Array = npt.NDArray[Any]
+Place = Callable[[tuple[int, ...]], str]
 FitArray = Callable[[Array, InputSpec, str], Array]
 _EXPECTED = {
     "sequence": "a list of arrays, or of dicts where it is a sequence of maps",
@@ -54,32 +55,37 @@ def fit_value(value: Any, given: InputSpec, shown: str, fit_array: FitArray) -> 
     return fit_array(np.asarray(value), given, shown)
 
 
-def fit_text(array: Array, where: str) -> Array:
+def show_index(index: tuple[int, ...]) -> str:
+    """Where an element is, as numpy counts."""
+    return f"at [{', '.join(map(str, index))}]"
+
+
+def fit_text(array: Array, where: str, place: Place = show_index) -> Array:
     """Text as Python has it: ONNX Runtime would make 'None' of None, and "b'a'" of bytes."""
     if array.dtype.kind == "U":
         return array.astype(object)
-    texts = [_text(item, where, index) for index, item in enumerate(array.ravel().tolist())]
-    fitted = np.empty(len(texts), object)
-    fitted[:] = texts
-    return fitted.reshape(array.shape)
+    fitted = np.empty(array.shape, object)
+    for index, item in np.ndenumerate(array):
+        fitted[index] = _text(item, where, index, place)
+    return fitted
 
 
-def _text(item: Any, where: str, index: int) -> str:
+def _text(item: Any, where: str, index: tuple[int, ...], place: Place) -> str:
     try:
         text = item.decode() if isinstance(item, bytes) else item
         if isinstance(text, str):
             text.encode()
-            return text
+            return str(text)
     except UnicodeError:
         raise CannotJudge(
             "load-failed",
-            f"{where}: element {index} is no text that UTF-8 can hold: {item!r}",
+            f"{where}: what stands {place(index)} is no text that UTF-8 can hold: {item!r}",
             fix="ONNX holds text as UTF-8: decode it as what it is",
         ) from None
     raise CannotJudge(
         "load-failed",
-        f"{where}: element {index} is {item!r}, expected text: ONNX has no missing values among strings",
-        fix="replace what is missing by a text, such as an empty one",
+        f"{where}: what stands {place(index)} is {item!r}, expected text: ONNX has no missing values among strings",
+        fix="replace what is missing by a text, such as an empty one, or leave the row out",
     )
 
 

@@ -213,7 +213,8 @@ def _depends_on_size(evidence: Evidence, wrong: list[OutputDiff]) -> bool:
     refused = any(diff.contract and diff.case in evidence.sizes for diff in wrong)
     # Right at one size only, and mostly wrong at a smaller one too: more rows, or other ones, don't explain that.
     mostly = all(diff.contract or 2 * diff.mismatched >= diff.total for diff in wrong)
-    only_one = mostly and len(good) == 1 and min(size for size in bad if size) < max(size for size in good if size)
+    smallest = min((size for size in bad if size), default=math.inf)
+    only_one = mostly and len(good) == 1 and smallest < max(size or 0 for size in good)
     return refused or bad == {1} or only_one
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import rule_for
-from onnx_gate.inputs.cases import Call
+from onnx_gate.inputs.calls import Call
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Answer, Cause, OutputDiff, Tolerance, Triage
 from onnx_gate.triage.causes import Evidence

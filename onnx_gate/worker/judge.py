@@ -9,8 +9,9 @@ from onnx_gate.providers.session import open_session
 from onnx_gate.records import Expectation, OutputDiff, ProviderSpec
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.worker.evidence import gather_evidence
+from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.prepare import Prepared, prepare
-from onnx_gate.worker.protocol import Done, Event, Job, Placed, ProviderDone, Stage
+from onnx_gate.worker.protocol import Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
 
 Send = Callable[[Event], None]
@@ -63,9 +64,12 @@ def _run_provider(
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
     send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded))
+    given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
     diffs = []
     for case in prepared.cases:
-        for found in run_case(prepared, session, case, provider.name, rules):
+        for found in run_case(prepared, session, case, provider.name, rules, given):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
+    if note := given.note():
+        send(Note(text=note))
     return diffs

@@ -12,13 +12,17 @@ from onnx_gate.compare.form import onnx_name
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks import Framework, get_framework
-from onnx_gate.inputs.cases import Call, Case, example_feed, plan_cases, schema_from_graph
+from onnx_gate.inputs.calls import Call, Case
+from onnx_gate.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
+from onnx_gate.worker.edges import ask_edges
+from onnx_gate.worker.given import Unrounded, unrounded
 from onnx_gate.worker.matching import check_rules, match_outputs
 from onnx_gate.worker.protocol import Event, Job, Note, Stage
+from onnx_gate.worker.rows import answers_by_row
 
 REFERENCES_KEPT = 64 * 1024 * 1024
 """Bytes of reference answers kept for the next provider; beyond that they are computed again."""
@@ -49,6 +53,10 @@ class Prepared:
     """Found in the file itself."""
     cause: Cause | None = None
     """What the file itself shows to be wrong with it, such as a baked-in dimension."""
+    wide: Unrounded | None = None
+    """For the answers to the data as given; None where nothing was rounded."""
+    mixed: dict[str, list[str]] = field(default_factory=dict)
+    """Case → outputs in which the source itself mixes rows."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 
@@ -66,7 +74,10 @@ class Prepared:
         """The source's answers by ONNX output name."""
         key = (case.name, number)
         if key not in self._kept:
-            answers = self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
+            answers = self.ask_again(call)
+            if call.asked:
+                parts = [self.ask_again(Call(feed=feed)) for feed in call.asked]
+                answers, self.mixed[case.name] = answers_by_row(answers, parts, call, self.spec.tolerance)
             size = sum(part.nbytes for answer in answers.values() for part in parts_of(answer.value))
             if self._kept_bytes + size > REFERENCES_KEPT:
                 return answers
@@ -104,7 +115,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     send(Stage(name="inputs"))
     if spec.inputs is None and shipped is not None:
         spec = replace(spec, inputs=schema_from_graph(shipped, spec))
-    dataset = load_dataset(spec, shipped.outputs if shipped else ()) if spec.data else None
+    by_row = outputs_by_row(shipped) if shipped else frozenset()
+    dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
     cases, notes = plan_cases(spec, dataset)
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
         send(Note(text=WEAK_REFERENCE, weak=True))
@@ -112,7 +124,10 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     first = _first_answers(framework, source, spec, cases)
     path, graph = _onnx_file(job, spec, framework, source, cases, shipped, send)
     prepared = Prepared(spec=spec, onnx=path, framework=framework, source=source, cases=cases)
+    if dataset and dataset.given:
+        prepared.wide = unrounded(framework, source, spec)
     _check(prepared, graph, first, notes)
+    notes += ask_edges(prepared, send)
     for note in notes:
         send(Note(text=note))
     return prepared
@@ -131,6 +146,8 @@ def _first_answers(framework: Framework, source: Any, spec: ModelSpec, cases: li
 def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
     """The source itself can't answer a feed."""
     fix = "does the schema in `inputs` fit the model?"
+    if case.edge:
+        fix = f"remove {case.edge} from `edges` if the model isn't to answer it; {fix}"
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
     elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnx_gate.inputs.cases import Call
+from onnx_gate.inputs.calls import Call
 from onnx_gate.providers.session import open_session
 from onnx_gate.records import ModelSpec, OutputDiff, ProviderSpec, Tolerance
 from onnx_gate.triage.precision import (

@@ -8,20 +8,26 @@ from typing import Any
 
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.inputs.cases import Case
+from onnx_gate.inputs.calls import Case
 from onnx_gate.providers.session import Session
 from onnx_gate.records import Cause, Failure, OutputDiff, OutputRule
 from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
+from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.prepare import Prepared, source_failed
 
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
 
 
 def run_case(
-    prepared: Prepared, session: Session, case: Case, provider: str, rules: dict[str, OutputRule]
+    prepared: Prepared,
+    session: Session,
+    case: Case,
+    provider: str,
+    rules: dict[str, OutputRule],
+    given: GivenComparison | None = None,
 ) -> list[OutputDiff | Failure]:
-    """Both sides on the same feeds, compared output by output."""
+    """Both sides on the same feeds, compared output by output; `given` hears of each call too."""
     started = time.monotonic()
     comparisons = {
         name: OutputComparison(provider=provider, case=case.name, output=name, rule=rule)
@@ -39,6 +45,8 @@ def run_case(
             actual = session.run(call.feed)
         except Exception as error:
             return _run_failed(error, case, provider, rules)
+        if given:
+            given.add(call, reference, actual)
         unexpected |= reference.keys() - prepared.names.keys()
         rows = case.sizes.get("batch")
         for name, comparison in comparisons.items():

@@ -31,7 +31,10 @@ RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "sklearn", "skl2onnx", "joblib", "onnxscript", "safetensors"}
 HEAVY |= {"pandas", "pyarrow", "skops", "onnxmltools", "onnxconverter_common", "lightgbm", "xgboost", "catboost"}
 HEAVY_ROOMS = {"frameworks", "inputs", "providers", "compare", "structure", "triage", "runtime", "onnx_names"}
-CHILD_SIDE = {f"onnx_gate.worker.{name}" for name in ("child", "server", "judge", "prepare", "matching")}
+CHILD_SIDE = {
+    f"onnx_gate.worker.{name}"
+    for name in ("child", "server", "judge", "prepare", "matching", "rows", "evidence", "rounding")
+}
 
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
 

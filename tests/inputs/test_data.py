@@ -9,9 +9,9 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.cases import plan_cases
+from onnx_gate.inputs.cases import outputs_by_row, plan_cases
 from onnx_gate.inputs.data import load_dataset
-from onnx_gate.records import GraphValue, InputSpec, Location, ModelSpec
+from onnx_gate.records import Graph, GraphValue, InputSpec, Location, ModelSpec
 
 X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
 Y = GraphValue(name="y", dtype="float32", shape=None)
@@ -103,6 +103,9 @@ def test_whole_numbers_of_a_csv_stay_what_they_are(tmp_path):
         ("a,a\n1,2\n", "the column 'a' is there twice"),
         ('x\n1\n""\n', "line 3: column 'x' holds '', expected a whole number"),
         ("x\n1.5\n", "line 2: column 'x' holds '1.5', expected a whole number"),
+        ("x\n\n1\n\ntwo\n", "line 5: column 'x' holds 'two', expected a whole number"),
+        ("x\n1,2\n", "line 2 has 2 fields, expected 1 as in the header"),
+        ("x\n99999999999999999999\n", "99999999999999999999 in line 2 doesn't fit into int64"),
     ],
 )
 def test_a_csv_that_cannot_be_read_names_the_line(tmp_path, text, words):
@@ -110,6 +113,14 @@ def test_a_csv_that_cannot_be_read_names_the_line(tmp_path, text, words):
     (tmp_path / "d.csv").write_text(text)
     with pytest.raises(CannotJudge, match=words):
         load_dataset(spec(tmp_path / "d.csv", InputSpec(name="x", dtype="int64", shape=("batch",))), ())
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
+    """A quoted field may go over several; the row is named by the one that it begins in."""
+    (tmp_path / "d.csv").write_text('n,x\n"one\ntwo",1\n\n"three\nfour",oops\n')
+    whole = InputSpec(name="x", dtype="int64", shape=("batch",))
+    with pytest.raises(CannotJudge, match=r"d\.csv: line 5: column 'x' holds 'oops'"):
+        load_dataset(spec(tmp_path / "d.csv", whole, ignore_data=("n",)), ())
 
 
 def test_one_column_feeds_an_input_of_one_dimension(tmp_path):
@@ -152,6 +163,29 @@ def test_recorded_outputs_are_for_onnx_sources_only(tmp_path):
     assert (recorded.name, recorded.outputs["y"].shape) == ("recorded,batch=4", (4, 3))
     with pytest.raises(CannotJudge, match="'y' is neither an input nor a recorded output"):
         load_dataset(spec(tmp_path / "d.npz", framework="torch"), (Y,))
+
+
+def test_outputs_recorded_for_other_rows_are_bad_data(tmp_path):
+    """Not a breach of the model's contract; outputs that have no row for each are left alone."""
+    np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), y=np.ones((5, 3)))
+    with pytest.raises(CannotJudge, match=r"'y' is of shape \[5, 3\], expected 4 rows") as caught:
+        load_dataset(spec(tmp_path / "d.npz"), (Y,), batched=frozenset({"y"}))
+    assert caught.value.cause == "load-failed"
+    assert load_dataset(spec(tmp_path / "d.npz"), (Y,)).recorded
+
+
+def test_the_file_tells_which_outputs_have_a_row_for_each():
+    """Those whose first dimension is that of an input."""
+    values = [
+        GraphValue(name="rows", dtype="float32", shape=("N", 4)),
+        GraphValue(name="found", dtype="float32", shape=("boxes", 4)),
+        GraphValue(name="fixed", dtype="float32", shape=(3,)),
+        GraphValue(name="scalar", dtype="float32", shape=()),
+        GraphValue(name="undeclared", dtype="float32", shape=None),
+    ]
+    inputs = (GraphValue(name="x", dtype="float32", shape=("N", 3)), GraphValue(name="k", dtype="int64", shape=(3,)))
+    graph = Graph(inputs=inputs, outputs=tuple(values), opsets={}, ir_version=9, nodes=1, size_bytes=1)
+    assert outputs_by_row(graph) == {"rows"}
 
 
 def write_test_set(folder: Path, rows: int) -> None:

@@ -80,7 +80,7 @@ def test_text_is_text_however_it_is_stored(array):
 @pytest.mark.parametrize("missing", [None, float("nan"), 3])
 def test_what_is_missing_among_texts_is_refused(missing):
     """The runtime would make a text of it: 'None', 'nan'."""
-    with pytest.raises(CannotJudge, match=f"d: x: element 1 is {missing!r}, expected text") as caught:
+    with pytest.raises(CannotJudge, match=rf"d: x: what stands at \[1\] is {missing!r}, expected text") as caught:
         fit_text(np.array(["a", missing], object), "d: x")
     assert "replace what is missing" in caught.value.fix
 
@@ -88,5 +88,5 @@ def test_what_is_missing_among_texts_is_refused(missing):
 @pytest.mark.parametrize("bad", ["\ud800", b"\xff\xfe"])
 def test_text_that_utf_8_cannot_hold_is_refused(bad):
     """A lone surrogate, bytes of another encoding."""
-    with pytest.raises(CannotJudge, match="element 0 is no text that UTF-8 can hold"):
+    with pytest.raises(CannotJudge, match="is no text that UTF-8 can hold"):
         fit_text(np.array([bad], object), "d: x")

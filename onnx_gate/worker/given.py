@@ -1,0 +1,96 @@
+"""The other honest reference: what a source that computes in float64 answers on the data before it was rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx_gate.compare.outputs import OutputComparison
+from onnx_gate.frameworks import Framework
+from onnx_gate.inputs.calls import Call
+from onnx_gate.records import Actual, Answer, ModelSpec, OutputDiff, OutputRule
+from onnx_gate.sources import describe
+from onnx_gate.wording import number
+
+Answers = dict[str, Answer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unrounded:
+    """The source and its spec in float64."""
+
+    framework: Framework
+    source: Any
+    spec: ModelSpec
+
+
+def unrounded(framework: Framework, source: Any, spec: ModelSpec) -> Unrounded | None:
+    """Of a source that computes in float64 itself; a copy in another width would be another model."""
+    widened = framework.widen(source, spec)
+    if widened is None or widened[0] is not source:
+        return None
+    return Unrounded(framework=framework, source=source, spec=widened[1])
+
+
+@dataclass
+class GivenComparison:
+    """Compares on one provider, call after call; `note` says what came of it. Nothing is judged by it."""
+
+    wide: Unrounded | None
+    names: Mapping[str, str]
+    """ONNX output name → the reference's name."""
+    rules: Mapping[str, OutputRule]
+    provider: str
+    _runtime: dict[str, OutputComparison] = field(default_factory=dict)
+    _source: dict[str, OutputComparison] = field(default_factory=dict)
+    _failed: str = ""
+
+    def add(self, call: Call, reference: Answers, actual: dict[str, Actual]) -> None:
+        """Take in one call of the data."""
+        if self.wide is None or call.given is None or self._failed:
+            return
+        wide = self.wide
+        try:
+            answers = wide.framework.predict(wide.source, wide.spec, call.given)
+        except Exception as error:
+            self._failed = describe(error)
+            return
+        for name in self.rules:
+            answer = answers.get(self.names.get(name, ""))
+            if answer is None or name not in reference or name not in actual:
+                continue
+            self._of(self._runtime, name).add(answer, actual[name], lenient=True)
+            self._of(self._source, name).add(answer, Actual(value=reference[name].value), lenient=True)
+
+    def _of(self, comparisons: dict[str, OutputComparison], name: str) -> OutputComparison:
+        rule = OutputRule(tolerance=self.rules[name].tolerance)
+        return comparisons.setdefault(
+            name, OutputComparison(provider=self.provider, case="given", output=name, rule=rule)
+        )
+
+    def note(self) -> str:
+        """One sentence with the numbers of both; empty where nothing was rounded."""
+        about = "The data is wider than the schema's dtype: judged are the answers to the rounded values."
+        if self._failed:
+            return f"{about} On the data as given the source fails: {self._failed}"
+        if not self._runtime:
+            return ""
+        runtime, source = (_tell(comparisons) for comparisons in (self._runtime, self._source))
+        return (
+            f"{about} Against the source's answers to the data as given, ONNX Runtime on {self.provider} has "
+            f"{runtime}; the source's answers to the rounded values have {source}"
+        )
+
+
+def _tell(comparisons: dict[str, OutputComparison]) -> str:
+    return ", ".join(f"{name}: {_numbers(comparison.finish())}" for name, comparison in comparisons.items())
+
+
+def _numbers(diff: OutputDiff) -> str:
+    if diff.contract:
+        return "another form"
+    if diff.tolerance is None:
+        return f"{diff.mismatched} of {diff.total} labels otherwise"
+    largest = f" (max_abs {number(diff.max_abs)})" if diff.max_abs is not None else ""
+    return f"{diff.mismatched} of {diff.total} elements out of tolerance{largest}"

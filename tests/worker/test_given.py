@@ -1,0 +1,110 @@
+"""Two honest references: judged are the answers to the schema's dtype, those to the data as given are told."""
+
+from __future__ import annotations
+
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import KBinsDiscretizer
+
+from onnx_gate.inputs.calls import Call
+from onnx_gate.records import OutputRule, Status
+from onnx_gate.worker.given import GivenComparison, unrounded
+from tests.conftest import Run, run_manifest
+
+IRIS, DIABETES = load_iris(), load_diabetes()
+MANIFEST = """
+version: 1
+defaults: {framework: sklearn}
+models:
+  - {id: bins, source: bins.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: diabetes.npz}
+  - {id: neighbours, source: neighbours.joblib, inputs: {X: {dtype: float32, shape: [batch, 4]}}, data: iris.npz}
+  - {id: ridge, source: ridge.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: diabetes.npz}
+  - {id: narrow, source: ridge.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: narrow.npz}
+  - {id: wide, source: ridge.joblib, inputs: {X: {dtype: float64, shape: [batch, 10]}}, data: diabetes.npz}
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Run:
+    """All of them in one run."""
+    folder = tmp_path_factory.mktemp("given")
+    bins = KBinsDiscretizer(5, encode="ordinal", strategy="quantile", quantile_method="averaged_inverted_cdf")
+    with warnings.catch_warnings():
+        # One of the columns has two values only.
+        warnings.simplefilter("ignore", UserWarning)
+        joblib.dump(bins.fit(DIABETES.data), folder / "bins.joblib")
+    joblib.dump(KNeighborsClassifier().fit(IRIS.data[::2], IRIS.target[::2]), folder / "neighbours.joblib")
+    joblib.dump(Ridge().fit(DIABETES.data, DIABETES.target), folder / "ridge.joblib")
+    np.savez(folder / "diabetes.npz", X=DIABETES.data)
+    np.savez(folder / "iris.npz", X=IRIS.data)
+    np.savez(folder / "narrow.npz", X=DIABETES.data.astype(np.float32))
+    return run_manifest(folder, MANIFEST)
+
+
+def note(run: Run, model: str) -> str:
+    return " ".join(note for note in run[model].notes if "the data as given" in note)
+
+
+def test_a_divergence_tells_that_the_data_as_given_agrees(models):
+    """Bins whose edges are the data's own values: 242 of 442 rows move, all of them in the source."""
+    assert models["bins"].verdict is Status.DIVERGED
+    whole = [check for check in models["bins"].checks if check.case in ("batch=32", "batch=26")]
+    assert sum(check.mismatched for check in whole) == 306
+    told = note(models, "bins")
+    assert "ONNX Runtime on cpu has variable: 0 of 4420 elements out of tolerance (max_abs 0)" in told
+    assert "the rounded values have variable: 306 of 4420 elements out of tolerance (max_abs 1)" in told
+
+
+def test_a_pass_tells_that_the_data_as_given_differs(models):
+    """A tie between neighbours: one label of 150 is another once the data is rounded, on both sides."""
+    assert models["neighbours"].verdict is Status.PASSED
+    told = note(models, "neighbours")
+    assert "ONNX Runtime on cpu has label: 1 of 150 labels otherwise" in told
+    assert "the rounded values have label: 1 of 150 labels otherwise" in told
+
+
+def test_every_row_is_counted_once(models):
+    """Whatever the batches: 442 rows of one target."""
+    assert note(models, "ridge").count("0 of 442 elements out of tolerance") == 2
+
+
+def test_there_is_one_reference_where_nothing_was_rounded(models):
+    """Data in the schema's dtype, narrow or wide."""
+    assert note(models, "narrow") == note(models, "wide") == ""
+
+
+class Wide:
+    """A framework whose source in float64 is another model, as a module of PyTorch is."""
+
+    def widen(self, source, spec):
+        return object(), spec
+
+
+def test_a_copy_in_another_width_is_no_reference():
+    """The source itself never computed in it."""
+    assert unrounded(Wide(), object(), None) is None
+
+
+class Failing:
+    """A framework whose source fails on what it is given."""
+
+    def widen(self, source, spec):
+        return source, spec
+
+    def predict(self, source, spec, feed):
+        raise ValueError("no float64 please")
+
+
+def test_a_source_that_fails_on_the_data_as_given_is_told():
+    """Nothing is judged by it, so that it stops nothing."""
+    comparison = GivenComparison(
+        wide=unrounded(Failing(), object(), None), names={"y": "y"}, rules={"y": OutputRule()}, provider="cpu"
+    )
+    comparison.add(Call(feed={}, given={}), {}, {})
+    assert "the source fails: ValueError: no float64 please" in comparison.note()
