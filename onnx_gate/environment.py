@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from onnx_gate import __version__
+from onnx_gate.cpu import cpu_name, has_vnni, int8_features
 from onnx_gate.errors import UsageError
 from onnx_gate.records import ORT_THREADS, Environment, ProviderState
 
@@ -19,6 +19,7 @@ def describe_environment(providers: dict[str, ProviderState]) -> Environment:
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         cpu=_cpu(),
+        cpu_features=int8_features(),
         ort_threads=ORT_THREADS,
         onnxruntime=_runtime(),
         onnx=version("onnx"),
@@ -31,6 +32,7 @@ def describe_environment(providers: dict[str, ProviderState]) -> Environment:
         xgboost=version("xgboost") or version("xgboost-cpu"),
         catboost=version("catboost"),
         onnxmltools=version("onnxmltools"),
+        onnxconverter_common=version("onnxconverter-common"),
         providers=providers,
     )
 
@@ -82,10 +84,4 @@ def _runtime() -> str | None:
 
 
 def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return f"{name}{'' if 'vnni' in flags else ', no VNNI'}"
+    return f"{cpu_name()}{'' if has_vnni() else ', no VNNI'}"

@@ -54,8 +54,10 @@ class OutputFolder:
     def keep_model(self, model_id: str) -> None:
         """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
         scratch = self.scratch / model_id
-        for file in scratch.glob("*") if scratch.is_dir() else ():
+        # What is in folders there was the worker's own, such as the model that a variant was made of.
+        for file in filter(Path.is_file, scratch.glob("*")) if scratch.is_dir() else ():
             self._move(file, "models")
+        shutil.rmtree(scratch, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
         """A temporary file, then a rename."""

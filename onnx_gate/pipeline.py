@@ -193,6 +193,7 @@ def _nothing_asked(spec: ModelSpec) -> ModelResult:
         id=spec.id,
         line=spec.line,
         framework=spec.framework,
+        variant_of=spec.base if spec.variant else None,
         verdict=Status.SKIPPED,
         checks=(check,),
         notes=(message,),

@@ -11,6 +11,7 @@ from onnx_gate.records import ModelResult, ModelSpec, Status
 from onnx_gate.wording import LONGEST, difference, is_allowed, one_line, plural, seconds, shorten, worst_check
 
 _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
+_WARNS = "⚠"
 
 
 def result_line(result: ModelResult) -> str:
@@ -62,6 +63,8 @@ class PlainProgress:
     def ended(self, result: ModelResult) -> None:
         self._done += 1
         self._print(f"[{self._done}/{self._total}] {result_line(result)}")
+        for warning in result.coverage.warnings if result.coverage else ():
+            self._print(one_line(f"{_WARNS} {result.id}: {warning}"))
         for provider, why in _skips(result):
             # Once a reason: fifty models on a machine without a GPU have the same one.
             if (provider, why) not in self._told:
@@ -110,7 +113,7 @@ class LiveProgress(PlainProgress):
     def _print(self, line: str) -> None:
         from rich.text import Text
 
-        colours = {"✔": "green", "✘": "red", "!": "red", "-": "yellow"}
+        colours = {"✔": "green", "✘": "red", "!": "red", "-": "yellow", _WARNS: "yellow"}
         colour = next((colours[mark] for mark in line.split() if mark in colours), "")
         self._console.print(Text(line, style=colour), soft_wrap=True)
 

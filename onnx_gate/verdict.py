@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from itertools import product
 from typing import Any
 
+from onnx_gate.coverage import state_coverage
 from onnx_gate.errors import EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.records import (
     Cause,
@@ -56,6 +57,7 @@ def judge_model(found: Findings) -> ModelResult:
         id=found.spec.id,
         line=found.spec.line,
         framework=found.spec.framework,
+        variant_of=found.spec.base if found.spec.variant else None,
         verdict=verdict,
         cause=_cause(verdict, found, first_error),
         advice=found.triage.advice if found.triage and verdict is Status.DIVERGED else "",
@@ -64,6 +66,7 @@ def judge_model(found: Findings) -> ModelResult:
         seconds=found.seconds,
         convert=found.convert,
         checks=checks,
+        coverage=state_coverage(checks),
         placement=found.placement,
         notes=tuple(found.notes),
         log=found.log,

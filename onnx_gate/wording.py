@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from onnx_gate.records import Check, GateResult, ModelResult, Scalar, Status
+from onnx_gate.records import Check, Coverage, GateResult, ModelResult, Scalar, Status
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
@@ -22,7 +22,7 @@ WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 _MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 _AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
 _CODE_SPAN = re.compile(r"(`[^`|\\<>]+`)")
-_SIMPLE = re.compile(r"[\w.:/=+-]+", re.ASCII)
+_SIMPLE = re.compile(r"[\w.:/=+@-]+", re.ASCII)
 # What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
@@ -230,4 +230,18 @@ def tolerance(check: Check) -> str:
     allowed = [f"{name} {limit:.9g}" for name, limit in check.limits.items()]
     if check.tolerance is None:
         return ", ".join(allowed) or "exact"
+    if check.limits.get("max_mismatch", 0.0) >= 1 and len(allowed) > 1:
+        # Any element may be beyond it: what is asked is asked of all together.
+        return ", ".join(limit for limit in allowed if not limit.startswith("max_mismatch"))
     return ", ".join([f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed])
+
+
+def rests_on(coverage: Coverage) -> str:
+    """`Rests on 150 samples, 450 elements, 4 shapes, 1 provider.`"""
+    parts = [
+        plural(coverage.samples, "sample"),
+        plural(coverage.elements, "element"),
+        plural(coverage.shapes, "shape"),
+        plural(len(coverage.providers), "provider"),
+    ]
+    return f"Rests on {', '.join(parts)}."

@@ -19,6 +19,8 @@ CHUNK = 1 << 17
 # Wider than float32's rounding: what lies this near its limit is judged again in float64.
 _DOUBTFUL = 1 - 1e-5
 _VANISHING = 1e-30
+SATURATED = 1e-4
+"""A probability this near to 0 or 1 says little of what is behind it."""
 
 Floats = npt.NDArray[np.floating]
 
@@ -42,6 +44,9 @@ class Elements:
     sum_dd: float = 0.0
     sum_dr: float = 0.0
     sum_rr: float = 0.0
+    lowest: float = math.inf
+    highest: float = -math.inf
+    saturated: int = 0
     worst: int = -1
     """Flat index into everything added so far; among the mismatched elements, if there are any."""
     _worst_rank: tuple[int, float] = (-1, -1.0)
@@ -70,12 +75,14 @@ class Elements:
             return False
         if largest > 0 and sum_dd < _VANISHING * n:
             return False
+        lowest, highest = self._look_at_range(r)
         np.abs(r, out=scale)
         if largest > self.tolerance.atol * _DOUBTFUL:
             self._count_mismatches(r, a, d, scale, buffers.third[:n])
         if largest > self._worst_rank[1] and self._worst_rank[0] <= 0:
             self._remember_worst((0, largest), int(d.argmax()))
-        zeros = n - int(np.count_nonzero(scale)) if float(scale.min()) == 0.0 else 0
+        around = lowest <= 0.0 <= highest
+        zeros = n - int(np.count_nonzero(scale)) if around and float(scale.min()) == 0.0 else 0
         if zeros:
             scale[scale == 0.0] = np.inf
         sum_abs = float(d @ ones)
@@ -120,6 +127,7 @@ class Elements:
         if not positions.size:
             return
         r, a = r[positions], a[positions]
+        self._look_at_range(r)
         d = np.abs(a - r)
         self._count(d, self._beyond(d, r), positions)
         if self._worst_rank[0] <= 0 and float(d.max()) > self._worst_rank[1]:
@@ -131,6 +139,13 @@ class Elements:
             self.sum_rel += float(relative.sum())
         sums = float(d.sum()), float(d @ d), float((a - r) @ r), float(r @ r)
         self._add_sums(r.size, int(relative.size), float(d.max()), *sums)
+
+    def _look_at_range(self, r: Floats) -> tuple[float, float]:
+        lowest, highest = float(r.min()), float(r.max())
+        self.lowest, self.highest = min(self.lowest, lowest), max(self.highest, highest)
+        if self.lowest >= 0.0 and self.highest <= 1.0:
+            self.saturated += r.size - int(np.count_nonzero((r > SATURATED) & (r < 1 - SATURATED)))
+        return lowest, highest
 
     def _beyond(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         # `not (d <= limit)`, so that a NaN can't slip through.
@@ -179,6 +194,13 @@ class Elements:
             "cosine": self._cosine(),
             "snr_db": self._snr_db(),
         }
+
+    def spread(self) -> dict[str, float | int | None]:
+        """How much the reference varies; saturated elements count only where all are like probabilities."""
+        if not self.finite:
+            return {}
+        between = self.lowest >= 0.0 and self.highest <= 1.0
+        return {"lowest": self.lowest, "highest": self.highest, "saturated": self.saturated if between else 0}
 
     def _cosine(self) -> float | None:
         # a = r + d, so a·r and a·a come from the sums at hand.

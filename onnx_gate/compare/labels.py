@@ -34,6 +34,10 @@ class Labels:
         self.total += r.size
         self._count_pairs(r, a)
 
+    def seen(self) -> tuple[Scalar, ...]:
+        """The reference's labels, each once, the first few."""
+        return tuple(dict.fromkeys(reference for reference, _ in self._pairs))[:FEW_CLASSES]
+
     def confusion(self) -> tuple[Confusion, ...]:
         """All pairs where there are few classes, else the most frequent wrong ones; empty if all agree."""
         if not self.mismatched:

@@ -13,6 +13,7 @@ from onnx_gate.compare.elements import Elements
 from onnx_gate.compare.form import form_breaches, in_numpys_own, kind_of
 from onnx_gate.compare.labels import Labels
 from onnx_gate.compare.parts import form_of, pair_parts
+from onnx_gate.compare.rows import Rows
 from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
 from onnx_gate.wording import number, percent, two_scalars
 
@@ -37,6 +38,8 @@ class OutputComparison:
         self._met = False
         self._worst: Worst | None = None
         self._top1 = [0, 0]
+        self._calls = 0
+        self._rows = Rows()
 
     def refuse(self, breach: str) -> None:
         """Note what keeps a call from being compared."""
@@ -70,6 +73,8 @@ class OutputComparison:
                 self.refuse(f"element {prefix[0]} of the sequence: {breach}" if prefix else breach)
             return
         reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
+        self._calls += 1
+        self._rows.add(reference if self._batched else reference[None])
         side = self._values() if kind_of(reference) == "float" else self._marks()
         before, worst = side.total, side.worst
         side.add(reference, actual)
@@ -86,6 +91,8 @@ class OutputComparison:
             **self._where,
             "dtype": self._dtype,
             "shape": self._shape,
+            "calls": self._calls,
+            "same": self._rows.digest,
             "seconds": seconds,
         }
         if self._contract or not self._met:
@@ -101,11 +108,12 @@ class OutputComparison:
         metrics: dict[str, Any] = elements.metrics()
         top1 = self._top1[0] / self._top1[1] if self._top1[1] else None
         # Of no element at all every metric is undefined, and none is out of its limit.
-        limited = self._limit_breaches({**metrics, "top1": top1}) if elements.total else []
-        breaches = [*self._element_breaches(elements), *limited]
+        missed = self._limit_breaches({**metrics, "top1": top1}) if elements.total else []
+        spread: dict[str, Any] = elements.spread()
         return OutputDiff(
             **common,
             **metrics,
+            **spread,
             total=elements.total,
             mismatched=elements.mismatched,
             nan_matched=elements.nan_matched,
@@ -114,7 +122,8 @@ class OutputComparison:
             worst=self._worst,
             tolerance=self._tolerance,
             limits=self._limits("max_mismatch", "max_abs", "min_cosine", "min_snr_db", "min_top1"),
-            breaches=tuple(breaches),
+            breaches=(*self._element_breaches(elements), *missed),
+            limit_breaches=tuple(missed),
         )
 
     def _element_breaches(self, elements: Elements) -> list[str]:
@@ -164,6 +173,7 @@ class OutputComparison:
             worst=self._worst,
             limits=self._limits("min_agreement"),
             confusion=labels.confusion(),
+            labels=labels.seen(),
             breaches=tuple(breaches),
         )
 

@@ -28,10 +28,24 @@ def error_annotations(error: GateError) -> list[str]:
 
 
 def result_annotations(result: GateResult) -> list[str]:
-    """An annotation at the manifest's line of each failing model, divergences first, allowed ones last."""
+    """At the manifest's line of each failing model, divergences first, allowed ones last; then what proves little."""
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
     failing.sort(key=lambda model: (is_allowed(model), model.verdict is not Status.DIVERGED))
-    return _at_most([_model_annotation(model, result) for model in failing], "models: see the job summary")
+    lines = [_model_annotation(model, result) for model in failing]
+    lines += [_weak_annotation(model, result) for model in result.models if model.coverage and model.coverage.warnings]
+    return _at_most(lines, "models: see the job summary")
+
+
+def _weak_annotation(model: ModelResult, result: GateResult) -> str:
+    """One a model: a pass that a wrong model might have had too."""
+    warnings = model.coverage.warnings if model.coverage else ()
+    return annotation(
+        "warning",
+        one_line(f"{model.id} passed, on data that proves little: {'; '.join(warnings)}"),
+        file=result.manifest,
+        line=model.line,
+        title=f"onnx-gate: {model.id}",
+    )
 
 
 def _model_annotation(model: ModelResult, result: GateResult) -> str:
@@ -53,7 +67,8 @@ def _at_most(lines: list[str], of_what: str) -> list[str]:
     if len(lines) <= MOST_ANNOTATIONS:
         return lines
     kept = lines[: MOST_ANNOTATIONS - 1]
-    return [*kept, annotation("error", f"and {len(lines) - len(kept)} more {of_what}", title="onnx-gate")]
+    level = "error" if any(line.startswith("::error") for line in lines[len(kept) :]) else "warning"
+    return [*kept, annotation(level, f"and {len(lines) - len(kept)} more {of_what}", title="onnx-gate")]
 
 
 def _escape(text: str) -> str:

@@ -22,8 +22,17 @@ DEFAULTS: dict[Kind, OutputRule] = {
 
 _OPTIONS = {
     "fp16": ("keep_io", "exclude_ops", "exclude_nodes"),
-    "int8-dynamic": ("per_channel", "reduce_range", "ops", "exclude_nodes"),
-    "int8-static": ("per_channel", "reduce_range", "ops", "exclude_nodes", "calibrate", "data"),
+    "int8-dynamic": ("per_channel", "reduce_range", "ops", "exclude_nodes", "weights"),
+    "int8-static": (
+        "per_channel",
+        "reduce_range",
+        "ops",
+        "exclude_nodes",
+        "calibrate",
+        "data",
+        "activations",
+        "weights",
+    ),
 }
 
 
@@ -49,6 +58,8 @@ class Variant(Section):
     keep_io: bool | None = Field(None, description="fp16: inputs and outputs stay float32; true by default")
     per_channel: bool | None = Field(None, description="int8: a scale for each channel of the weights")
     reduce_range: bool | None = Field(None, description="int8: 7-bit weights, for CPUs without VNNI")
+    activations: Literal["int8", "uint8"] | None = Field(None, description="int8-static: their type; uint8 by default")
+    weights: Literal["int8", "uint8"] | None = Field(None, description="int8: their type; int8 by default")
     ops: Names | None = Field(None, description="int8: the operators to quantise")
     exclude_ops: Names | None = Field(None, description="fp16: operators that stay float32")
     exclude_nodes: Names | None = Field(None, description="nodes that stay float32")
@@ -59,8 +70,8 @@ class Variant(Section):
     @property
     def options(self) -> dict[str, Any]:
         """Of the tool that makes it."""
-        names = ("keep_io", "per_channel", "reduce_range", "ops", "exclude_ops", "exclude_nodes", "calibrate")
-        return {name: given for name in names if (given := getattr(self, name)) is not None}
+        names = {option for options in _OPTIONS.values() for option in options} - {"data"}
+        return {name: given for name in sorted(names) if (given := getattr(self, name)) is not None}
 
 
 def _expand(value: Any) -> Any:

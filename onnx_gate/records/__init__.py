@@ -32,7 +32,7 @@ from onnx_gate.records.found import (
     Triage,
     Worst,
 )
-from onnx_gate.records.result import Check, Environment, GateResult, ModelResult, ProviderState
+from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, ProviderState
 from onnx_gate.records.words import (
     EDGES,
     EXECUTION_PROVIDERS,
@@ -60,6 +60,7 @@ __all__ = [
     "Config",
     "Confusion",
     "ConvertInfo",
+    "Coverage",
     "DimLimits",
     "Elsewhere",
     "Environment",

@@ -88,6 +88,8 @@ class ConvertInfo:
     """Spent converting; 0 for a file that was shipped."""
     shipped: bool
     """True where the user's own .onnx was judged."""
+    variant: str = ""
+    """The kind of variant that was made of it, such as `fp16`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +153,22 @@ class OutputDiff:
     """Signal-to-noise ratio, in decibels."""
     top1: float | None = None
     """Fraction of rows whose largest element is the same; only where a limit asks for it."""
+    calls: int = 0
+    """Times that the model was asked."""
+    samples: int = 0
+    """Rows that no earlier case had fed to the provider."""
+    fed: tuple[str, ...] = ()
+    """Shapes of the inputs, such as `7×4`, each once."""
+    lowest: float | None = None
+    """The smallest element of the reference that is a number."""
+    highest: float | None = None
+    """The largest."""
+    saturated: int = 0
+    """Elements of the reference that are 0 or 1, or next to it, where all lie between."""
+    same: str = ""
+    """Where every row of the reference is the same one, a digest of it."""
+    labels: tuple[Scalar, ...] = ()
+    """Labels of the reference, each once, the first few."""
     nan_matched: int = 0
     """NaN that met NaN."""
     nonfinite_mismatched: int = 0
@@ -165,6 +183,8 @@ class OutputDiff:
     """Further limits that were set, by their names in the manifest."""
     breaches: tuple[str, ...] = ()
     """What is wrong, one sentence each; empty where all limits hold."""
+    limit_breaches: tuple[str, ...] = ()
+    """Those of them that are about `limits`, which no count of elements or labels shows."""
     contract: bool = False
     """A breach of names, dtypes, shapes or counts."""
     seconds: float = 0.0

@@ -28,6 +28,25 @@ class Check(OutputDiff):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """What a verdict rests on."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    samples: int
+    """Rows that were fed, each once."""
+    elements: int
+    """Elements and labels compared, over all outputs, cases and providers."""
+    shapes: int
+    """Different shapes of the inputs."""
+    cases: int
+    """Named cases."""
+    providers: tuple[str, ...]
+    """Those that answered."""
+    warnings: tuple[str, ...] = ()
+    """Why a wrong model might have passed too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelResult:
     """All that is known of one model."""
 
@@ -37,7 +56,9 @@ class ModelResult:
     line: int
     """Of the model in the manifest."""
     framework: str
-    """sklearn, torch or onnx."""
+    """Of the source, such as sklearn."""
+    variant_of: str | None = None
+    """The model of the manifest that this is a precision variant of."""
     verdict: Status
     """The worst of its checks."""
     cause: Cause | None = None
@@ -56,6 +77,8 @@ class ModelResult:
     """The ONNX file that was judged."""
     checks: tuple[Check, ...] = ()
     """In the order they were made."""
+    coverage: Coverage | None = None
+    """None where nothing was compared."""
     placement: Mapping[str, Placement] = field(default_factory=dict)
     """By provider."""
     first_divergent_node: None = None
@@ -92,6 +115,8 @@ class Environment:
     """Operating system and architecture."""
     cpu: str
     """The processor's name: int8 models answer differently on CPUs without VNNI."""
+    cpu_features: tuple[str, ...] = ()
+    """What it has for int8, such as `avx512_vnni`; empty also where the system doesn't tell."""
     ort_threads: int
     """Fixed, so that answers don't depend on the machine or on --jobs."""
     onnxruntime: str | None = None
@@ -115,6 +140,8 @@ class Environment:
     catboost: str | None = None
     """Version."""
     onnxmltools: str | None = None
+    """Version."""
+    onnxconverter_common: str | None = None
     """Version."""
     providers: Mapping[str, ProviderState] = field(default_factory=dict)
     """By short name, those that the run asked for."""

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from onnx_gate import wording
-from onnx_gate.records import Check, Confusion, ModelResult, Scalar, Status
+from onnx_gate.records import Check, Confusion, ConvertInfo, ModelResult, Scalar, Status
 from onnx_gate.wording import ICONS, LONGEST_NAME, code, number, plain_markdown, plural, prose
 
 _FEW = 5
 _MOST_PAIRS = 10
 _LONGEST_LABEL = 40
-_SENTENCE_OF_ELEMENTS = "{} of {} "
+_EDGE = "edge="
 
 
 def diverged_blocks(model: ModelResult) -> list[str]:
@@ -48,9 +48,9 @@ def error_block(model: ModelResult) -> str:
 
 
 def all_checks(model: ModelResult) -> str:
-    """Every check in a table, what was allowed, and what is known of the file."""
+    """The checks in a table, passes by the dozen in one row; what was allowed, and what is known of the file."""
     header = ["", "provider", "case", "output", "shape", "mismatched", "max abs", "mean abs", "RMSE", "cosine"]
-    rows = [_check_row(check) for check in model.checks]
+    rows = [_check_row(alike[0]) if len(alike) == 1 else _passed_row(alike) for alike in _grouped(model.checks)]
     return f"{table(header, rows, right=range(5, 10))}\n\n" + "\n".join(f"- {fact}" for fact in _facts(model))
 
 
@@ -158,10 +158,8 @@ def _worst(check: Check) -> str:
 
 def _other_limits(check: Check) -> str:
     """The sentences that the table doesn't hold."""
-    told = _SENTENCE_OF_ELEMENTS.format(check.mismatched, check.total)
-    others = [breach for breach in check.breaches if not breach.startswith(told)]
     where = f"{code(check.output)} ({name(check.provider)}, {name(check.case)})"
-    return f"- {where}: {plain_markdown('; '.join(others))}" if others else ""
+    return f"- {where}: {plain_markdown('; '.join(check.limit_breaches))}" if check.limit_breaches else ""
 
 
 def _confusion(check: Check) -> str:
@@ -187,6 +185,39 @@ def _count(pairs: tuple[Confusion, ...], reference: Scalar, actual: Scalar) -> s
     found = next((pair.count for pair in pairs if (pair.reference, pair.actual) == (reference, actual)), 0)
     shown = f"{found:,}" if found else "·"
     return f"**{shown}**" if found and reference != actual else shown
+
+
+def _grouped(checks: Iterable[Check]) -> Iterable[list[Check]]:
+    """Each for itself, but for passes of an output that are many, or edges: who looks for a fault looks elsewhere."""
+    groups: dict[tuple[object, ...], list[Check]] = {}
+    for index, check in enumerate(checks):
+        passed = check.status is Status.PASSED
+        alike = (check.provider, check.output, check.case.startswith(_EDGE)) if passed else (index,)
+        groups.setdefault(alike, []).append(check)
+    for group in groups.values():
+        few_enough = len(group) <= _FEW and not (len(group) > 1 and group[0].case.startswith(_EDGE))
+        yield from ([check] for check in group) if few_enough else [group]
+
+
+def _passed_row(checks: list[Check]) -> list[str]:
+    """Many passes in one row: the sums, and the worst of each number."""
+    first, edges = checks[0], checks[0].case.startswith(_EDGE)
+    names = few((name(check.case.removeprefix(_EDGE)) for check in checks), 3)
+    mismatched, total = sum(check.mismatched for check in checks), sum(check.total for check in checks)
+    differences = [check.max_abs for check in checks if check.max_abs is not None]
+    cosines = [check.cosine for check in checks if check.cosine is not None]
+    return [
+        ICONS[first.status],
+        name(first.provider),
+        f"{plural(len(checks), 'edge' if edges else 'case')}: {names}",
+        code(first.output) if first.output else "",
+        "",
+        f"{mismatched:,} of {total:,}",
+        number(max(differences, default=None)),
+        "",
+        "",
+        wording.cosine(min(cosines, default=None)),
+    ]
 
 
 def _check_row(check: Check) -> list[str]:
@@ -215,13 +246,27 @@ def _allowed(model: ModelResult) -> str:
     return "; ".join(f"{allowed} ({few(shown)})" for allowed, shown in outputs.items())
 
 
+def _made(made: ConvertInfo) -> str:
+    took = wording.seconds(made.seconds)
+    if made.variant:
+        return (
+            f"{name(made.variant)} of the shipped file, made in {took}"
+            if made.shipped
+            else (f"converted, and {name(made.variant)} made of it, in {took}")
+        )
+    return "the shipped file" if made.shipped else f"converted in {took}"
+
+
 def _facts(model: ModelResult) -> Iterable[str]:
     if allowed := _allowed(model):
         yield f"allowed: {allowed}"
+    if model.coverage:
+        yield wording.rests_on(model.coverage)
     if made := model.convert:
-        kind = "the shipped file" if made.shipped else f"converted in {wording.seconds(made.seconds)}"
+        others = [f"{name(domain)} {version}" for domain, version in made.opsets.items()]
+        opsets = ", ".join([f"opset {made.opset}", *others])
         yield (
-            f"{kind}: opset {made.opset}, IR version {made.ir_version}, {plural(made.nodes, 'node')}, "
+            f"{_made(made)}: {opsets}, IR version {made.ir_version}, {plural(made.nodes, 'node')}, "
             f"{wording.size(made.size_bytes)}"
         )
     for provider, placed in model.placement.items():

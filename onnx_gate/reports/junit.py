@@ -13,7 +13,18 @@ from decimal import Decimal
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from onnx_gate.records import Check, GateResult, ModelResult, Status
-from onnx_gate.wording import LONGEST, cosine, mismatched, number, one_line, shorten, tolerance, two_scalars, visible
+from onnx_gate.wording import (
+    LONGEST,
+    cosine,
+    mismatched,
+    number,
+    one_line,
+    rests_on,
+    shorten,
+    tolerance,
+    two_scalars,
+    visible,
+)
 
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")
@@ -33,7 +44,17 @@ def render(result: GateResult) -> str:
 def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestSuite:
     # A suite without testcases looks like a pass.
     checks = model.checks or (_nothing(model),)
-    return _named_suite(model.id, [_case(check, model, result, names) for check in checks], result)
+    return _named_suite(model.id, [_case(check, model, result, names) for check in checks], result, _properties(model))
+
+
+def _properties(model: ModelResult) -> dict[str, str]:
+    """What concerns the model as a whole."""
+    known = {"variant_of": one_line(model.variant_of)} if model.variant_of else {}
+    if model.coverage:
+        known["coverage"] = rests_on(model.coverage)
+        for count, warning in enumerate(model.coverage.warnings, start=1):
+            known[f"warning {count}"] = shorten(one_line(warning), LONGEST)
+    return known
 
 
 def _nothing(model: ModelResult) -> Check:
@@ -47,8 +68,16 @@ def _stopped(result: GateResult) -> TestSuite:
     return _named_suite("onnx-gate", [case], result)
 
 
-def _named_suite(name: str, cases: list[TestCase], result: GateResult) -> TestSuite:
-    return TestSuite(one_line(name), cases, timestamp=one_line(result.started_at), file=one_line(result.manifest))
+def _named_suite(
+    name: str, cases: list[TestCase], result: GateResult, properties: dict[str, str] | None = None
+) -> TestSuite:
+    return TestSuite(
+        one_line(name),
+        cases,
+        timestamp=one_line(result.started_at),
+        file=one_line(result.manifest),
+        properties=properties,
+    )
 
 
 def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestCase:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from onnx_gate import wording
 from onnx_gate.records import GateResult, ModelResult, Status
@@ -13,6 +13,7 @@ from onnx_gate.wording import ICONS, code, code_html, number, plain_markdown, pl
 _FAILED = (Status.DIVERGED, Status.ERROR)
 _LEFT_OUT = "*The rest is left out here for its size: see summary.md in the output folder.*"
 _FEW_MODELS = 10
+_MOST_WARNINGS = 20
 
 
 def render(result: GateResult) -> str:
@@ -53,6 +54,7 @@ def _page(
     blocks = [f"## {wording.run_icon(result)} {wording.headline(result)}", *_stopped(result)]
     blocks += _overview([model for model in result.models if model.verdict in listed])
     blocks += _skipped(result)
+    blocks += _weak_passes(result)
     for alike in _alike(failed):
         blocks += _failed_models(alike, detailed=alike[0].verdict in detailed)
     if others:
@@ -77,11 +79,12 @@ def _overview(models: list[ModelResult]) -> list[str]:
     if not models:
         return []
     providers = wording.provider_names(models)
-    header = ["model", "framework", *map(name, providers), "largest difference", "time", "cause"]
-    # Where nothing failed there is no cause to tell.
-    shown = len(header) if any(model.cause for model in models) else -1
-    rows = [_overview_row(model, providers)[:shown] for model in models]
-    return [table(header[:shown], rows, right=(len(header) - 3, len(header) - 2))]
+    last = "cause" if any(model.cause for model in models) else "note"
+    header = ["model", "framework", *map(name, providers), "largest difference", "time", last]
+    rows = [_overview_row(model, providers) for model in models]
+    # Where nothing failed there may be nothing to tell.
+    shown = len(header) if any(row[-1] for row in rows) else -1
+    return [table(header[:shown], [row[:shown] for row in rows], right=(len(header) - 3, len(header) - 2))]
 
 
 def _overview_row(model: ModelResult, providers: list[str]) -> list[str]:
@@ -92,8 +95,29 @@ def _overview_row(model: ModelResult, providers: list[str]) -> list[str]:
         *(_provider_cell(model, provider) for provider in providers),
         number(worst.max_abs) if worst and worst.max_abs is not None else wording.difference(worst),
         "cached" if model.cached else wording.seconds(model.seconds),
-        f"**{model.cause}**" if model.cause else "compared with itself only" if model.weak_reference else "",
+        f"**{model.cause}**" if model.cause else ", ".join(_notes(model)),
     ]
+
+
+def _notes(model: ModelResult) -> Iterable[str]:
+    """What makes a pass a weak one."""
+    if model.weak_reference:
+        yield "compared with itself only"
+    if model.coverage and model.coverage.warnings:
+        yield f"{wording.ALLOWED} proves little"
+
+
+def _weak_passes(result: GateResult) -> list[str]:
+    """Why a wrong model might have passed too: said of each, at the top."""
+    lines = [
+        f"- {code(model.id)}: {prose(warning)}"
+        for model in result.models
+        for warning in (model.coverage.warnings if model.coverage else ())
+    ]
+    if len(lines) > _MOST_WARNINGS:
+        more = len(lines) - _MOST_WARNINGS
+        lines = [*lines[:_MOST_WARNINGS], f"- … and {more:,} more: see results.json."]
+    return [f"{wording.ALLOWED} **Passed, on data that proves little:**\n\n" + "\n".join(lines)] if lines else []
 
 
 def _provider_cell(model: ModelResult, provider: str) -> str:
@@ -176,6 +200,7 @@ def _folds(models: list[ModelResult]) -> str:
 
 def _environment(result: GateResult) -> str:
     environment = result.environment
+    features = ", ".join(environment.cpu_features)
     known = {
         "manifest": result.manifest,
         "shard": result.shard,
@@ -189,8 +214,9 @@ def _environment(result: GateResult) -> str:
         "skl2onnx": environment.skl2onnx,
         "torch": environment.torch,
         "onnxscript": environment.onnxscript,
+        "onnxconverter-common": environment.onnxconverter_common,
         "platform": environment.platform,
-        "CPU": environment.cpu,
+        "CPU": f"{environment.cpu}{f' ({features})' if features else ''}",
         "threads of ONNX Runtime": str(environment.ort_threads),
     }
     rows = [[label, plain_markdown(value)] for label, value in known.items() if value]

@@ -173,7 +173,7 @@ class _SecondOpinion:
         key = (diff.case, call.first_row)
         if key not in self._seen:
             session = self._session()
-            answered = session.run(call.feed).items()
+            answered = session.run(self._prepared.fed(call)).items()
             actuals = {name: given.value for name, given in answered if isinstance(given.value, np.ndarray)}
             answers = self._prepared.ask_again(call)
             references = {

@@ -8,8 +8,10 @@ from onnx_gate.compare.rules import rule_for
 from onnx_gate.providers.session import open_session
 from onnx_gate.records import Expectation, OutputDiff, ProviderSpec
 from onnx_gate.triage.causes import find_cause, first_guess
+from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
+from onnx_gate.worker.lowered import gather_variant_evidence
 from onnx_gate.worker.prepare import Prepared, prepare
 from onnx_gate.worker.protocol import Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
@@ -51,7 +53,8 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str])
         evidence = gather_evidence(prepared, diffs, read_log)
         # Stands if asking crashes the process or outlasts its time.
         send(first_guess(evidence))
-        send(find_cause(evidence))
+        lowered = gather_variant_evidence(prepared, diffs, evidence, read_log)
+        send((find_variant_cause(lowered) if lowered else None) or find_cause(evidence))
 
 
 def _run_provider(

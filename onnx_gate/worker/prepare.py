@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,14 +21,23 @@ from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
 from onnx_gate.worker.edges import ask_edges
 from onnx_gate.worker.given import Unrounded, unrounded
+from onnx_gate.worker.lowering import as_lowered, lower_precision
 from onnx_gate.worker.matching import check_rules, match_outputs
 from onnx_gate.worker.protocol import Event, Job, Note, Stage
 from onnx_gate.worker.rows import answers_by_row
+from onnx_gate.worker.samples import Samples
 
 REFERENCES_KEPT = 64 * 1024 * 1024
 """Bytes of reference answers kept for the next provider; beyond that they are computed again."""
 
 Answers = dict[str, Answer]
+Feed = dict[str, Any]
+FLOAT32 = "float32"
+"""The folder in the worker's own that holds the model of which a variant is made."""
+SAME_IN_FLOAT32 = (
+    "no outputs are recorded, so the reference is the model that the variant was made of: "
+    "this finds what the precision costs, not faults of the conversion"
+)
 WEAK_REFERENCE = (
     "no outputs are recorded, so the reference is the same file run on the CPU without optimisations: "
     "this finds faults of the runtime, not of the conversion"
@@ -51,19 +61,30 @@ class Prepared:
     """The outputs that the source gave at first, and so has to give each time."""
     breaches: list[OutputDiff] = field(default_factory=list)
     """Found in the file itself."""
+    base: str | None = None
+    """The model in float32 that a variant was made of."""
+    halves: frozenset[str] = frozenset()
+    """Inputs that a variant takes in float16."""
     cause: Cause | None = None
     """What the file itself shows to be wrong with it, such as a baked-in dimension."""
     wide: Unrounded | None = None
     """For the answers to the data as given; None where nothing was rounded."""
     mixed: dict[str, list[str]] = field(default_factory=dict)
     """Case → outputs in which the source itself mixes rows."""
+    samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))
+    """What each provider has been fed."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 
     @property
     def lenient(self) -> bool:
-        """Whether floats may differ in width: only in files that the user exported, and only if allowed."""
-        return self.spec.onnx is not None and not self.spec.strict_dtype
+        """Whether floats may differ in width: in files of the user's own, if allowed, and where it was asked for."""
+        half = self.spec.variant is not None and self.spec.variant.options.get("keep_io") is False
+        return half or (self.spec.onnx is not None and not self.spec.strict_dtype)
+
+    def fed(self, call: Call) -> Feed:
+        """The feed as the file takes it."""
+        return {name: value.astype("float16") if name in self.halves else value for name, value in call.feed.items()}
 
     @property
     def recorded(self) -> bool:
@@ -119,13 +140,21 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
     cases, notes = plan_cases(spec, dataset)
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
-        send(Note(text=WEAK_REFERENCE, weak=True))
+        send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
     send(Stage(name="reference"))
     first = _first_answers(framework, source, spec, cases)
-    path, graph = _onnx_file(job, spec, framework, source, cases, shipped, send)
+    path, graph, seconds = _onnx_file(job, spec, framework, source, cases, shipped, send)
     prepared = Prepared(spec=spec, onnx=path, framework=framework, source=source, cases=cases)
     if dataset and dataset.given:
         prepared.wide = unrounded(framework, source, spec)
+    if spec.variant:
+        send(Stage(name="variant"))
+        started = time.monotonic()
+        prepared.base, prepared.onnx = path, str(Path(job.scratch) / f"{spec.id}.onnx")
+        notes += lower_precision(spec, Path(path), Path(prepared.onnx), dataset)
+        graph, seconds = read_graph(prepared.onnx, f"{spec.id}.onnx"), seconds + time.monotonic() - started
+    send(Stage(name="check"))
+    send(_describe(spec, graph, seconds))
     _check(prepared, graph, first, notes)
     notes += ask_edges(prepared, send)
     for note in notes:
@@ -163,38 +192,39 @@ def _onnx_file(
     cases: list[Case],
     shipped: Graph | None,
     send: Callable[[Event], None],
-) -> tuple[str, Graph]:
-    """The shipped file, or the one converted now, with what it says of itself."""
-    seconds = 0.0
+) -> tuple[str, Graph, float]:
+    """The shipped file, or the one converted now, with what it says of itself and the seconds that it took."""
+    folder = Path(job.scratch) / FLOAT32 if spec.variant else Path(job.scratch)
+    folder.mkdir(exist_ok=True)
     if spec.onnx and shipped:
         # The copy is what is judged: what is kept in the report is then the very model that was.
-        path, graph = keep_copy(spec.onnx, Path(job.scratch), spec.id, spec.onnx_shown), shipped
-    else:
-        send(Stage(name="convert"))
-        path, started = str(Path(job.scratch) / f"{spec.id}.onnx"), time.monotonic()
-        for note in framework.convert(source, spec, Path(path), example_feed(spec, cases)):
-            send(Note(text=note))
-        seconds = time.monotonic() - started
-        graph = read_graph(path, f"{spec.id}.onnx")
-    send(Stage(name="check"))
-    send(
-        ConvertInfo(
-            opset=graph.opsets.get("", 0),
-            ir_version=graph.ir_version,
-            nodes=graph.nodes,
-            size_bytes=graph.size_bytes,
-            seconds=seconds,
-            shipped=spec.onnx is not None,
-        )
+        return keep_copy(spec.onnx, folder, spec.id, spec.onnx_shown), shipped, 0.0
+    send(Stage(name="convert"))
+    path, started = str(folder / f"{spec.id}.onnx"), time.monotonic()
+    for note in framework.convert(source, spec, Path(path), example_feed(spec, cases)):
+        send(Note(text=note))
+    return path, read_graph(path, f"{spec.id}.onnx"), time.monotonic() - started
+
+
+def _describe(spec: ModelSpec, graph: Graph, seconds: float) -> ConvertInfo:
+    return ConvertInfo(
+        opset=graph.opsets.get("", 0),
+        opsets={domain: version for domain, version in graph.opsets.items() if domain},
+        ir_version=graph.ir_version,
+        nodes=graph.nodes,
+        size_bytes=graph.size_bytes,
+        seconds=seconds,
+        shipped=spec.onnx is not None,
+        variant=spec.variant.kind if spec.variant else "",
     )
-    return path, graph
 
 
 def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> None:
     """Structure, then names: what isn't as asked becomes a breach."""
     spec = prepared.spec
     check_rules(spec, graph.outputs)
-    for breach, cause in structural_breaches(spec, graph):
+    asked, prepared.halves = as_lowered(spec, graph)
+    for breach, cause in structural_breaches(asked, graph):
         prepared.breaches.append(breach)
         prepared.cause = prepared.cause or cause
     prepared.answered = frozenset(first)

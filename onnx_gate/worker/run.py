@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from dataclasses import replace
 from typing import Any
 
 from onnx_gate.compare.outputs import OutputComparison
@@ -15,6 +16,7 @@ from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
 from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.prepare import Prepared, source_failed
+from onnx_gate.worker.samples import MOST_SHAPES, shape_of
 
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
 
@@ -34,6 +36,7 @@ def run_case(
         for name, rule in rules.items()
     }
     unexpected: set[str] = set()
+    samples, shapes = 0, dict[str, None]()
     for number, call in enumerate(case.calls()):
         try:
             reference = prepared.reference(case, number, call)
@@ -42,11 +45,13 @@ def run_case(
             told = error if known else source_failed(prepared.spec, case, error)
             return [failure_of(told, f"reference {case.name}", provider=provider)]
         try:
-            actual = session.run(call.feed)
+            actual = session.run(prepared.fed(call))
         except Exception as error:
             return _run_failed(error, case, provider, rules)
         if given:
             given.add(call, reference, actual)
+        samples += prepared.samples[provider].add(call.feed, case.sizes.get("batch"))
+        shapes[shape_of(call.feed)] = None
         unexpected |= reference.keys() - prepared.names.keys()
         rows = case.sizes.get("batch")
         for name, comparison in comparisons.items():
@@ -57,7 +62,10 @@ def run_case(
     seconds = (time.monotonic() - started) / max(1, len(comparisons))
     more = "the source gives this output on this feed, and the ONNX model hasn't got it"
     return [
-        *(comparison.finish(seconds) for comparison in comparisons.values()),
+        *(
+            replace(comparison.finish(seconds), samples=samples, fed=tuple(shapes)[:MOST_SHAPES])
+            for comparison in comparisons.values()
+        ),
         *(
             OutputDiff(provider=provider, case=case.name, output=name, breaches=(more,), contract=True)
             for name in sorted(unexpected)

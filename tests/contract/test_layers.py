@@ -17,11 +17,12 @@ LAYERS = (
     {"console"},
     {"pipeline"},
     {"verdict", "environment"},
+    {"coverage"},
     {"worker"},
     {"triage"},
-    {"frameworks", "inputs", "providers", "compare", "structure"},
+    {"frameworks", "inputs", "providers", "compare", "structure", "variants"},
     {"runtime", "onnx_names"},
-    {"sources"},
+    {"sources", "cpu"},
     {"manifest"},
     {"wording"},
     {"records"},
@@ -30,7 +31,17 @@ LAYERS = (
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "sklearn", "skl2onnx", "joblib", "onnxscript", "safetensors"}
 HEAVY |= {"pandas", "pyarrow", "skops", "onnxmltools", "onnxconverter_common", "lightgbm", "xgboost", "catboost"}
-HEAVY_ROOMS = {"frameworks", "inputs", "providers", "compare", "structure", "triage", "runtime", "onnx_names"}
+HEAVY_ROOMS = {
+    "frameworks",
+    "inputs",
+    "providers",
+    "compare",
+    "structure",
+    "triage",
+    "runtime",
+    "onnx_names",
+    "variants",
+}
 CHILD_SIDE = {
     f"onnx_gate.worker.{name}"
     for name in ("child", "server", "judge", "prepare", "matching", "rows", "evidence", "rounding")

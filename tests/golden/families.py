@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from onnx_gate.records import Cause, ConvertInfo, Elsewhere, GateResult, Placement, Status, Worst
+from onnx_gate.records import Cause, ConvertInfo, Elsewhere, GateResult, Placement, Status, Tolerance, Worst
 from tests.golden.records import breach, error, floats, gate, labels, model, skip
 
 CONVERSION = (
@@ -12,6 +13,7 @@ CONVERSION = (
     "translates a part of it differently, or rounds where it matters (float64 to float32)."
 )
 TRAIN_MODE = "The source answers as in training: dropout is on. Call model.eval() in the factory."
+CONVERTED = ConvertInfo(opset=18, ir_version=10, nodes=42, size_bytes=148450, seconds=1.1, shipped=False)
 SHIPPED = ConvertInfo(opset=17, ir_version=8, nodes=1, size_bytes=645, seconds=0.0, shipped=True)
 
 
@@ -90,7 +92,14 @@ def diverged() -> GateResult:
             "embedder",
             floats("batch=1", "embedding", 1e-8),
             floats(
-                "batch=7", "embedding", 8e-6, cosine=0.99871, breaches=(limit,), message=limit, status=Status.DIVERGED
+                "batch=7",
+                "embedding",
+                8e-6,
+                cosine=0.99871,
+                breaches=(limit,),
+                limit_breaches=(limit,),
+                message=limit,
+                status=Status.DIVERGED,
             ),
             line=31,
             cause=Cause.CONVERSION,
@@ -258,7 +267,15 @@ def nasty() -> GateResult:
     return gate(
         model(
             "id</summary>|`\n\ud800",
-            floats("batch=7|*", output, 0.31, mismatched=12, breaches=(evil, lines), message=f"{evil}; {lines}"),
+            floats(
+                "batch=7|*",
+                output,
+                0.31,
+                mismatched=12,
+                breaches=(evil, lines),
+                limit_breaches=(lines,),
+                message=f"{evil}; {lines}",
+            ),
             labels("<i>case</i>", output, pairs, dtype="string"),
             breach("graph", "structure", "```", f"1. {lines}"),
             error("c|pu", "run <on> c|pu", Cause.UNKNOWN, f"{control} {lines} Fix: {evil}."),
@@ -282,6 +299,74 @@ def empty_shard() -> GateResult:
     return gate(shard="3/3")
 
 
+def variants() -> GateResult:
+    """Precision variants: a row each, with limits of their own; edges that passed in one row."""
+    edges = ("zeros", "ones", "lowest", "highest", "tiny", "huge", "negative-zero", "denormal", "repeated-rows")
+    cases = [f"batch={n}" for n in (1, 2, 7, 32)] + [f"edge={edge}" for edge in edges]
+    whole = {"max_mismatch": 1.0, "min_snr_db": 15.0}
+    limit = "snr_db is 9.8, at least 15 is required"
+    quantised = [floats(case, "logits", 0.02, limits=whole, snr_db=24.0, fed=(f"{case} ×4",)) for case in cases]
+    noisy = {"limits": whole, "snr_db": 9.8, "breaches": (limit,), "limit_breaches": (limit,), "message": limit}
+    failed = [floats(case, "logits", 0.31, **noisy, status=Status.DIVERGED) for case in cases[:2]]
+    return gate(
+        model("tagger", *(floats(case, "logits", 3e-7) for case in cases)),
+        model(
+            "tagger@fp16",
+            *(floats(case, "logits", 4.9e-4, tolerance=Tolerance(rtol=1e-2, atol=1e-3)) for case in cases[:4]),
+            line=5,
+            variant_of="tagger",
+            convert=replace(CONVERTED, variant="fp16"),
+            notes=("in float16: MatMul (12), Add (12), Gelu (6); still float32: LayerNormalization (12)",),
+        ),
+        model(
+            "tagger@int8-static",
+            *failed,
+            *quantised[2:],
+            line=6,
+            variant_of="tagger",
+            convert=replace(CONVERTED, variant="int8-static", opsets={"com.microsoft": 1}),
+            cause=Cause.PRECISION,
+            advice="The model in float32 holds the same limits, int8-static doesn't (snr_db 9.8, 15 is asked for). "
+            "This CPU has no VNNI, so products saturate. Set `int8-static: {reduce_range: true}`.",
+        ),
+        model(
+            "forest@int8-dynamic",
+            error(
+                "",
+                "variant",
+                Cause.CONVERSION_FAILED,
+                "forest@int8-dynamic: int8-dynamic of forest: nothing was quantised, so it would be the same model "
+                "once more: int8-dynamic takes Conv, Gemm, MatMul with float32 weights; the model has "
+                "TreeEnsembleClassifier. Fix: remove the variant int8-dynamic from this model.",
+            ),
+            line=12,
+            variant_of="forest",
+            framework="sklearn",
+            convert=None,
+        ),
+    )
+
+
+def weak() -> GateResult:
+    """Passes that a wrong model might have had too, each for another reason."""
+    tiny = {"lowest": -3e-6, "highest": 4e-6}
+    certain = {"lowest": 0.0, "highest": 1.0, "saturated": 35}
+    return gate(
+        model("good", floats("batch=1", "y", 1e-8), floats("batch=7", "y", 2e-8)),
+        model("tiny", floats("batch=1", "y", 1e-8, **tiny), floats("batch=7", "y", 2e-8, **tiny), line=9),
+        model(
+            "one-class",
+            labels("data", labels=("ham",)),
+            floats("data", "probabilities", 1e-8, **certain),
+            framework="sklearn",
+            line=15,
+        ),
+        model("zeros", floats("data", "y", 0.0, lowest=0.0, highest=0.0), line=21),
+        model("deaf", floats("data", "y", 1e-8, same="cafe"), floats("more", "y", 1e-8, same="cafe"), line=27),
+        model("single", floats("fixed", "y", 1e-8, samples=1), line=33, weak_reference=True, convert=SHIPPED),
+    )
+
+
 FAMILIES = {
     "passed": passed,
     "diverged": diverged,
@@ -294,5 +379,7 @@ FAMILIES = {
     "cancelled": cancelled,
     "nasty": nasty,
     "empty-shard": empty_shard,
+    "variants": variants,
+    "weak": weak,
 }
 """By the name of their files."""

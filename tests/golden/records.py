@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx_gate.coverage import state_coverage
 from onnx_gate.records import (
     Cause,
     Check,
@@ -46,6 +47,11 @@ def floats(case: str, output: str, difference: float = 0.0, **given: Any) -> Che
         "snr_db": 120.0 - difference,
         "worst": at,
         "tolerance": TOLERANCE,
+        "calls": 1,
+        "samples": 7,
+        "fed": ("7×4",),
+        "lowest": -1.25,
+        "highest": 2.5,
         "seconds": 0.0125,
     }
     if wrong:
@@ -69,6 +75,10 @@ def labels(case: str, output: str = "label", confusion: tuple[tuple[Any, Any, in
         "total": total,
         "mismatched": wrong,
         "confusion": tuple(Confusion(reference=r, actual=a, count=count) for r, a, count in confusion),
+        "calls": 1,
+        "samples": total,
+        "fed": (f"{total}×4",),
+        "labels": (0, 1, 2),
         "seconds": 0.004,
     }
     if wrong:
@@ -126,6 +136,7 @@ def model(model_id: str, *checks: Check, line: int = 3, **given: Any) -> ModelRe
         "error": first_error.message if first_error else "",
         "seconds": 3.2,
         "convert": ConvertInfo(opset=18, ir_version=10, nodes=42, size_bytes=148450, seconds=1.1, shipped=False),
+        "coverage": state_coverage(checks),
         "log": f"logs/{model_id}.log",
     }
     return ModelResult(id=model_id, line=line, checks=checks, **(fields | given))

@@ -1,0 +1,33 @@
+"""The processor: what it is called, and what it has for int8."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+_FOR_INT8 = ("avx512_vnni", "avx_vnni", "avx_vnni_int8", "amx_int8", "asimddp", "i8mm")
+
+
+def cpu_name() -> str:
+    """As the system calls it."""
+    name = _line("model name")
+    return name or platform.processor() or "unknown"
+
+
+def int8_features() -> tuple[str, ...]:
+    """The instructions that multiply bytes without saturating; empty where there are none, or nobody knows."""
+    flags = f"{_line('flags')} {_line('Features')}".split()
+    return tuple(name for name in _FOR_INT8 if name in flags)
+
+
+def has_vnni() -> bool:
+    """Whether int8 is exact here: not so on x86 processors without VNNI."""
+    return platform.machine().lower() not in ("x86_64", "amd64") or bool(int8_features())
+
+
+def _line(name: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")

@@ -1,0 +1,50 @@
+"""Second opinions on a variant that diverged: the model that it was made of, and its own inner values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from onnx_gate.compare.rules import rule_for
+from onnx_gate.cpu import has_vnni
+from onnx_gate.providers.session import open_session
+from onnx_gate.records import OutputDiff, ProviderSpec
+from onnx_gate.triage.causes import Evidence
+from onnx_gate.triage.variants import VariantEvidence
+from onnx_gate.worker.prepare import Prepared
+from onnx_gate.worker.run import run_case
+
+_CPU = ProviderSpec(name="cpu")
+
+
+def gather_variant_evidence(
+    prepared: Prepared, diffs: list[OutputDiff], evidence: Evidence, read_log: Callable[[], str]
+) -> VariantEvidence | None:
+    """What is known of a variant; None where the model is none."""
+    spec, base = prepared.spec, prepared.base
+    if spec.variant is None or base is None:
+        return None
+    cases = {case.name: case for case in prepared.cases}
+
+    def agrees_in_float32(diff: OutputDiff) -> bool:
+        # Held to the limits of the variant: where it fails even those, precision explains nothing.
+        float32 = replace(prepared, onnx=base, spec=replace(spec, variant=None), halves=frozenset())
+        provider = next((given for given in spec.providers if given.name == diff.provider), _CPU)
+        rules = {diff.output: rule_for(spec, provider, diff.output)}
+        found = run_case(float32, open_session(base, _CPU, read_log), cases[diff.case], "cpu", rules)
+        return all(isinstance(again, OutputDiff) and not again.breaches for again in found)
+
+    def overflows(diff: OutputDiff) -> str:
+        from onnx_gate.variants.half import first_overflow
+
+        return first_overflow(Path(prepared.onnx), prepared.fed(next(cases[diff.case].calls())))
+
+    return VariantEvidence(
+        variant=spec.variant,
+        diffs=tuple(diffs),
+        exact_int8=has_vnni(),
+        agrees_in_float32=agrees_in_float32,
+        agrees_unoptimized=evidence.agrees_unoptimized,
+        overflows=overflows,
+    )
