@@ -12,8 +12,11 @@ NAN_SHARE = 0.5
 _LONGEST_LABEL = 40
 
 
-def state_coverage(checks: Sequence[Check]) -> Coverage | None:
-    """Of a model's checks; None where nothing was compared. Warnings are for passes: what failed found something."""
+def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverage | None:
+    """Of a model's checks; None where nothing was compared. Warnings are for passes: what failed found something.
+
+    `also` are warnings of others, who saw more than the checks tell.
+    """
     compared = [check for check in checks if check.total]
     if not compared:
         return None
@@ -26,7 +29,7 @@ def state_coverage(checks: Sequence[Check]) -> Coverage | None:
         shapes=len({shape for check in compared for shape in check.fed}),
         cases=len({check.case for check in compared}),
         providers=providers,
-        warnings=tuple(_warnings(compared, samples)) if passed else (),
+        warnings=(*_warnings(compared, samples), *also) if passed else (),
     )
 
 
@@ -100,7 +103,7 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
     near = 0.0 if lowest < 0 < highest else smallest
     if highest - lowest <= 2 * (atol + rtol * near):
         return (
-            f"{name} stays between {number(lowest)} and {number(highest)}, which the tolerance doesn't tell apart: "
+            f"{name} stays between {scalar(lowest)} and {scalar(highest)}, which the tolerance doesn't tell apart: "
             "a model that always answers the middle would pass"
         )
     return ""

@@ -157,7 +157,7 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
         case Triage():
             found.triage = event
         case Note():
-            found.notes[event.text] = None
+            (found.warnings if event.warns else found.notes)[event.text] = None
             found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True

@@ -40,6 +40,7 @@ class Findings:
     expectations: dict[str, Expectation] = field(default_factory=dict)
     placement: dict[str, Placement] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    warnings: dict[str, None] = field(default_factory=dict)
     convert: ConvertInfo | None = None
     triage: Triage | None = None
     seconds: float = 0.0
@@ -66,7 +67,7 @@ def judge_model(found: Findings) -> ModelResult:
         seconds=found.seconds,
         convert=found.convert,
         checks=checks,
-        coverage=state_coverage(checks),
+        coverage=state_coverage(checks, also=found.warnings),
         placement=found.placement,
         notes=tuple(found.notes),
         log=found.log,

@@ -72,7 +72,10 @@ def test_nothing_compared_rests_on_nothing():
             "every label of `y` is ham: a model that always says ham",
         ),
         ([values(lowest=-9e-6, highest=4e-6)], "a model that always answers 0 would pass"),
-        ([values(lowest=0.5, highest=0.5004)], "`y` stays between 0.5 and 0.5, which the tolerance doesn't tell apart"),
+        (
+            [values(lowest=0.5, highest=0.5004)],
+            "`y` stays between 0.5 and 0.5004, which the tolerance doesn't",
+        ),
         ([values(lowest=0.0, highest=1.0, saturated=99)], "99 % of `y` is 0 or 1 to four digits"),
         ([values(nan_matched=60)], "60 % of `y` is NaN on both sides"),
         ([values(limits={"max_mismatch": 1.0})], "no other limit is set: any answer would pass"),

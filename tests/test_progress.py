@@ -222,3 +222,13 @@ def test_every_family_is_shown_live(terminal: Any) -> None:
             progress.ended(one)
         progress.close()
     assert f"[{len(models)}/{len(models)}]" in shown.text
+
+
+def test_a_pass_that_proves_little_is_told_with_its_reason() -> None:
+    """On a line of its own, below the model's."""
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.ended(model("m", floats("data", "y", 1e-8, samples=1)))
+    first, second = stream.getvalue().splitlines()
+    assert "m: passed" in first
+    assert second == "⚠ m: only one sample was compared: whatever depends on the inputs was not tried"

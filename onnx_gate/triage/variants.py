@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnx_gate.records import Cause, OutputDiff, Triage, VariantSpec
 
+_MUCH_DB = 20.0
 _METRICS = {"min_snr_db": "snr_db", "min_cosine": "cosine", "min_top1": "top1", "max_abs": "max_abs"}
 
 
@@ -20,8 +21,8 @@ class VariantEvidence:
     """Every comparison of it."""
     exact_int8: bool
     """The CPU multiplies bytes without saturating."""
-    agrees_in_float32: Callable[[OutputDiff], bool]
-    """Whether the model that it was made of holds the same limits."""
+    in_float32: Callable[[OutputDiff], OutputDiff | None]
+    """The same comparison of the model that it was made of; None where that fails."""
     agrees_unoptimized: Callable[[OutputDiff], bool]
     """Whether it agrees where its bytes are computed with as floats."""
     overflows: Callable[[OutputDiff], str]
@@ -34,11 +35,22 @@ def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
     if not compared or any(diff.breaches and diff.contract for diff in evidence.diffs):
         return None
     worst = min(compared, key=lambda diff: diff.snr_db if diff.snr_db is not None else 0.0)
-    if not evidence.agrees_in_float32(worst):
+    wide = evidence.in_float32(worst)
+    if wide is None or not _nearer(wide, worst):
         return None
     advice = _half_advice(evidence, worst) if evidence.variant.kind == "fp16" else _int8_advice(evidence, worst)
-    told = f"The model in float32 holds the same limits, {evidence.variant.kind} doesn't"
+    told = f"In float32 the model {'holds these limits' if not wide.breaches else 'is far nearer to the source'}"
+    told += f", in {evidence.variant.kind} it doesn't" if not wide.breaches else ""
     return Triage(cause=Cause.PRECISION, advice=f"{told}{_reached(worst)}. {advice} {_accept(evidence, worst)}".strip())
+
+
+def _nearer(wide: OutputDiff, lowered: OutputDiff) -> bool:
+    """Whether precision makes the difference: the limits hold in float32, or it has a tenth of the noise."""
+    if not wide.breaches:
+        return True
+    if wide.snr_db is not None and lowered.snr_db is not None:
+        return wide.snr_db >= lowered.snr_db + _MUCH_DB
+    return wide.mismatched * 2 <= lowered.mismatched and not wide.contract
 
 
 def _half_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:

@@ -134,8 +134,21 @@ def _free_outputs(graph: Any) -> None:
         graph.node.append(onnx.helper.make_node("Identity", [inner], [name], name=f"{name}_copy"))
 
 
-def first_overflow(path: Path, feed: dict[str, Any]) -> str:
-    """The first node that answers NaN or Inf, as `/net/Exp (Exp)`; empty where none does."""
+def first_overflow(base: Path, path: Path, feed: dict[str, Any], half_feed: dict[str, Any]) -> str:
+    """The first node whose float16 is beyond 65,504 where its float32 is a number, as `/net/Exp (Exp)`; else empty.
+
+    With every value shown: else the CPU computes whole chains in float32, and what a GPU overflows in stays unseen.
+    """
+    values, wide = _inner_values(path, half_feed), _inner_values(base, feed)
+    for node in onnx.load(path, load_external_data=False).graph.node:
+        for name in node.output:
+            finite_before = all(_finite(values[given]) for given in node.input if given in values)
+            if name in values and finite_before and not _finite(values[name]) and _finite(wide.get(name)):
+                return f"{node.name} ({node.op_type})"
+    return ""
+
+
+def _inner_values(path: Path, feed: dict[str, Any]) -> dict[str, Any]:
     model = onnx.load(path, load_external_data=False)
     known = {value.name for value in model.graph.output}
     values = [name for node in model.graph.node for name in node.output if name and name not in known]
@@ -144,12 +157,12 @@ def first_overflow(path: Path, feed: dict[str, Any]) -> str:
     onnx.save(model, shown)
     try:
         session = ort.InferenceSession(str(shown), session_options(optimize=False), providers=["CPUExecutionProvider"])
-        found = dict(zip((value.name for value in session.get_outputs()), session.run(None, feed), strict=True))
+        return dict(zip((value.name for value in session.get_outputs()), session.run(None, feed), strict=True))
     finally:
         shown.unlink()
-    bad = {name for name, value in found.items() if getattr(value, "dtype", None) is not None and _overflown(value)}
-    return next((f"{node.name} ({node.op_type})" for node in model.graph.node if bad & set(node.output)), "")
 
 
-def _overflown(value: Any) -> bool:
-    return bool(value.dtype.kind == "f" and not np.isfinite(value).all())
+def _finite(value: Any) -> bool:
+    """Also what isn't a float, and what isn't known."""
+    dtype = getattr(value, "dtype", None)
+    return dtype is None or dtype.kind != "f" or bool(np.isfinite(value).all())

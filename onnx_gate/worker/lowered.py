@@ -27,24 +27,24 @@ def gather_variant_evidence(
         return None
     cases = {case.name: case for case in prepared.cases}
 
-    def agrees_in_float32(diff: OutputDiff) -> bool:
-        # Held to the limits of the variant: where it fails even those, precision explains nothing.
+    def in_float32(diff: OutputDiff) -> OutputDiff | None:
         float32 = replace(prepared, onnx=base, spec=replace(spec, variant=None), halves=frozenset())
         provider = next((given for given in spec.providers if given.name == diff.provider), _CPU)
         rules = {diff.output: rule_for(spec, provider, diff.output)}
         found = run_case(float32, open_session(base, _CPU, read_log), cases[diff.case], "cpu", rules)
-        return all(isinstance(again, OutputDiff) and not again.breaches for again in found)
+        return next((again for again in found if isinstance(again, OutputDiff)), None)
 
     def overflows(diff: OutputDiff) -> str:
         from onnx_gate.variants.half import first_overflow
 
-        return first_overflow(Path(prepared.onnx), prepared.fed(next(cases[diff.case].calls())))
+        call = next(cases[diff.case].calls())
+        return first_overflow(Path(base), Path(prepared.onnx), call.feed, prepared.fed(call))
 
     return VariantEvidence(
         variant=spec.variant,
         diffs=tuple(diffs),
         exact_int8=has_vnni(),
-        agrees_in_float32=agrees_in_float32,
+        in_float32=in_float32,
         agrees_unoptimized=evidence.agrees_unoptimized,
         overflows=overflows,
     )

@@ -7,13 +7,51 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.inputs.cases import plan_cases
+from onnx_gate.inputs.cases import Case, plan_cases
 from onnx_gate.inputs.data import Dataset, load_dataset
 from onnx_gate.records import Graph, ModelSpec
 
+Feed = dict[str, Any]
 OWN_FEEDS = (
     "calibrated with the feeds that it is judged on ({}): give `data` to int8-static that is like what it will see"
 )
+
+
+_RANGES = ("tiny", "huge", "denormal")
+_NO_NUMBERS = ("nan", "infinity", "negative-infinity")
+_BEYOND = {
+    "fp16": _RANGES,
+    "int8-dynamic": (*_RANGES, *_NO_NUMBERS),
+    # Outside of what it was calibrated for, all of them.
+    "int8-static": (*_RANGES, *_NO_NUMBERS, "zeros", "ones", "lowest", "highest", "negative-zero"),
+}
+"""Edges that lower precision can't hold by its nature: they are for the model itself."""
+
+
+def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[str]]:
+    """The cases that say something of a variant, and a note on the others."""
+    beyond = {f"edge={name}" for name in _BEYOND[spec.variant.kind]} if spec.variant else set()
+    left_out = [case.name.removeprefix("edge=") for case in cases if case.name in beyond]
+    if not left_out:
+        return cases, []
+    kept = [case for case in cases if case.name not in beyond]
+    return kept, [f"the edges {', '.join(left_out)} are beyond what the variant can hold, and were not fed to it"]
+
+
+def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
+    """What a GPU would answer Inf to and this CPU doesn't; empty where there is nothing of the kind."""
+    from onnx_gate.variants.half import first_overflow
+
+    try:
+        where = first_overflow(Path(base), Path(onnx), feed, half_feed)
+    except Exception:
+        # Values that can't be shown, such as those of an operator of somebody's own: nothing is known of them.
+        return ""
+    node, _, op = where.rpartition(" (")
+    return where and (
+        f"float16 ends at 65,504, and {where} goes beyond it: a GPU answers Inf, this CPU computes in float32 there "
+        f"and hides it; keep it in float32 with `exclude_ops: [{op.rstrip(')')}]` or `exclude_nodes: [{node}]`"
+    )
 
 
 def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset | None) -> list[str]:

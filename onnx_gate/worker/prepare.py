@@ -21,7 +21,7 @@ from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
 from onnx_gate.worker.edges import ask_edges
 from onnx_gate.worker.given import Unrounded, unrounded
-from onnx_gate.worker.lowering import as_lowered, lower_precision
+from onnx_gate.worker.lowering import as_lowered, fitting_cases, lower_precision, overflow_warning
 from onnx_gate.worker.matching import check_rules, match_outputs
 from onnx_gate.worker.protocol import Event, Job, Note, Stage
 from onnx_gate.worker.rows import answers_by_row
@@ -139,6 +139,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     by_row = outputs_by_row(shipped) if shipped else frozenset()
     dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
     cases, notes = plan_cases(spec, dataset)
+    cases, beyond = fitting_cases(spec, cases)
+    notes += beyond
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
         send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
     send(Stage(name="reference"))
@@ -159,7 +161,19 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     notes += ask_edges(prepared, send)
     for note in notes:
         send(Note(text=note))
+    for warning in _overflows(prepared):
+        send(Note(text=warning, warns=True))
     return prepared
+
+
+def _overflows(prepared: Prepared) -> list[str]:
+    """What float16 can't hold and the CPU hides, on the largest feed."""
+    variant, base = prepared.spec.variant, prepared.base
+    if variant is None or base is None or variant.kind != "fp16":
+        return []
+    call = next(max(prepared.cases, key=lambda case: case.sizes.get("batch", 0)).calls())
+    warning = overflow_warning(prepared.onnx, base, call.feed, prepared.fed(call))
+    return [warning] if warning else []
 
 
 def _first_answers(framework: Framework, source: Any, spec: ModelSpec, cases: list[Case]) -> Answers:

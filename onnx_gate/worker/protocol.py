@@ -58,6 +58,8 @@ class Note:
     """A sentence."""
     weak: bool = False
     """It says that the reference proves little."""
+    warns: bool = False
+    """It says why a wrong model might have passed."""
 
 
 @dataclass(frozen=True, kw_only=True)

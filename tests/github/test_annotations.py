@@ -149,3 +149,22 @@ def test_any_other_error_is_an_annotation_too() -> None:
     assert error_annotations(UsageError("--only x: no such model")) == [
         "::error title=onnx-gate::--only x: no such model"
     ]
+
+
+def test_a_pass_that_proves_little_is_a_warning() -> None:
+    """At its line, one a model, after what fails; a variant has its own line."""
+    weak = model("weak", floats("data", "y", samples=1), line=7)
+    bad = model("bad@fp16", floats("data", "y", 0.5, mismatched=3), line=9, variant_of="bad", cause=Cause.PRECISION)
+    first, second = result_annotations(gate(weak, bad))
+    assert first.startswith(
+        "::error file=onnx-gate.yml,line=9,title=onnx-gate%3A bad@fp16::bad@fp16 diverged (precision)"
+    )
+    assert second.startswith("::warning file=onnx-gate.yml,line=7,")
+    assert "weak passed, on data that proves little: only one sample was compared" in second
+
+
+def test_more_warnings_than_github_shows_are_no_error() -> None:
+    """The last line warns, as those that it stands for."""
+    lines = result_annotations(gate(*(model(f"m{n}", floats("data", "y", samples=1)) for n in range(30))))
+    assert len(lines) == 10
+    assert lines[-1].startswith("::warning title=onnx-gate::and 21 more models")

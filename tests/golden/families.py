@@ -326,7 +326,7 @@ def variants() -> GateResult:
             variant_of="tagger",
             convert=replace(CONVERTED, variant="int8-static", opsets={"com.microsoft": 1}),
             cause=Cause.PRECISION,
-            advice="The model in float32 holds the same limits, int8-static doesn't (snr_db 9.8, 15 is asked for). "
+            advice="In float32 the model holds these limits, in int8-static it doesn't (snr_db 9.8, 15 is asked for). "
             "This CPU has no VNNI, so products saturate. Set `int8-static: {reduce_range: true}`.",
         ),
         model(

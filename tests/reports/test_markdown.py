@@ -314,3 +314,39 @@ def test_nothing_is_left_out_where_all_fits() -> None:
     """Within the limit, the summary is summary.md."""
     result = FAMILIES["diverged"]()
     assert markdown.render_within(result, LIMIT) == markdown.render(result)
+
+
+def test_passes_by_the_dozen_share_a_row() -> None:
+    """Edges that passed are counted; one that failed has a row of its own."""
+    edges = [floats(f"edge={name}", "y", 1e-7, total=3) for name in ("zeros", "ones", "tiny", "huge", "denormal")]
+    cases = [floats(f"seq={n}", "y", 1e-7 * n) for n in range(1, 21)]
+    wrong = floats("edge=lowest", "y", 0.5, mismatched=3)
+    page = markdown.render(gate(model("net", *cases, *edges, wrong, cause=Cause.CONVERSION)))
+    assert "| ✅ | cpu | 20 cases: seq=1, seq=2, seq=3 and 17 more | `y` |  | 0 of 700 | 2e-6 |" in page
+    assert "| ✅ | cpu | 5 edges: zeros, ones, tiny and 2 more | `y` |  | 0 of 15 | 1e-7 |" in page
+    assert "| ❌ | cpu | edge=lowest | `y` |" in page
+    assert "edge=zeros" not in page
+
+
+def test_a_pass_that_proves_little_stands_out() -> None:
+    """In the first table, and with the reason right below it."""
+    page = markdown.render(FAMILIES["weak"]())
+    assert "| ✅ `tiny` | torch | ✅ 2 passed | 2e-8 | 3.2 s | ⚠️ proves little |" in page
+    assert "| compared with itself only, ⚠️ proves little |" in page
+    assert "- `tiny`: no element of `y` is larger than 4e-6, and atol allows 1e-5: a model that always" in page
+    assert "proves little" not in markdown.render(FAMILIES["passed"]())
+    assert "- Rests on 14 samples, 70 elements, 1 shape, 1 provider." in page
+
+
+def test_many_weak_passes_are_counted() -> None:
+    """The page stays readable."""
+    page = markdown.render(gate(*(model(f"m{n}", floats("data", "y", samples=1), line=n) for n in range(100))))
+    assert page.count("only one sample was compared") == 20
+    assert "- … and 80 more: see results.json." in page
+
+
+def test_a_variant_tells_how_it_was_made() -> None:
+    """With the opsets of other domains; a tolerance that any element may miss isn't told as one."""
+    page = markdown.render(FAMILIES["variants"]())
+    assert "converted, and int8-static made of it, in 1.1 s: opset 18, com.microsoft 1, IR version 10" in page
+    assert "- allowed: min_snr_db 15 (`logits`)" in page

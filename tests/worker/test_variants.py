@@ -51,7 +51,7 @@ models:
     source: mlp.joblib
     inputs: {X: {dtype: float32, shape: [batch, 64]}}
     data: test.npz
-    edges: [highest]
+    edges: [zeros, huge]
     variants:
       - fp16
       - fp16: {name: fp16-io, keep_io: false}
@@ -81,6 +81,10 @@ models:
     source: overflow.onnx
     inputs: {x: {dtype: float32, shape: [batch, 4], range: [300, 400]}}
     variants: [fp16, {fp16: {name: kept, exclude_ops: [Mul, Sqrt]}}]
+  - id: beyond
+    source: overflow.onnx
+    inputs: {x: {dtype: float32, shape: [batch, 4], range: [100000, 200000]}}
+    variants: [{fp16: {keep_io: false}}]
   - id: wrong
     source: mlp.joblib
     onnx: wrong.onnx
@@ -101,7 +105,7 @@ def _mlp() -> MLPClassifier:
 def _shipped(path: Path) -> None:
     """Nodes without names, an output that is read again, and a constant that is no weight."""
     rng = np.random.default_rng(0)
-    weights = {name: rng.standard_normal((8, 8)).astype(np.float32) for name in ("a", "b")}
+    weights = {name: (rng.standard_normal((8, 8)) / 8).astype(np.float32) for name in ("a", "b")}
     nodes = [
         helper.make_node("MatMul", ["x", "a"], ["hidden"]),
         helper.make_node("Relu", ["hidden"], ["features"]),
@@ -170,10 +174,9 @@ def test_a_good_variant_passes_held_to_its_own_limits(variants, model_id):
 
 def test_what_is_kept_is_the_variant_that_was_judged(variants):
     """And nothing of what it was made of."""
-    kept = sorted(path.name for path in (variants.output / "models").glob("mlp@*"))
-    assert kept == [f"mlp@{name}.onnx" for name in ("fp16", "fp16-io", "int8-dynamic", "int8-static", "own-feeds")] + [
-        f"mlp@{name}.onnx" for name in ("strict", "tight")
-    ]
+    kept = {path.name for path in (variants.output / "models").glob("mlp@*")}
+    made = ("fp16", "fp16-io", "int8-dynamic", "int8-static", "own-feeds", "strict", "tight")
+    assert kept == {f"mlp@{name}.onnx" for name in made}
     assert "MatMulInteger" in _ops(variants, "mlp@int8-dynamic")
     assert {"QuantizeLinear", "DequantizeLinear"} <= _ops(variants, "mlp@int8-static")
     assert variants["mlp@fp16"].convert.variant == "fp16"
@@ -218,7 +221,7 @@ def test_a_limit_that_does_not_hold_is_precision(variants):
     """The model in float32 holds it: the advice says what was reached and what to try."""
     result = variants["mlp@strict"]
     assert (result.verdict, result.cause) == (Status.DIVERGED, Cause.PRECISION)
-    assert "The model in float32 holds the same limits, int8-static doesn't (snr_db " in result.advice
+    assert "In float32 the model is far nearer to the source (snr_db " in result.advice
     assert ", 200 is asked for" in result.advice
     wanted = "`per_channel: true`" if has_vnni() else "`int8-static: {reduce_range: true}`"
     assert wanted in result.advice
@@ -241,12 +244,29 @@ def test_a_tight_tolerance_on_fp16_is_precision_too(variants):
     assert "exclude_ops" in result.advice
 
 
-def test_an_overflow_names_the_node(variants):
-    """300² is beyond float16: kept in float32 it passes."""
+def test_an_overflow_that_the_cpu_hides_is_warned_of(variants):
+    """300² is beyond float16: ONNX Runtime's CPU computes the chain in float32, and a GPU would answer Inf."""
     result = variants["overflow@fp16"]
+    assert result.verdict is Status.PASSED
+    [warning] = [told for told in result.coverage.warnings if "65,504" in told]
+    assert "squared (Mul) goes beyond it" in warning
+    assert "`exclude_ops: [Mul]` or `exclude_nodes: [squared]`" in warning
+    assert not any("65,504" in told for told in variants["overflow@kept"].coverage.warnings)
+
+
+def test_an_overflow_that_shows_is_precision(variants):
+    """Inputs in float16 can't hold 100,000."""
+    result = variants["beyond@fp16"]
     assert (result.verdict, result.cause) == (Status.DIVERGED, Cause.PRECISION)
-    assert "first at squared (Mul)" in result.advice
-    assert "`fp16: {exclude_ops: [Mul]}` or `exclude_nodes: [squared]`" in result.advice
+    assert "65,504" in result.advice
+
+
+def test_edges_beyond_the_precision_are_left_out(variants):
+    """A huge number is for the model itself; the report says what was not fed."""
+    assert variants.checks("mlp", case="edge=huge")
+    assert not variants.checks("mlp@fp16", case="edge=huge")
+    assert variants.checks("mlp@fp16", case="edge=zeros")
+    assert _has_note(variants["mlp@fp16"], "huge are beyond what the variant can hold")
 
 
 def test_a_variant_of_a_wrong_model_is_not_blamed_on_precision(variants):
