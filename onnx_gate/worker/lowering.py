@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx_gate.inputs.cases import Case, plan_cases
 from onnx_gate.inputs.data import Dataset, load_dataset
-from onnx_gate.records import Graph, ModelSpec
+from onnx_gate.records import EDGES, Graph, ModelSpec
 
 Feed = dict[str, Any]
 OWN_FEEDS = (
@@ -18,12 +18,11 @@ OWN_FEEDS = (
 
 
 _RANGES = ("tiny", "huge", "denormal")
-_NO_NUMBERS = ("nan", "infinity", "negative-infinity")
 _BEYOND = {
     "fp16": _RANGES,
-    "int8-dynamic": (*_RANGES, *_NO_NUMBERS),
-    # Outside of what it was calibrated for, all of them.
-    "int8-static": (*_RANGES, *_NO_NUMBERS, "zeros", "ones", "lowest", "highest", "negative-zero"),
+    "int8-dynamic": (*_RANGES, "nan", "infinity", "negative-infinity"),
+    # It is calibrated for what the data holds, and no edge is of the data.
+    "int8-static": EDGES,
 }
 """Edges that lower precision can't hold by its nature: they are for the model itself."""
 
@@ -35,7 +34,7 @@ def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[
     if not left_out:
         return cases, []
     kept = [case for case in cases if case.name not in beyond]
-    return kept, [f"the edges {', '.join(left_out)} are beyond what the variant can hold, and were not fed to it"]
+    return kept, [f"edges beyond what the variant is made for were not fed to it: {', '.join(left_out)}"]
 
 
 def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:

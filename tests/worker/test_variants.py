@@ -266,7 +266,8 @@ def test_edges_beyond_the_precision_are_left_out(variants):
     assert variants.checks("mlp", case="edge=huge")
     assert not variants.checks("mlp@fp16", case="edge=huge")
     assert variants.checks("mlp@fp16", case="edge=zeros")
-    assert _has_note(variants["mlp@fp16"], "huge are beyond what the variant can hold")
+    assert _has_note(variants["mlp@fp16"], "edges beyond what the variant is made for were not fed to it: ")
+    assert not variants.checks("mlp@int8-static", case="edge=zeros")
 
 
 def test_a_variant_of_a_wrong_model_is_not_blamed_on_precision(variants):
