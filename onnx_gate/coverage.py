@@ -50,17 +50,17 @@ def _warnings(compared: list[Check], samples: int) -> Iterable[str]:
         if check.provider == compared[0].provider:
             outputs.setdefault(check.output, []).append(check)
     for output, checks in outputs.items():
-        yield from _of_output(f"`{output}`", checks, samples)
+        yield from _of_output(f"`{output}`", checks)
 
 
-def _of_output(name: str, checks: list[Check], samples: int) -> Iterable[str]:
+def _of_output(name: str, checks: list[Check]) -> Iterable[str]:
     """The strongest of what can be said of an output: what is constant is also within any tolerance."""
     total, nan = sum(check.total for check in checks), sum(check.nan_matched for check in checks)
     if nan >= NAN_SHARE * total:
         yield f"{percent(nan, total)} of {name} is NaN on both sides: these elements prove nothing"
     if not _limited(checks):
         yield f"every element of {name} may be out of tolerance and no other limit is set: any answer would pass"
-    elif told := _constant(name, checks, samples) or _within_tolerance(name, checks) or _saturated(name, checks, total):
+    elif told := _constant(name, checks) or _within_tolerance(name, checks) or _saturated(name, checks, total):
         yield told
 
 
@@ -72,7 +72,7 @@ def _limited(checks: list[Check]) -> bool:
     )
 
 
-def _constant(name: str, checks: list[Check], samples: int) -> str:
+def _constant(name: str, checks: list[Check]) -> str:
     lowest, highest = _range(checks)
     labels = {label for check in checks for label in check.labels}
     if len(labels) == 1:
@@ -82,7 +82,7 @@ def _constant(name: str, checks: list[Check], samples: int) -> str:
     if lowest is not None and lowest == highest:
         return f"every element of {name} is {number(lowest)}: a model that always answers that would pass"
     rows = {check.same for check in checks}
-    if samples > 1 and len(rows) == 1 and "" not in rows:
+    if sum(check.rows for check in checks) > 1 and len(rows) == 1 and "" not in rows:
         return f"{name} is the same for every sample: a model that ignores its inputs would pass"
     return ""
 

@@ -57,6 +57,7 @@ class OutputComparison:
             self.refuse(breach)
             return
         self._met = True
+        self._calls += 1
         for position, (one, other) in enumerate(pairs):
             prefix = (position,) if isinstance(answer.value, list) else ()
             self._add_array(one, other, prefix, lenient=lenient, first_row=first_row, rows=rows)
@@ -73,7 +74,6 @@ class OutputComparison:
                 self.refuse(f"element {prefix[0]} of the sequence: {breach}" if prefix else breach)
             return
         reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
-        self._calls += 1
         self._rows.add(reference if self._batched else reference[None])
         side = self._values() if kind_of(reference) == "float" else self._marks()
         before, worst = side.total, side.worst
@@ -92,6 +92,7 @@ class OutputComparison:
             "dtype": self._dtype,
             "shape": self._shape,
             "calls": self._calls,
+            "rows": self._rows.count,
             "same": self._rows.digest,
             "seconds": seconds,
         }

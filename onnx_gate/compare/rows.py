@@ -15,9 +15,11 @@ class Rows:
     def __init__(self) -> None:
         self._first: npt.NDArray[Any] | None = None
         self._differ = False
+        self.count = 0
 
     def add(self, rows: npt.NDArray[Any]) -> None:
         """Take in some rows of an output."""
+        self.count += len(rows)
         if self._differ or not rows.size:
             return
         if self._first is None:

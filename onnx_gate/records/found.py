@@ -155,8 +155,10 @@ class OutputDiff:
     """Fraction of rows whose largest element is the same; only where a limit asks for it."""
     calls: int = 0
     """Times that the model was asked."""
+    rows: int = 0
+    """Rows of the output; where its first dimension isn't the batch, each answer is one."""
     samples: int = 0
-    """Rows that no earlier case had fed to the provider."""
+    """Rows of the inputs that no earlier case had fed to the provider."""
     fed: tuple[str, ...] = ()
     """Shapes of the inputs, such as `7×4`, each once."""
     lowest: float | None = None

@@ -263,8 +263,8 @@ def _facts(model: ModelResult) -> Iterable[str]:
     if model.coverage:
         yield wording.rests_on(model.coverage)
     if made := model.convert:
-        others = [f"{name(domain)} {version}" for domain, version in made.opsets.items()]
-        opsets = ", ".join([f"opset {made.opset}", *others])
+        domains = [f"{name(domain)} {version}" for domain, version in made.opsets.items()]
+        opsets = ", ".join([f"opset {made.opset}", *domains])
         yield (
             f"{_made(made)}: {opsets}, IR version {made.ir_version}, {plural(made.nodes, 'node')}, "
             f"{wording.size(made.size_bytes)}"

@@ -18,7 +18,7 @@ import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import VariantSpec
-from onnx_gate.runtime import session_options
+from onnx_gate.runtime.sessions import session_options
 from onnx_gate.variants.files import all_graphs, save, typed
 
 DONE = "in float16"

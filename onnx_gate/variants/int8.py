@@ -98,7 +98,7 @@ def _pre_process(base: Path, excluded: tuple[str, ...]) -> tuple[Path, bool]:
     model = typed(base)
     large = size_of(model) >= LARGE
     ready = base.with_name(f"{base.stem}-ready.onnx")
-    external = {"save_as_external_data": large, "all_tensors_to_one_file": large}
+    external: dict[str, Any] = {"save_as_external_data": large, "all_tensors_to_one_file": large}
     external |= {"external_data_location": f"{ready.name}.data"} if large else {}
     # Without the symbolic inference: it refuses operators of ai.onnx.ml, and needs a package that not all have.
     for skip in (large, True):

@@ -14,7 +14,7 @@ import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ModelSpec, VariantSpec
-from onnx_gate.runtime import session_options
+from onnx_gate.runtime.sessions import session_options
 from onnx_gate.sources import describe, failed
 
 Feeds = Callable[[], Iterator[dict[str, Any]]]
@@ -100,9 +100,7 @@ def _nothing_changed(where: str, variant: VariantSpec, ops: Iterable[str], takes
 
 
 def _require_loadable(where: str, variant: VariantSpec, tool: str, path: Path, custom_ops: str | None) -> None:
-    options = session_options(optimize=False)
-    if custom_ops:
-        options.register_custom_ops_library(custom_ops)
+    options = session_options(optimize=False, custom_ops=custom_ops)
     try:
         ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:

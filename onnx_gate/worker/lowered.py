@@ -9,13 +9,12 @@ from pathlib import Path
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.cpu import has_vnni
 from onnx_gate.providers.session import open_session
-from onnx_gate.records import OutputDiff, ProviderSpec
+from onnx_gate.records import OutputDiff
 from onnx_gate.triage.causes import Evidence
 from onnx_gate.triage.variants import VariantEvidence
 from onnx_gate.worker.prepare import Prepared
+from onnx_gate.worker.rounding import CPU
 from onnx_gate.worker.run import run_case
-
-_CPU = ProviderSpec(name="cpu")
 
 
 def gather_variant_evidence(
@@ -29,9 +28,10 @@ def gather_variant_evidence(
 
     def in_float32(diff: OutputDiff) -> OutputDiff | None:
         float32 = replace(prepared, onnx=base, spec=replace(spec, variant=None), halves=frozenset())
-        provider = next((given for given in spec.providers if given.name == diff.provider), _CPU)
+        provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
         rules = {diff.output: rule_for(spec, provider, diff.output)}
-        found = run_case(float32, open_session(base, _CPU, read_log), cases[diff.case], "cpu", rules)
+        session = open_session(base, CPU, read_log, custom_ops=spec.ort_custom_ops)
+        found = run_case(float32, session, cases[diff.case], "cpu", rules)
         return next((again for again in found if isinstance(again, OutputDiff)), None)
 
     def overflows(diff: OutputDiff) -> str:

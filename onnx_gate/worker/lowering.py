@@ -78,7 +78,7 @@ def as_lowered(spec: ModelSpec, graph: Graph) -> tuple[ModelSpec, frozenset[str]
     """What to expect of the file: the tools raise the opset, and inputs become float16 where that was asked for."""
     if spec.variant is None:
         return spec, frozenset()
-    halves = frozenset()
+    halves: frozenset[str] = frozenset()
     if spec.variant.options.get("keep_io") is False:
         halves = frozenset(value.name for value in graph.inputs if value.dtype == "float16")
     inputs = spec.inputs and tuple(

@@ -34,6 +34,13 @@ def test_without_a_batch_a_feed_is_a_sample():
     assert samples.add({"x": [np.ones(3), np.ones(2)], "y": None}, None) == 1
 
 
+def test_recorded_tables_are_made_of_rows():
+    """Nobody says what their batch is: the first size is, where all tables have the same."""
+    samples = Samples()
+    assert samples.add({"x": np.arange(90.0).reshape(45, 2)}, None) == 45
+    assert samples.add({"x": np.ones((2, 3)), "y": np.ones((4, 3))}, None) == 1
+
+
 def test_shapes_are_told_by_input():
     """As they were fed."""
     assert shape_of({"x": np.ones((7, 4)), "n": np.float32(1).reshape(())}) == "7×4, scalar"
