@@ -11,7 +11,7 @@ from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
-from onnx_gate.worker.lowered import gather_variant_evidence
+from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
 from onnx_gate.worker.prepare import Prepared, prepare
 from onnx_gate.worker.protocol import Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
@@ -54,7 +54,11 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str])
         # Stands if asking crashes the process or outlasts its time.
         send(first_guess(evidence))
         lowered = gather_variant_evidence(prepared, diffs, evidence, read_log)
-        send((find_variant_cause(lowered) if lowered else None) or find_cause(evidence))
+        if lowered and (cause := find_variant_cause(lowered)):
+            send(cause)
+            return
+        # Where a variant is not to blame, the model that it was made of is.
+        send(find_cause(gather_evidence(without_variant(prepared), diffs, read_log) if lowered else evidence))
 
 
 def _run_provider(

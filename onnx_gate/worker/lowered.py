@@ -17,6 +17,14 @@ from onnx_gate.worker.rounding import CPU
 from onnx_gate.worker.run import run_case
 
 
+def without_variant(prepared: Prepared) -> Prepared:
+    """The model that a variant was made of, in its place; any other as it is."""
+    if prepared.base is None:
+        return prepared
+    spec = replace(prepared.spec, variant=None)
+    return replace(prepared, onnx=prepared.base, base=None, spec=spec, halves=frozenset())
+
+
 def gather_variant_evidence(
     prepared: Prepared, diffs: list[OutputDiff], evidence: Evidence, read_log: Callable[[], str]
 ) -> VariantEvidence | None:
@@ -27,11 +35,10 @@ def gather_variant_evidence(
     cases = {case.name: case for case in prepared.cases}
 
     def in_float32(diff: OutputDiff) -> OutputDiff | None:
-        float32 = replace(prepared, onnx=base, spec=replace(spec, variant=None), halves=frozenset())
         provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
         rules = {diff.output: rule_for(spec, provider, diff.output)}
         session = open_session(base, CPU, read_log, custom_ops=spec.ort_custom_ops)
-        found = run_case(float32, session, cases[diff.case], "cpu", rules)
+        found = run_case(without_variant(prepared), session, cases[diff.case], "cpu", rules)
         return next((again for again in found if isinstance(again, OutputDiff)), None)
 
     def overflows(diff: OutputDiff) -> str:

@@ -44,7 +44,21 @@ HEAVY_ROOMS = {
 }
 CHILD_SIDE = {
     f"onnx_gate.worker.{name}"
-    for name in ("child", "server", "judge", "prepare", "matching", "rows", "evidence", "rounding")
+    for name in (
+        "child",
+        "server",
+        "judge",
+        "prepare",
+        "matching",
+        "evidence",
+        "rounding",
+        "rows",
+        "given",
+        "edges",
+        "run",
+        "lowering",
+        "lowered",
+    )
 }
 
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
