@@ -109,8 +109,8 @@ def _too_new(text: str) -> tuple[str, str] | None:
     newer = f"or install an onnxruntime newer than {ort.__version__}"
     if found := _TOO_NEW.search(text):
         return "invalid-model", (
-            f"lower the IR version from {found[1]} to {found[2]} (`ir_version={found[2]}` in onnx.helper.make_model, "
-            f"whose defaults are newer than any runtime, with an opset to go with it), {newer}"
+            f"lower the IR version from {found[1]} to {found[2]}, and the opset with it (`ir_version` and "
+            f"`opset_imports` of onnx.helper.make_model: its defaults are those of the newest ONNX), {newer}"
         )
     if found := _OPSET_TOO_NEW.search(text):
         return "invalid-model", f"export with opset {found[3]} of {found[2]} instead of {found[1]}, {newer}"

@@ -24,7 +24,7 @@ def test_an_ir_version_of_the_future_says_what_to_lower(tmp_path):
     """From which number to which: onnx's own defaults are ahead of every runtime."""
     error = refused(onnx_models.doubler(tmp_path / "m.onnx", ir_version=99))
     assert error.fix.startswith("lower the IR version from 99 to 1")
-    assert "ir_version=1" in error.fix
+    assert "`ir_version`" in error.fix
 
 
 def test_an_opset_of_the_future_says_what_to_lower(tmp_path):
