@@ -16,7 +16,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils import all_estimators
 from threadpoolctl import threadpool_limits
 
-WORDS = "the quick brown fox jumps over a lazy dog while seven small models answer many long questions".split()
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "many", "models", "answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +86,16 @@ DATA = {
 """Where it isn't that of the estimator's kind."""
 DATA_OF_KIND = {"classifier": "breast_cancer", "regressor": "diabetes", "cluster": "iris"}
 
+
+def _each(names: str, parts: Callable[[], dict[str, Any]]) -> dict[str, Callable[[], dict[str, Any]]]:
+    return dict.fromkeys(names.split(), parts)
+
+
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
-    **dict.fromkeys(
+    **_each(
         """CalibratedClassifierCV ClassifierChain MultiOutputClassifier OneVsOneClassifier OneVsRestClassifier
         OutputCodeClassifier FixedThresholdClassifier TunedThresholdClassifierCV RFE RFECV SelectFromModel
-        SequentialFeatureSelector SelfTrainingClassifier""".split(),
+        SequentialFeatureSelector SelfTrainingClassifier""",
         lambda: {"estimator": _logistic()},
     ),
     **dict.fromkeys(("MultiOutputRegressor", "RegressorChain"), lambda: {"estimator": Ridge()}),
@@ -126,9 +131,9 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "SkewedChi2Sampler": lambda: {"n_components": 8},
     "GaussianRandomProjection": lambda: {"n_components": 4},
     "SparseRandomProjection": lambda: {"n_components": 4},
-    **dict.fromkeys(
+    **_each(
         """DictionaryLearning MiniBatchDictionaryLearning SparsePCA MiniBatchSparsePCA NMF MiniBatchNMF
-        LatentDirichletAllocation""".split(),
+        LatentDirichletAllocation""",
         lambda: {"n_components": 3, "max_iter": 5},
     ),
     "Nystroem": lambda: {"n_components": 20},
