@@ -16,6 +16,11 @@ from onnx_gate.records import ModelSpec
 from onnx_gate.sources import call, failed, kind_of, prepare_import_path, require_content
 
 ANSWERING = ("predict", "transform", "kneighbors")
+_NO_TENSORS = {
+    "DictVectorizer": "dicts",
+    "FeatureHasher": "lists of words or dicts",
+    "MultiLabelBinarizer": "sets of labels",
+}
 _AGAIN = "is it a whole pickle, joblib or skops file, saved with the packages that are installed here? Save it again"
 _SAVED_FROM_MAIN = (
     "its class was defined in the script or notebook that saved it: move it to a module beside the manifest, "
@@ -29,13 +34,34 @@ def load(spec: ModelSpec) -> Any:
     if spec.register:
         call(spec.register, spec.folder)
     model = call(source, spec.folder) if source.callable else _read(spec)
-    if isinstance(model, type) or not any(hasattr(model, method) for method in ANSWERING):
-        raise CannotJudge(
-            "load-failed",
-            f"{source.shown}: got {kind_of(model)}, expected a fitted estimator with predict or transform",
-            fix="return the estimator" if source.callable else "save the estimator itself",
-        )
+    refuse_unanswering(model, spec)
     return model
+
+
+def refuse_unanswering(model: Any, spec: ModelSpec) -> None:
+    """Only what answers new rows, given as tensors, can be judged."""
+    shown, name = spec.source.shown, type(model).__name__
+    if name in _NO_TENSORS:
+        raise CannotJudge(
+            "unsupported-operator",
+            f"{shown}: {name} takes {_NO_TENSORS[name]}, which an ONNX input of a schema can't be",
+            fix="do this step before the model, in the code that calls it, and judge what comes after it",
+        )
+    if not isinstance(model, type) and any(hasattr(model, method) for method in ANSWERING):
+        return
+    if not isinstance(model, type) and hasattr(model, "fit"):
+        raise CannotJudge(
+            "unsupported-operator",
+            f"{shown}: {name} has neither predict nor transform: it answers only for the rows that it is fitted on, "
+            "so there is nothing to convert",
+            fix="use an estimator that answers new rows, or fit one on what this one found, such as a classifier on "
+            "its labels_",
+        )
+    raise CannotJudge(
+        "load-failed",
+        f"{shown}: got {kind_of(model)}, expected a fitted estimator with predict or transform",
+        fix="return the estimator" if spec.source.callable else "save the estimator itself",
+    )
 
 
 def _read(spec: ModelSpec) -> Any:
