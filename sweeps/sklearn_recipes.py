@@ -166,18 +166,20 @@ def data_of(name: str) -> str:
 
 def fit(name: str, kind: type[BaseEstimator]) -> Any:
     """The estimator, fitted."""
-    parts = PARTS.get(name, dict)()
-    model = kind(**parts)
-    given = model.get_params(deep=False)
-    smaller = {key: value for key, value in SMALLER.items() if isinstance(given.get(key), int) and key not in parts}
-    if "random_state" in given:
-        smaller["random_state"] = 0
-    if smaller:
-        model.set_params(**smaller)
     # One thread: others may need the cores, and small data is no faster with more.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
+        parts = PARTS.get(name, dict)()
+        model = kind(**parts)
+        if smaller := _smaller(model, parts):
+            model.set_params(**smaller)
         return model.fit(*_to_fit(name))
+
+
+def _smaller(model: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    given = model.get_params(deep=False)
+    smaller = {key: value for key, value in SMALLER.items() if isinstance(given.get(key), int) and key not in parts}
+    return smaller | ({"random_state": 0} if "random_state" in given else {})
 
 
 def _to_fit(name: str) -> tuple[Any, ...]:

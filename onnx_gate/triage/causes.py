@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from onnx_gate.records import Cause, OutputDiff, Triage
-from onnx_gate.triage.precision import Rounding, advise, off_by, round_up
+from onnx_gate.triage.precision import Rounding, advise, measure, off_by, round_up
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
@@ -127,8 +127,15 @@ def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
 
 
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """What is known of this kind of model says more than any number."""
-    return evidence.known(worst)
+    """What is known of this kind of model says more than any number; a file that somebody shipped may be wrong
+    for another reason, so there it has to be rounding that rounding is blamed for."""
+    known = evidence.known(worst)
+    if known is None or known.cause is not Cause.PRECISION:
+        return known
+    rounding = evidence.rounding(worst)
+    if rounding is None:
+        return None if evidence.shipped else known
+    return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
 
 
 def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:

@@ -131,6 +131,24 @@ def nudge_feed(feed: dict[str, Any], number: int, eps: float = FLOAT32_EPS) -> d
     return {name: _nudged(value, number, eps, rng) for name, value in feed.items()}
 
 
+def measure(rounding: Rounding) -> str:
+    """What was seen, in one sentence."""
+    many = _many(rounding)
+    match rounding.how:
+        case "ties":
+            return (
+                f"Of the labels that differ in the batch looked at, {many} are ties: their two best scores are at most "
+                f"{number(rounding.size)} apart."
+            )
+        case "judge":
+            return f"The source itself is {number(rounding.size)} away from its own answer in float64."
+        case "float64":
+            return f"Converted in float64, of the mismatches {many} are gone."
+        case "narrowed":
+            return f"On inputs rounded to float32, of the mismatches {many} are gone."
+    return f"The source's own answers change as much when its inputs change by a rounding (of the mismatches {many})."
+
+
 def advise(rounding: Rounding, diff: OutputDiff) -> str:
     """What it means, and what to change."""
     many = _many(rounding)

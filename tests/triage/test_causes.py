@@ -6,7 +6,7 @@ import pytest
 
 from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage
 from onnx_gate.triage.causes import Evidence, find_cause, first_guess
-from onnx_gate.triage.precision import Rounding
+from onnx_gate.triage.precision import Rounding, measure
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 
@@ -187,6 +187,24 @@ def test_what_is_known_of_the_model_goes_before_what_the_numbers_look_like():
     assert triage(nan, known=KNOWN, rounding=ROUNDED) == KNOWN
     assert cause(diff(), known=KNOWN, order=Cause.LABEL_ORDER) is Cause.LABEL_ORDER
     assert cause(diff(), known=KNOWN, repeats_itself=False) is Cause.NONDETERMINISTIC
+
+
+def test_rounding_that_is_known_of_is_told_with_what_was_measured():
+    """And not taken for granted of a file that somebody else exported."""
+    known = Triage(cause=Cause.PRECISION, advice="Forests sum in float32.")
+    assert triage(diff(), known=known) == known
+    ties = Rounding(how="ties", mismatched=6, size=0.0, other=1e-7)
+    assert triage(diff(), known=known, rounding=ties).advice.startswith("Forests sum in float32. Of the labels")
+    assert cause(diff(), known=known, shipped=True) is Cause.CONVERSION
+    assert cause(diff(), known=known, shipped=True, rounding=ties) is Cause.PRECISION
+
+
+@pytest.mark.parametrize("how", ["float64", "judge", "ties", "narrowed", "own-noise"])
+def test_every_measurement_is_a_sentence(how):
+    """To follow what is known."""
+    words = measure(Rounding(how=how, mismatched=5, left=1, size=1e-6))
+    assert words.endswith(".")
+    assert "4 of 5" in words or how == "judge"
 
 
 def test_what_is_known_of_the_form_explains_a_breach_of_contract():
