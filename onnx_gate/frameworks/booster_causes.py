@@ -55,10 +55,12 @@ def _fractions_of_categories(source: Any, spec: ModelSpec, feed: dict[str, Any])
 
 def _scaled(source: Any, boosters: list[Any]) -> Triage | None:
     """Arithmetic in front of trees: a difference in the last bit is enough to go the other way at a split."""
-    scaler = next((name for name in map(_class_name, _parts(source)) if name in _SCALERS), None)
-    if scaler is None:
+    names = [type(part).__name__ for part in _parts(source)]
+    scaler = next((name for name in names if name in _SCALERS), None)
+    lightgbm = any(library_of(model) == "lightgbm" for model in boosters)
+    if scaler is None or ("CastTransformer" in names and not lightgbm):
         return None
-    if any(library_of(model) == "lightgbm" for model in boosters):
+    if lightgbm:
         way = (
             "LightGBM's thresholds are float64, so that more digits in the scaler don't help: drop it (trees don't "
             "need scaled features) and train the model again."
@@ -99,7 +101,3 @@ def _parts(source: Any) -> list[Any]:
             left += [entry[1] for entry in getattr(part, name, ()) or ()]
         left += [getattr(part, name) for name in ("estimator_", "best_estimator_") if hasattr(part, name)]
     return found
-
-
-def _class_name(part: Any) -> str:
-    return type(part).__name__

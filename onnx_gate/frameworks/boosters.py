@@ -101,7 +101,7 @@ def _register(kind: type) -> None:
         lambda operator: set_shapes(trees_of(operator.raw_operator), operator),
         lambda scope, operator, container: write_trees(trees_of(operator.raw_operator), scope, operator, container),
         parser=lambda scope, model, inputs, custom_parsers=None: declare_outputs(trees_of(model), scope, model, inputs),
-        options=_OPTIONS,
+        options=_OPTIONS | ({"raw_scores": [True, False]} if hasattr(kind, "decision_function") else {}),
     )
 
 

@@ -230,7 +230,8 @@ def round_down(value: float) -> float:
     """The largest float32 that isn't above: no float32 lies between the two."""
     with np.errstate(over="ignore"):
         near = np.float32(value)
-    return float(near if near <= value else np.nextafter(near, np.float32(-np.inf)))
+    # As a Python float: numpy would compare the two in float32, where they are equal.
+    return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
 
 
 def _faults(objective: str, options: dict[str, str], averaged: bool) -> list[str]:

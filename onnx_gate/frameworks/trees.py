@@ -88,7 +88,7 @@ def declare_outputs(trees: Trees, scope: Any, model: Any, inputs: list[Any]) -> 
         return operator.outputs
     operator.outputs.append(scope.declare_local_variable("label", data_types.Int64TensorType()))
     operator.outputs.append(scope.declare_local_variable("probabilities", _floats(inputs)()))
-    zipmap = scope.get_options(model, {"zipmap": True}, fail=False).get("zipmap", True)
+    zipmap = (scope.get_options(model, {"zipmap": True}, fail=False) or {}).get("zipmap", True)
     if zipmap is False or trees.multilabel:
         return operator.outputs
     return _apply_zipmap(zipmap, scope, model, inputs[0].type, operator.outputs)
@@ -118,6 +118,9 @@ def write_trees(trees: Trees, scope: Any, operator: Any, container: Any) -> None
         name=scope.get_unique_operator_name("TreeEnsembleRegressor"),
         **trees.attributes,
     )
+    # Calibration, which takes the decision function where there is one.
+    options = container.get_options(operator.raw_operator, {"raw_scores": False}, fail=False) or {}
+    as_they_are = bool(options.get("raw_scores"))
     answers = graph.link(trees.link, raw)
     outputs = [output.full_name for output in operator.outputs]
     if trees.multilabel:
@@ -126,6 +129,7 @@ def write_trees(trees: Trees, scope: Any, operator: Any, container: Any) -> None
         answers, chosen = graph.choose(answers, raw, trees)
         labels = graph.constant(trees.classes)
         graph.add("Gather", [labels, chosen], axis=0, output=outputs[0])
+        answers = graph.scores(raw, trees) if as_they_are else answers
     wide = _floats(operator.inputs) is data_types.DoubleTensorType
     graph.add("Cast", [answers], to=onnx.TensorProto.DOUBLE if wide else onnx.TensorProto.FLOAT, output=outputs[-1])
 
@@ -171,6 +175,10 @@ class _Graph:
 
     def above(self, answers: str, threshold: float) -> str:
         return self.add("Greater", [answers, self.constant([threshold])])
+
+    def scores(self, raw: str, trees: Trees) -> str:
+        """Raw scores of all classes."""
+        return raw if trees.scores > 1 else self.add("Concat", [self.add("Neg", [raw]), raw], axis=1)
 
     def choose(self, answers: str, raw: str, trees: Trees) -> tuple[str, str]:
         """Probabilities of all classes, and the index of the chosen one."""
