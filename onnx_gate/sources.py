@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Location
+from onnx_gate.records import FRAMEWORKS, Location
 
 LONGEST_MESSAGE = 700
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -71,8 +71,14 @@ def failed(cause: str, where: str, error: BaseException, *, fix: str = "") -> Ca
             fix="raise an exception instead",
         )
     if isinstance(error, ModuleNotFoundError) and not fix:
-        fix = f"install {error.name!r} (in CI: list it in the file that the `requirements` input names)"
+        fix = f"{_installing(str(error.name))} (in CI: list it in the file that the `requirements` input names)"
     return CannotJudge(cause, f"{where}: {describe(error)}{_user_line(error)}", fix=fix)
+
+
+def _installing(module: str) -> str:
+    """With what converts its models, where it is a framework."""
+    name = module.partition(".")[0]
+    return f"pip install 'onnx-gate[{name}]'" if name in FRAMEWORKS and name != "onnx" else f"install {module!r}"
 
 
 def describe(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.boosters import register_boosters
 from onnx_gate.frameworks.sklearn_inputs import column_order
 from onnx_gate.frameworks.sklearn_parts import Part, last_step, parts
 from onnx_gate.records import InputSpec, ModelSpec
@@ -50,6 +51,7 @@ def arguments(source: Any, spec: ModelSpec) -> dict[str, Any]:
 def output_names(source: Any, spec: ModelSpec) -> list[str]:
     """The names that skl2onnx gives the outputs of this model before `final_types` renames them; [] if it can't."""
     try:
+        register_boosters(source)
         given = {name: value for name, value in arguments(source, spec).items() if name != "final_types"}
         topology = _parse.parse_sklearn_model(without_gaps(source), **given)
     except Exception:
