@@ -18,7 +18,9 @@ def forest():
     from lightgbm import LGBMRegressor
 
     rows, _, progress, _ = split()
-    model = LGBMRegressor(boosting_type="rf", n_estimators=40, bagging_freq=1, bagging_fraction=0.7, verbose=-1)
+    model = LGBMRegressor(
+        verbose=-1, boosting_type="rf", n_estimators=40, bagging_freq=1, bagging_fraction=0.7, n_jobs=1
+    )
     return model.fit(rows, progress)
 
 
@@ -26,7 +28,7 @@ def words():
     from catboost import CatBoostClassifier
 
     rows, _, progress, _ = split()
-    model = CatBoostClassifier(iterations=40, depth=4, verbose=0, allow_writing_files=False)
+    model = CatBoostClassifier(iterations=40, depth=4, verbose=0, thread_count=1, allow_writing_files=False)
     return model.fit(rows, np.where(progress > 140, "fast", "slow"))
 
 
@@ -36,7 +38,7 @@ def scaled():
 
     rows, _, progress, _ = split()
     in_double = CastTransformer(dtype=np.float64), StandardScaler(), CastTransformer(dtype=np.float32)
-    return make_pipeline(*in_double, XGBRegressor(n_estimators=40)).fit(rows, progress)
+    return make_pipeline(*in_double, XGBRegressor(n_estimators=40, n_jobs=1)).fit(rows, progress)
 
 
 def test_rows():
