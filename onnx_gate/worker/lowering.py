@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.inputs.cases import Case, plan_cases
+from onnx_gate.inputs.calls import Case
+from onnx_gate.inputs.cases import plan_cases
 from onnx_gate.inputs.data import Dataset, load_dataset
 from onnx_gate.records import EDGES, Graph, ModelSpec
 
