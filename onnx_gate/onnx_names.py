@@ -1,11 +1,14 @@
-"""Give the outputs of an exported graph the names that they are to have.
+"""Give the values of an exported graph the names that they are to have.
 
 An exporter that is told a name which the graph already uses inside writes an invalid model and reports success. So it
-is told names that nothing else can have, and these are replaced afterwards.
+is told names that nothing else can have, and these are replaced afterwards. What it says of where a node comes from
+loses the module that we wrapped around the user's.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +16,106 @@ import onnx
 
 from onnx_gate.errors import CannotJudge
 
+WRAPPED = "onnx_gate_source"
+"""The attribute of our own module that holds the user's."""
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_OWN_FRAME = re.compile(r'\s*File "[^"]*onnx_gate[/\\]frameworks[/\\][^"]*", line \d+, in \w+\n(?:    .*(?:\n|$))?')
+_OWN_CLASS = re.compile(r"(?:'onnx_gate\.[\w.]+', )|(?:onnx_gate\.[\w.]+/)")
 
-def placeholder(number: int) -> str:
+
+def placeholder(kind: str, number: int) -> str:
     """A name for the exporter."""
-    return f"onnx_gate_output_{number}"
+    return f"onnx_gate_{kind}_{number}"
 
 
-def name_outputs(path: Path, wanted: list[str]) -> None:
+def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """Replace the placeholders; an inner value that has a wanted name already gets another one."""
-    model = onnx.load(str(path), load_external_data=False)
-    inputs = {value.name for value in model.graph.input}
-    if clashing := [name for name in wanted if name in inputs]:
+    if clashing := [name for name in outputs if name in inputs]:
         raise CannotJudge(
             "conversion-failed",
             f"the name {clashing[0]!r} is that of an input and of an output, which ONNX doesn't allow",
             fix="give the outputs other names with `output_names: […]`",
         )
-    renamed = {name: f"{name}_inner" for name in wanted}
-    renamed |= {placeholder(number): name for number, name in enumerate(wanted)}
+    model = onnx.load(str(path), load_external_data=False)
+    _require("output", [value.name for value in model.graph.output], len(outputs))
+    stored = {tensor.name for tensor in model.graph.initializer}
+    _require("input", [value.name for value in model.graph.input if value.name not in stored], len(inputs))
+    renamed = {name: f"{name}_inner" for name in (*inputs, *outputs)}
+    for name in _names(model.graph):
+        if name.startswith(f"{WRAPPED}."):
+            bare = name.removeprefix(f"{WRAPPED}.")
+            renamed[name] = renamed.get(bare, bare)
+    renamed |= {placeholder("input", number): name for number, name in enumerate(inputs)}
+    renamed |= {placeholder("output", number): name for number, name in enumerate(outputs)}
     _rename(model.graph, renamed)
     onnx.save(model, str(path))
 
 
+def _require(kind: str, got: list[str], count: int) -> None:
+    """All that was asked for, in order: what the exporter dropped, added or swapped would be taken for another."""
+    wanted = [placeholder(kind, number) for number in range(count)]
+    if got == wanted:
+        return
+    lost = [number for number, name in enumerate(wanted) if name not in got]
+    more = f"; number {', '.join(map(str, lost))} is missing" if lost else ""
+    raise CannotJudge(
+        "conversion-failed",
+        f"the exporter wrote {len(got)} {kind}s, expected {count}{more}, or in another order",
+        fix=f"every {kind} has to be a tensor of its own: return a copy of what is returned twice, or as it came in"
+        if kind == "output"
+        else "remove an input that forward() doesn't use, or export it yourself and name the file as `onnx:`",
+    )
+
+
+def name_dims(path: Path, shapes: dict[str, tuple[int | str, ...]]) -> None:
+    """Call dynamic dimensions what the manifest calls them: exporters make up names such as `s77`."""
+    model = onnx.load(str(path), load_external_data=False)
+    renamed: dict[str, str] = {}
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        wanted = shapes.get(value.name, ())
+        for dim, name in zip(dims, wanted, strict=False):
+            if dim.dim_param and isinstance(name, str):
+                renamed.setdefault(dim.dim_param, name)
+                dim.dim_param = name
+    for value in (*model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = renamed.get(dim.dim_param) or _IDENTIFIER.sub(
+                    lambda found: renamed.get(found[0], found[0]), dim.dim_param
+                )
+    onnx.save(model, str(path))
+
+
+def _names(graph: Any) -> list[str]:
+    """Of every stored tensor and every value that a node makes."""
+    names = [tensor.name for tensor in graph.initializer]
+    for node in graph.node:
+        names += node.output
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                names += _names(inner)
+    return names
+
+
 def _rename(graph: Any, renamed: dict[str, str]) -> None:
-    for value in (*graph.output, *graph.value_info, *graph.initializer):
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         value.name = renamed.get(value.name, value.name)
     for node in graph.node:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [renamed.get(name, name) for name in node.output]
+        node.name = node.name.replace(f"/{WRAPPED}/", "/")
+        _unwrap(node)
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 _rename(inner, renamed)
+
+
+def _unwrap(node: Any) -> None:
+    """Where the node comes from, without our own module and its lines."""
+    for entry in node.metadata_props:
+        if entry.key.endswith("stack_trace"):
+            entry.value = _OWN_FRAME.sub("", entry.value).strip()
+        elif entry.key.endswith(("name_scopes", "class_hierarchy", "namespace")):
+            text = entry.value.replace(f"'{WRAPPED}', ", "").replace(f"{WRAPPED}.", "")
+            entry.value = _OWN_CLASS.sub("", text).replace(f"{WRAPPED}: ", ": ")

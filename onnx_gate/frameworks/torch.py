@@ -1,25 +1,30 @@
-"""PyTorch, exported by torch.onnx's default (dynamo) exporter."""
+"""PyTorch, exported by torch.onnx's default (dynamo) exporter, TorchScript by its own."""
 
 from __future__ import annotations
 
 import copy
-import inspect
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnxscript  # noqa: F401  (what the exporter would import first; here so that the warm server holds it)
-import safetensors.torch
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch_export import export
+from onnx_gate.frameworks.torch_inputs import bind, dtype_fix, tensors_of, wrong_dtypes
+from onnx_gate.frameworks.torch_known import find_known
+from onnx_gate.frameworks.torch_load import Source, load_source
+from onnx_gate.frameworks.torch_outputs import as_answer, name_outputs
+from onnx_gate.frameworks.torch_random import refuse_random
+from onnx_gate.frameworks.torch_state import changed_since, in_training, snapshot
 from onnx_gate.frameworks.widths import in_double
-from onnx_gate.onnx_names import name_outputs, placeholder
 from onnx_gate.records import Answer, ModelSpec, Triage
-from onnx_gate.sources import call, describe, failed, kind_of, require_content
+from onnx_gate.sources import describe
 
 torch.set_num_threads(1)
+
+_DTYPES_DIFFER = re.compile(r"same dtype|expected scalar type|should be the same|same type|dtype of", re.IGNORECASE)
 
 
 def warm_up(export: bool) -> None:
@@ -35,147 +40,73 @@ def warm_up(export: bool) -> None:
         )
 
 
-def load(spec: ModelSpec) -> torch.nn.Module:
-    """The factory's module, with its weights, in eval mode."""
+def load(spec: ModelSpec) -> Source:
+    """The source with its weights, in eval mode."""
+    return load_source(spec)
+
+
+def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
+    """What the source answers, by output name; what it draws at random is the same each time."""
+    binding = bind(source, spec)
+    args, kwargs = binding.arrange(tensors_of(binding, spec, feed))
     torch.manual_seed(0)
-    module = call(spec.source, spec.folder)
-    if not isinstance(module, torch.nn.Module):
-        raise CannotJudge(
-            "load-failed",
-            f"{spec.source.shown}: got {kind_of(module)}, expected a torch.nn.Module",
-            fix="return the module",
-        )
-    if spec.weights:
-        _load_weights(module, spec.weights)
-    return module.eval()
-
-
-def _load_weights(module: torch.nn.Module, path: str) -> None:
-    shown = Path(path).name
-    require_content(path, shown)
     try:
-        if path.endswith(".safetensors"):
-            state = safetensors.torch.load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        fix = "save a state dict: torch.save(model.state_dict(), …), or safetensors"
-        raise failed("load-failed", shown, error, fix=fix) from error
-    try:
-        module.load_state_dict(state)
-    except Exception as error:
-        fix = "save the weights of the very module that the factory builds"
-        raise failed("load-failed", shown, error, fix=fix) from error
-
-
-def predict(source: torch.nn.Module, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What the module answers, by output name."""
-    args, kwargs = _bind(source, spec, feed)
-    with torch.no_grad():
-        answered = source(*args, **kwargs)
-    return {name: _answer(name, value) for name, value in _named(answered, spec)}
-
-
-def _answer(name: str, value: Any) -> Answer:
-    if not isinstance(value, torch.Tensor):
-        raise CannotJudge(
-            "load-failed",
-            f"forward() returns a {type(value).__name__} as {name!r}, expected tensors",
-            fix="return tensors only",
-        )
-    array = value.detach().cpu()
-    dtype = str(array.dtype).removeprefix("torch.")
-    return Answer(value=(array.float() if array.dtype == torch.bfloat16 else array).numpy(), dtype=dtype)
-
-
-def _bind(module: torch.nn.Module, spec: ModelSpec, feed: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """By name where forward has all the names, else all by position."""
-    names = [given.name for given in spec.inputs or ()] or list(feed)
-    # A copy: forward may write into its inputs, and the other side gets the same feed.
-    tensors = {name: torch.from_numpy(np.array(feed[name])) for name in names}
-    if _binds_by_name(module, names):
-        return (), tensors
-    return tuple(tensors[name] for name in names), {}
-
-
-def _binds_by_name(module: torch.nn.Module, names: list[str]) -> bool:
-    parameters = inspect.signature(module.forward).parameters.values()
-    usable = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return set(names) <= usable
-
-
-def _named(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
-    leaves = [(path, leaf) for path, leaf in pytree.tree_flatten_with_path(answered)[0] if leaf is not None]
-    names = [_name(path) for path, _ in leaves]
-    if spec.output_names:
-        if len(spec.output_names) != len(names):
-            raise CannotJudge(
-                "load-failed",
-                f"output_names: got {len(spec.output_names)} names, and the model has {len(names)} outputs: "
-                f"{', '.join(names)}",
-                fix="give one name an output",
-            )
-        names = list(spec.output_names)
-    return [(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    """`output`, `output_0`, `logits`, `aux.0`."""
-    if not path:
-        return "output"
-    steps = [str(getattr(step, "key", getattr(step, "idx", getattr(step, "name", "")))) for step in path]
-    first = f"output_{steps[0]}" if isinstance(path[0], pytree.SequenceKey) else steps[0]
-    return ".".join([first, *steps[1:]])
-
-
-def convert(source: torch.nn.Module, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
-    """Export with our own names, which the exporter would otherwise change silently."""
-    args, kwargs = _bind(source, spec, example)
-    outputs = list(predict(source, spec, example))
-    names = [given.name for given in spec.inputs or ()]
-    axes = {given.name: given.shape for given in spec.inputs or ()}
-    dims = {size: torch.export.Dim(size) for shape in axes.values() for size in shape if isinstance(size, str)}
-    dynamic = {
-        name: {axis: dims[size] for axis, size in enumerate(shape) if isinstance(size, str)}
-        for name, shape in axes.items()
-    }
-    try:
-        torch.onnx.export(
-            source,
-            args,
-            str(path),
-            kwargs=kwargs or None,
-            input_names=names,
-            output_names=[placeholder(number) for number, _ in enumerate(outputs)],
-            dynamic_shapes=dynamic if kwargs else tuple(dynamic[name] for name in names),
-            opset_version=spec.convert.get("opset"),
-            optimize=spec.convert.get("optimize", True),
-            dynamo=True,
-            verbose=False,
-        )
-    except MemoryError:
+        with torch.no_grad():
+            answered = source.module(*args, **kwargs)
+    except (RuntimeError, AssertionError) as error:
+        if told := _refusal(source, spec, error):
+            raise told from error
         raise
-    except Exception as error:
-        raise _export_failed(spec, error) from error
-    name_outputs(path, outputs)
-    return []
+    return {name: as_answer(name, value) for name, value in name_outputs(answered, spec)}
 
 
-def _export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
-    text = describe(error)
-    fix = "rewrite that part of forward(), or export it yourself and name the file as `onnx:`"
-    if "GuardOnDataDependentSymNode" in text or "data-dependent" in text:
-        fix = "forward() branches on a tensor's values: use torch.where or torch.cond there"
-    if "ConstraintViolation" in text or "Constraints violated" in text:
-        fix = "forward() only works for some sizes: make that dimension fixed in `inputs`, or the code general"
-    return failed("conversion-failed", f"{spec.source.shown}: torch.onnx.export failed", error, fix=fix)
-
-
-def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """A copy of the module in float64."""
-    return copy.deepcopy(source).double(), in_double(spec)
-
-
-def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """Nothing is known to go wrong."""
+def _refusal(source: Source, spec: ModelSpec, error: Exception) -> CannotJudge | None:
+    """What is known of the reasons why a source refuses its feed."""
+    if _DTYPES_DIFFER.search(str(error)) and (told := wrong_dtypes(source, spec)):
+        fix = dtype_fix(source, spec)
+        return CannotJudge("load-failed", f"{spec.source.shown}: {told} ({describe(error)})", fix=fix)
+    if source.program is not None and "Guard failed" in str(error):
+        return CannotJudge(
+            "load-failed",
+            f"{spec.source.shown}: the program was exported for other sizes ({describe(error)})",
+            fix="limit `batches` and `dims` to what it was exported for, or export it with these dimensions dynamic",
+        )
     return None
+
+
+def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
+    """Export with our own names, which the exporter would otherwise change silently."""
+    binding = bind(source, spec)
+    before = snapshot(source.module)
+    outputs = list(predict(source, spec, example))
+    changed = changed_since(before, source.module)
+    training = in_training(source.module)
+    try:
+        notes = export(source, spec, binding, tensors_of(binding, spec, example), path, outputs)
+    except CannotJudge as error:
+        if changed and error.cause == "conversion-failed":
+            kept = ", ".join(changed[:5])
+            fix = "make the state an input and an output of forward(): an ONNX file keeps nothing from call to call"
+            raise CannotJudge("nondeterministic", f"{error}; forward() keeps state in {kept}", fix=fix) from error
+        raise
+    refuse_random(path, spec)
+    if changed := [name for name in changed if not isinstance(before.get(name), int | float | str)]:
+        notes.append(f"forward() changes {', '.join(changed[:5])} from call to call, which an ONNX file can't")
+    if training:
+        notes.append(f"in training mode, though the module was put into eval mode: {', '.join(training[:5])}")
+    return notes
+
+
+def widen(source: Source, spec: ModelSpec) -> tuple[Source, ModelSpec] | None:
+    """A copy of the module in float64; TorchScript and programs have their widths built in."""
+    if source.scripted or source.program is not None:
+        return None
+    try:
+        return Source(module=copy.deepcopy(source.module).double()), in_double(spec)
+    except Exception:
+        return None
+
+
+def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
+    """State, training mode, random numbers, narrowed dimensions: what the source itself tells."""
+    return find_known(source, spec, feed, lambda fed: predict(source, spec, fed))

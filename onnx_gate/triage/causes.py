@@ -100,6 +100,9 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
 def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """The file may be right: a source that changes its mind, one provider, one optimisation."""
     if not evidence.repeats_itself(worst):
+        known = evidence.known(worst)
+        if known and known.cause is Cause.NONDETERMINISTIC:
+            return known
         return Triage(
             cause=Cause.NONDETERMINISTIC,
             advice="The source itself answers the same feed differently each time: it is random or keeps state. "

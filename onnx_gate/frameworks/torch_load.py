@@ -1,0 +1,137 @@
+"""Load a PyTorch source: a factory's module, a TorchScript archive, or an exported program."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch_weights import load_weights
+from onnx_gate.records import ModelSpec
+from onnx_gate.sources import call, failed, kind_of, require_content
+
+WAYS_OUT = (
+    "write a factory and name both: `source: model.py:build`, `weights: model.pt` (a state dict); or save the whole "
+    "model with torch.jit.script(model).save(…) or torch.export.save(…)"
+)
+
+
+@dataclass(kw_only=True)
+class Source:
+    """A model of the user, ready to answer, and what exporting it has shown."""
+
+    module: Any
+    """What is called: an nn.Module, a ScriptModule, or the module of a program."""
+    program: Any = None
+    """The exported program, where the source is one."""
+    translations: Mapping[Any, Any] = field(default_factory=dict)
+    """The `register` hook's: operator of torch → onnxscript function."""
+    restricted: dict[str, str] = field(default_factory=dict)
+    """Dimensions that the exporter narrowed, and to which sizes."""
+    frozen: tuple[str, ...] = ()
+    """Lines of forward() whose outcome a trace took for a constant."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        """Parts of a sequence: triage asks whether the ONNX file lacks the first ones."""
+        return len(self.module) if isinstance(self.module, torch.nn.Sequential) else 0
+
+    def __getitem__(self, parts: slice) -> Source:
+        return Source(module=self.module[parts])
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a part of it is TorchScript, which only the TorchScript exporter takes."""
+        return any(isinstance(part, torch.jit.ScriptModule) for part in self.module.modules())
+
+
+def load_source(spec: ModelSpec) -> Source:
+    """The source in eval mode, on the CPU; its custom operators are registered first."""
+    torch.manual_seed(0)
+    translations = _registered(spec)
+    built = call(spec.source, spec.folder) if spec.source.callable else _read(str(spec.source.file), spec.source.shown)
+    if isinstance(built, torch.export.ExportedProgram):
+        if spec.weights:
+            raise CannotJudge(
+                "load-failed",
+                f"{spec.source.shown}: an exported program holds its weights, and `weights:` names others",
+                fix="remove `weights:`, or name a factory as the source",
+            )
+        return Source(module=built.module(), program=built, translations=translations)
+    if not isinstance(built, torch.nn.Module):
+        raise CannotJudge(
+            "load-failed",
+            f"{spec.source.shown}: got {kind_of(built)}, expected a torch.nn.Module",
+            fix="return the module",
+        )
+    if spec.weights:
+        load_weights(built, spec.weights)
+    if not isinstance(built, torch.jit.ScriptModule):
+        built = built.cpu()
+    return Source(module=built.eval(), translations=translations)
+
+
+def _registered(spec: ModelSpec) -> Mapping[Any, Any]:
+    if spec.register is None:
+        return {}
+    table = call(spec.register, spec.folder)
+    if table is not None and not isinstance(table, Mapping):
+        raise CannotJudge(
+            "load-failed",
+            f"{spec.register.shown}: got {kind_of(table)}, expected None or a dict {{torch operator: function}}",
+            fix="return {torch.ops.my.op.default: onnxscript_function}, or nothing",
+        )
+    return table or {}
+
+
+def _read(path: str, shown: str) -> Any:
+    require_content(path, shown)
+    entries = _entries(path, shown)
+    try:
+        if "code" in entries:
+            return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+        if entries & {"models", "serialized_exported_program.json"} or path.lower().endswith(".pt2"):
+            return torch.export.load(path)
+    except Exception as error:
+        fix = "is it whole, and saved by a version of torch that this one reads? Save it again"
+        raise failed("load-failed", f"{shown}: torch {torch.__version__} can't load it", error, fix=fix) from error
+    raise _no_model(path, shown)
+
+
+def _entries(path: str, shown: str) -> set[str]:
+    """What the archive holds, a name each below its top folder; empty where it is no archive."""
+    with Path(path).open("rb") as file:
+        start = file.read(2)
+    if start != b"PK":
+        return set()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [Path(name).parts for name in archive.namelist()]
+    except zipfile.BadZipFile as error:
+        raise CannotJudge(
+            "load-failed",
+            f"{shown}: this is the beginning of an archive, without its end",
+            fix="it was truncated: copy, download or save it again",
+        ) from error
+    return {parts[min(1, len(parts) - 1)] for parts in names if parts}
+
+
+def _no_model(path: str, shown: str) -> CannotJudge:
+    """Why a file that is neither TorchScript nor a program can't be the source."""
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        if "GLOBAL" in str(error) or "global" in str(error):
+            what = "this is a pickled module (torch.save(model)), which runs code of its own when it is loaded"
+            return CannotJudge("load-failed", f"{shown}: {what}; expected TorchScript or a .pt2 program", fix=WAYS_OUT)
+        what = "this is neither a TorchScript archive nor a .pt2 program, and no state dict either"
+        return CannotJudge("load-failed", f"{shown}: {what}", fix=WAYS_OUT)
+    what = f"a state dict of {len(held)} entries" if isinstance(held, dict) else kind_of(held)
+    return CannotJudge("load-failed", f"{shown}: this holds {what}, which is no model by itself", fix=WAYS_OUT)
