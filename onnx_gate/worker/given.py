@@ -27,6 +27,9 @@ class Unrounded:
 
 def unrounded(framework: Framework, source: Any, spec: ModelSpec) -> Unrounded | None:
     """Of a source that computes in float64 itself; a copy in another width would be another model."""
+    if spec.framework == "torch":
+        # Its copy, a large one, would be made for nothing.
+        return None
     widened = framework.widen(source, spec)
     if widened is None or widened[0] is not source:
         return None

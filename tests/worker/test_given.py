@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import KBinsDiscretizer
 
 from onnx_gate.inputs.calls import Call
-from onnx_gate.records import OutputRule, Status
+from onnx_gate.records import Location, ModelSpec, OutputRule, Status
 from onnx_gate.worker.given import GivenComparison, unrounded
 from tests.conftest import Run, run_manifest
 
@@ -79,6 +80,9 @@ def test_there_is_one_reference_where_nothing_was_rounded(models):
     assert note(models, "narrow") == note(models, "wide") == ""
 
 
+SPEC = ModelSpec(id="m", line=1, framework="sklearn", folder="/", source=Location(shown="m.pkl"))
+
+
 class Wide:
     """A framework whose source in float64 is another model, as a module of PyTorch is."""
 
@@ -88,7 +92,8 @@ class Wide:
 
 def test_a_copy_in_another_width_is_no_reference():
     """The source itself never computed in it."""
-    assert unrounded(Wide(), object(), None) is None
+    assert unrounded(Wide(), object(), SPEC) is None
+    assert unrounded(None, object(), replace(SPEC, framework="torch")) is None
 
 
 class Failing:
@@ -104,7 +109,7 @@ class Failing:
 def test_a_source_that_fails_on_the_data_as_given_is_told():
     """Nothing is judged by it, so that it stops nothing."""
     comparison = GivenComparison(
-        wide=unrounded(Failing(), object(), None), names={"y": "y"}, rules={"y": OutputRule()}, provider="cpu"
+        wide=unrounded(Failing(), object(), SPEC), names={"y": "y"}, rules={"y": OutputRule()}, provider="cpu"
     )
     comparison.add(Call(feed={}, given={}), {}, {})
     assert "the source fails: ValueError: no float64 please" in comparison.note()
