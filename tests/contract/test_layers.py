@@ -30,6 +30,7 @@ LAYERS = (
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "sklearn", "skl2onnx", "joblib", "onnxscript", "safetensors"}
+HEAVY |= {"lightgbm", "xgboost", "catboost", "onnxmltools"}
 HEAVY |= {"pandas", "pyarrow", "skops", "onnxmltools", "onnxconverter_common", "lightgbm", "xgboost", "catboost"}
 HEAVY_ROOMS = {
     "frameworks",

@@ -19,7 +19,10 @@ def test_every_example_is_listed_here():
     assert {path.parent.name for path in REPOSITORY.glob("examples/*/onnx-gate.yml")} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize(("name", "code"), EXAMPLES.items())
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [pytest.param(name, code, marks=[pytest.mark.extras] * (name == "boosters")) for name, code in EXAMPLES.items()],
+)
 def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
     """From the command line, with all of its reports."""
     manifest = REPOSITORY / "examples" / name / "onnx-gate.yml"

@@ -10,6 +10,7 @@ import joblib
 import lightgbm
 import numpy as np
 import onnx
+import onnxmltools
 import pandas as pd
 import pytest
 import xgboost
@@ -405,3 +406,12 @@ def test_what_cannot_be_judged_says_why(models, model, cause, words, fix):
     assert fix in found.error.partition("Fix: ")[2]
     assert len(found.error) < 2000
     assert "Stack trace" not in found.error
+
+
+def test_the_versions_of_all_libraries_are_reported(models):
+    """Also of XGBoost, whose distribution may have another name."""
+    environment = models.result.environment
+    assert environment.lightgbm == lightgbm.__version__
+    assert environment.xgboost == xgboost.__version__
+    assert environment.catboost == catboost.__version__
+    assert environment.onnxmltools == onnxmltools.__version__
