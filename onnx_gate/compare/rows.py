@@ -23,7 +23,8 @@ class Rows:
         if self._differ or not rows.size:
             return
         if self._first is None:
-            self._first = rows[0].copy()
+            # Of texts, a row may be a plain str.
+            self._first = np.array(rows[0], dtype=rows.dtype)
         # The next one tells, nearly always.
         self._differ = any(not self._alike(part) for part in (rows[:2], rows[2:]))
 
