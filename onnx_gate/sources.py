@@ -109,7 +109,11 @@ def shorten(text: str) -> str:
 def _import_file(path: Path) -> ModuleType:
     # Under its own name, so that pickles that name classes of this file find them; unless that is a package's,
     # which a user's torch.py must not replace.
-    taken = path.stem in sys.modules
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        # A file that registers converters for its own classes has to keep these classes.
+        return known
+    taken = known is not None
     name = f"onnx_gate_user_{path.stem}" if taken else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -17,7 +17,7 @@ from onnx_gate.frameworks.sklearn_arguments import ML_DOMAIN, ML_OPSET, argument
 from onnx_gate.frameworks.sklearn_parts import last_step
 from onnx_gate.frameworks.sklearn_refused import refused
 from onnx_gate.records import ModelSpec
-from onnx_gate.runtime import session_options
+from onnx_gate.runtime.sessions import session_options
 from onnx_gate.sources import describe
 
 LARGEST_FILE = 2**31 - 1

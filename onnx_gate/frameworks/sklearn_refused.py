@@ -14,6 +14,7 @@ _REGISTER = "register a converter for it (`register: file.py:callable`, see skl2
 _OWN_FILE = "export it yourself and name the file as `onnx:`"
 _NO_CONVERTER = re.compile(r"(?:MissingShapeCalculator|MissingConverter).*?type '<class '([\w.]+)'>'", re.DOTALL)
 _NO_ALIAS = re.compile(r"(?:operator name found for|alias for model type) '<class '([\w.]+)'>'")
+_AS_NUMBERS = "declare this column as float32 or int64: its converter takes neither bools nor int32"
 _A_COLUMN_AN_INPUT = (
     "name an input after each column that the ColumnTransformer reads, such as age: {dtype: float32, shape: [batch, 1]}"
 )
@@ -63,9 +64,11 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
         "conversion-failed",
         "make it answer densely (sparse_output=False, encode='onehot-dense')",
     ),
+    ("BooleanTensorType", "conversion-failed", _AS_NUMBERS),
+    ("Int32TensorType", "conversion-failed", _AS_NUMBERS),
     ("DoubleTensorType", "conversion-failed", "declare the inputs as float32: this converter knows no double"),
-    ("black", "conversion-failed", "allow the operator: this converter needs it"),
-    ("allow list", "conversion-failed", "allow the operator: this converter needs it"),
+    ("black listed", "conversion-failed", "take it off `black_op`: this converter needs the operator"),
+    ("white listed", "conversion-failed", "add it to `white_op`: this converter needs the operator"),
     ("is too low to convert", "conversion-failed", "raise `convert: {opset: …}` to the version that is named"),
     ("higher than the version", "conversion-failed", "lower `convert: {opset: …}`, or leave it out"),
     ("Number of declared outputs", "conversion-failed", "list all outputs under `final_types`, in their order"),

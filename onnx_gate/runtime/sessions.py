@@ -16,8 +16,10 @@ _MEANINGS = (
     (
         "locale with name",
         "invalid-model",
-        "install the locale en_US.UTF-8 (Debian: the package locales), which text models need",
+        "install the locale that it names (Debian: the package locales; en_US.UTF-8 unless told otherwise), or convert "
+        "with one that is there, such as `convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`",
     ),
+    ("Imputer(1)", "unsupported-operator", "declare the inputs as float32: the runtime imputes no double"),
     (
         "tensor(double)",
         "invalid-model",
