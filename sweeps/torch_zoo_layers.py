@@ -66,6 +66,7 @@ fractional_max_pool2d = entry(
     "pooling",
     lambda: nn.FractionalMaxPool2d(2, output_size=(3, 4), _random_samples=torch.full((1, 4, 2), 0.4)),
     x=floats(1, 4, "height", "width"),
+    ends="unsupported-operator",
 )
 
 constant_pad2d = entry("padding", lambda: nn.ConstantPad2d((1, 2, 3, 0), 0.7), x=IMAGE)
