@@ -90,6 +90,13 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
     known = next((found for diff in wrong[:1] if (found := evidence.known(diff))), None)
     if known and known.cause is Cause.CONTRACT:
         return known
+    if right := _right_sizes(evidence, wrong):
+        return Triage(
+            cause=Cause.BATCH_BAKED,
+            advice=f"The answers have the right shape at {right}, and not at {wrong[0].case}: the ONNX file has a size "
+            "built in that the manifest wants dynamic. Make that part of forward() general, or that dimension fixed in "
+            "`inputs`.",
+        )
     return Triage(
         cause=Cause.CONTRACT,
         advice="The ONNX model's names, dtypes or shapes are not those of the source: code that calls it would "
@@ -208,6 +215,19 @@ def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]
     if cpu and not any(diff.breaches for diff in cpu):
         return wrong[0].provider
     return ""
+
+
+def _right_sizes(evidence: Evidence, wrong: list[OutputDiff]) -> str:
+    """A case of other sizes at which these outputs are right; none where it isn't their shape that is wrong."""
+    if any(diff.case not in evidence.sizes or not _is_about_shape(diff) for diff in wrong):
+        return ""
+    bad, outputs = {diff.case for diff in wrong}, {diff.output for diff in wrong}
+    good = (diff.case for diff in evidence.diffs if diff.output in outputs and diff.case in evidence.sizes)
+    return next((case for case in good if case not in bad), "")
+
+
+def _is_about_shape(diff: OutputDiff) -> bool:
+    return all(breach.startswith("the shape is") or "ONNX Runtime refuses it" in breach for breach in diff.breaches)
 
 
 def _depends_on_size(evidence: Evidence, wrong: list[OutputDiff]) -> bool:

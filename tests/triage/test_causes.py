@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage
@@ -73,6 +75,20 @@ def test_a_provider_is_to_blame_where_the_cpu_is_right():
     """And only then."""
     assert cause(diff(wrong=False), diff(provider="cuda")) is Cause.PROVIDER
     assert cause(diff(), diff(provider="cuda")) is Cause.CONVERSION
+
+
+def test_a_shape_that_is_right_at_some_sizes_only_is_a_size_built_in():
+    """Also that of a dimension other than the batch; a wrong dtype or name is so at every size."""
+    sizes = {"seq=3": {"seq": 3}, "seq=6": {"seq": 6}}
+    shape, dtype = "the shape is (2, 4), expected (2, 3)", "the dtype is float32, expected float16"
+    bad = replace(diff("seq=6", contract=True), breaches=(shape,))
+    good = diff("seq=3", wrong=False)
+    found = find_cause(replace(evidence(good, bad), sizes=sizes))
+    assert found.cause is Cause.BATCH_BAKED
+    assert "right shape at seq=3, and not at seq=6" in found.advice
+    assert find_cause(replace(evidence(bad), sizes=sizes)).cause is Cause.CONTRACT
+    other = replace(bad, breaches=(shape, dtype))
+    assert find_cause(replace(evidence(good, other), sizes=sizes)).cause is Cause.CONTRACT
 
 
 def test_form_alone_is_a_matter_of_contract():
