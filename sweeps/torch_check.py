@@ -54,10 +54,11 @@ def form_opinion(entry: Entry, path: Path) -> Opinion:
                 _export(module, entry, feeds[-1], path)
             except Exception as error:
                 return Opinion(found="no export", reason=str(error))
-        return _compare(module, feeds, path)
+        tolerance = {"rtol": RTOL, "atol": ATOL} | entry.keys.get("tolerance", {})
+        return _compare(module, feeds, path, tolerance)
 
 
-def _compare(module: Any, feeds: list[dict[str, Any]], path: Path) -> Opinion:
+def _compare(module: Any, feeds: list[dict[str, Any]], path: Path, tolerance: dict[str, float]) -> Opinion:
     try:
         session = _open(path)
     except Exception as error:
@@ -69,7 +70,7 @@ def _compare(module: Any, feeds: list[dict[str, Any]], path: Path) -> Opinion:
             actuals = session.run(None, feed)
         except Exception as error:
             return Opinion(found="does not run", reason=str(error))
-        if reason := _difference(references, actuals):
+        if reason := _difference(references, actuals, tolerance):
             return Opinion(found="differs", reason=reason)
         numbers = np.concatenate([np.asarray(answer, dtype=np.float64).ravel() for answer in references])
         largest = max(largest, float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)))
@@ -78,14 +79,14 @@ def _compare(module: Any, feeds: list[dict[str, Any]], path: Path) -> Opinion:
     return Opinion(found="agrees", reason=told, telling=varied and largest >= HEALTHY)
 
 
-def _difference(references: list[Any], actuals: list[Any]) -> str:
+def _difference(references: list[Any], actuals: list[Any], tolerance: dict[str, float]) -> str:
     if len(references) != len(actuals):
         return f"{len(references)} outputs against {len(actuals)}"
     for number, (reference, actual) in enumerate(zip(references, actuals, strict=True)):
         if (reference.shape, reference.dtype) != (actual.shape, actual.dtype):
             return f"output {number}: {reference.dtype}{reference.shape} against {actual.dtype}{actual.shape}"
-        rtol, atol = (RTOL, ATOL) if reference.dtype.kind == "f" else (0.0, 0.0)
-        if not np.allclose(actual, reference, rtol=rtol, atol=atol, equal_nan=True):
+        limits = tolerance if reference.dtype.kind == "f" else {"rtol": 0.0, "atol": 0.0}
+        if not np.allclose(actual, reference, equal_nan=True, **limits):
             most = np.abs(actual.astype(float) - reference.astype(float)).max()
             return f"output {number} differs by up to {most:.2g}"
     return ""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shutil
 import sys
 import tempfile
@@ -196,6 +197,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.write and (given.only or given.sample):
         parser.error("--write wants all modules")
+    # What torch and transformers have to say of their own parts is no news here.
+    logging.disable(logging.WARNING)
     chosen = choose(given.sample, given.only)
     with tempfile.TemporaryDirectory(prefix="torch-sweep-") as folder:
         result, broken = sweep(Path(folder), chosen)

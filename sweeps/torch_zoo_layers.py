@@ -42,7 +42,13 @@ conv_transpose2d = entry(
 )
 conv_transpose3d = entry("convolution", lambda: nn.ConvTranspose3d(2, 3, 2, stride=2), x=VOLUME, sizes=SMALL_VOLUME)
 
-max_pool1d = entry("pooling", lambda: nn.MaxPool1d(3, stride=2, padding=1), x=SIGNAL)
+max_pool1d = entry(
+    "pooling",
+    lambda: nn.MaxPool1d(3, stride=2, padding=1),
+    x=SIGNAL,
+    ends="batch-baked",
+    why="the exporter squeezes and unsqueezes it with the length of the example",
+)
 max_pool2d = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, dilation=2), x=IMAGE)
 max_pool2d_ceil = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True), x=IMAGE)
 max_pool2d_indices = entry("pooling", lambda: nn.MaxPool2d(2, return_indices=True), x=IMAGE)
@@ -55,10 +61,22 @@ avg_pool2d = entry("pooling", lambda: nn.AvgPool2d(3, padding=1, count_include_p
 avg_pool2d_ceil = entry("pooling", lambda: nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True), x=IMAGE)
 avg_pool3d = entry("pooling", lambda: nn.AvgPool3d(2), x=VOLUME, sizes=SMALL_VOLUME)
 adaptive_avg_pool2d_one = entry("pooling", lambda: nn.AdaptiveAvgPool2d(1), x=IMAGE)
-adaptive_avg_pool2d = entry("pooling", lambda: nn.AdaptiveAvgPool2d((2, 3)), x=IMAGE)
+adaptive_avg_pool2d = entry(
+    "pooling",
+    lambda: nn.AdaptiveAvgPool2d((2, 3)),
+    x=IMAGE,
+    ends="batch-baked",
+    why="the windows are exported as those of the example's size",
+)
 adaptive_avg_pool2d_fixed = entry("pooling", lambda: nn.AdaptiveAvgPool2d((2, 3)), x=floats("batch", 4, 8, 9))
 adaptive_max_pool1d_one = entry("pooling", lambda: nn.AdaptiveMaxPool1d(1), x=SIGNAL)
-adaptive_max_pool2d = entry("pooling", lambda: nn.AdaptiveMaxPool2d((2, 3)), x=IMAGE)
+adaptive_max_pool2d = entry(
+    "pooling",
+    lambda: nn.AdaptiveMaxPool2d((2, 3)),
+    x=IMAGE,
+    ends="batch-baked",
+    why="the windows are exported as those of the example's size",
+)
 adaptive_max_pool2d_fixed = entry("pooling", lambda: nn.AdaptiveMaxPool2d((2, 3)), x=floats("batch", 4, 8, 9))
 lp_pool1d = entry("pooling", lambda: nn.LPPool1d(3, 3, stride=2), x=floats("batch", 4, "time", low=0.1, high=2.0))
 lp_pool2d = entry("pooling", lambda: nn.LPPool2d(2, 3, stride=2), x=IMAGE)
@@ -121,6 +139,8 @@ affine_grid = function(
     lambda x, y: F.grid_sample(x, F.affine_grid(y, list(x.shape), align_corners=False), align_corners=False),
     x=IMAGE,
     y=floats("batch", 2, 3),
+    ends="batch-baked",
+    why="the grid is exported for the size of the example",
 )
 unfold = entry("vision", lambda: nn.Unfold(3, padding=1, stride=2), x=IMAGE)
 fold = entry("vision", lambda: nn.Fold((8, 10), 2, stride=2), x=floats("batch", 12, 20))

@@ -206,7 +206,9 @@ lstm_tagger = entry("recurrent net", Tagger, tokens=ints("batch", "seq", below=3
 gru_translator = entry(
     "recurrent net", Translator, source=ints("batch", "seq", below=30), target=ints("batch", "keys", below=30)
 )
-audio_net = entry("audio net", _audio_net, x=floats("batch", 1, "samples"))
+audio_net = entry(
+    "audio net", _audio_net, x=floats("batch", 1, "samples"), ends="batch-baked", why="MaxPool1d, see there"
+)
 wavenet = entry("audio net", _wavenet, x=floats("batch", 1, "time"))
 graph_net = entry(
     "graph net", Graph, features=floats("batch", "nodes", 6), adjacency=floats("batch", "nodes", "nodes", low=0, high=1)

@@ -77,10 +77,28 @@ class CellLoop(nn.Module):
         return hidden, cell
 
 
-rnn_tanh = entry("recurrent", lambda: nn.RNN(6, 5, batch_first=True), x=STEPS)
-rnn_relu_deep = entry("recurrent", lambda: nn.RNN(6, 5, num_layers=2, nonlinearity="relu", batch_first=True), x=STEPS)
+rnn_tanh = entry(
+    "recurrent",
+    lambda: nn.RNN(6, 5, batch_first=True),
+    x=STEPS,
+    ends="batch-baked",
+    why="RNN is unrolled by the exporter for the length of the example",
+)
+rnn_relu_deep = entry(
+    "recurrent",
+    lambda: nn.RNN(6, 5, num_layers=2, nonlinearity="relu", batch_first=True),
+    x=STEPS,
+    ends="batch-baked",
+    why="RNN is unrolled by the exporter for the length of the example",
+)
 lstm = entry("recurrent", lambda: nn.LSTM(6, 5, batch_first=True), x=STEPS)
-lstm_time_first = entry("recurrent", lambda: nn.LSTM(6, 5), x=floats("seq", "rows", 6))
+lstm_time_first = entry(
+    "recurrent",
+    lambda: nn.LSTM(6, 5),
+    x=floats("seq", "rows", 6),
+    ends="batch-baked",
+    why="exported for the batch of the example where the time is first",
+)
 lstm_deep_both_ways = entry(
     "recurrent", lambda: nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True), x=STEPS
 )
@@ -156,6 +174,14 @@ def _encoder_layer(**options: Any) -> nn.TransformerEncoderLayer:
 
 dot_product_attention = function("attention", _attention(), x=STEPS, y=MEMORY)
 dot_product_attention_causal = function("attention", _attention(is_causal=True), x=STEPS, y=MEMORY)
+dot_product_attention_3d = function(
+    "attention",
+    lambda x, y: F.scaled_dot_product_attention(x, y, y, attn_mask=torch.ones(x.shape[1], y.shape[1])),
+    x=STEPS,
+    y=MEMORY,
+    ends="conversion-failed",
+    why="the exporter takes attention of four dimensions only",
+)
 multihead_attention = entry("attention", Attend, x=STEPS)
 multihead_attention_padding = entry("attention", Attend, x=STEPS, padding=bools("batch", "seq"))
 multihead_attention_causal = entry("attention", lambda: Attend(causal=True), x=STEPS)

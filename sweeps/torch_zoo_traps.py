@@ -26,8 +26,9 @@ class Counting(nn.Module):
 
 
 def _masked_as_a_whole(x: Any) -> Any:
+    heads = x.unflatten(-1, (2, 3)).transpose(1, 2)
     mask = torch.zeros(x.shape[1], x.shape[1], dtype=torch.bool)
-    return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+    return F.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
 
 
 int_of_shape = function(
