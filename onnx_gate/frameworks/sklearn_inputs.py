@@ -20,7 +20,7 @@ def rows_of(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Any:
     """What the source is asked. A copy: an estimator may write into it, and the other side gets the same feed."""
     inputs = spec.inputs or ()
     fitted = fitted_columns(source)
-    if len(inputs) > 1:
+    if len(inputs) > 1 or (fitted is not None and len(fitted) > 1 and inputs[0].name in fitted):
         arrays = {given.name: _wide(feed[given.name]) for given in inputs}
         return _matrix(arrays) if fitted is None else _table(source, spec, arrays, fitted)
     array = _wide(feed[inputs[0].name])

@@ -113,6 +113,7 @@ class _WithState:
         ("generated", {"label": "int64", "probabilities": "float32"}),
         ("double", {"label": "int64", "probabilities": "float64"}),
         ("opset", {"label": "int64", "probabilities": "float32"}),
+        ("multi-output", {"label": "int64", "probabilities": "sequence of float32"}),
     ],
 )
 def test_estimators_pass_with_the_outputs_of_the_contract(models, model, outputs):
@@ -140,8 +141,7 @@ def test_a_wrong_conversion_is_found(models):
     [
         ("old-version", Cause.LOAD_FAILED, "was saved by scikit-learn 1.2.0, and"),
         ("bad-dtype", Cause.CONVERSION_FAILED, "skl2onnx takes no float16"),
-        ("multi-output", Cause.LOAD_FAILED, "multi-output classifiers are not served"),
-        ("own-function", Cause.CONVERSION_FAILED, "FunctionTransformer"),
+        ("own-function", Cause.UNSUPPORTED_OPERATOR, "FunctionTransformer"),
     ],
 )
 def test_what_cannot_be_judged_says_why(models, model, cause, words):

@@ -45,7 +45,7 @@ WINE = load_wine()
 LABELS = np.c_[IRIS.target == 0, IRIS.target != 1].astype(int)
 VOTERS = [("a", LogisticRegression(max_iter=500)), ("b", GaussianNB())]
 PRICES = 100_000 + np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32).astype(np.float64)
-HEIGHTS = 100 + np.random.default_rng(0).normal(size=(1500, 1))
+HEIGHTS = 10_000 + np.random.default_rng(0).normal(size=(1500, 1))
 RISES = (PRICES.sum(axis=1) > 300_000).astype(int)
 WITH_NAN = np.where(np.random.default_rng(0).random(DIABETES.data.shape) < 0.1, np.nan, DIABETES.data)
 CODES = np.c_[np.random.default_rng(0).integers(0, 12, 500), np.random.default_rng(1).random(500)].astype(float)
@@ -70,7 +70,7 @@ def _recipe() -> list[Any]:
 DIVERGE: dict[str, tuple[Callable[[], Any], Any, str]] = {
     "lda": (lambda: LinearDiscriminantAnalysis().fit(CANCER.data, CANCER.target), CANCER.data, ""),
     "tuned-threshold": (
-        lambda: TunedThresholdClassifierCV(LogisticRegression(max_iter=300), cv=2).fit(CANCER.data, CANCER.target),
+        lambda: TunedThresholdClassifierCV(LogisticRegression(max_iter=5000), cv=2).fit(CANCER.data, CANCER.target),
         CANCER.data,
         "",
     ),

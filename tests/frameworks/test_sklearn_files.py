@@ -118,10 +118,9 @@ def _write_table(folder: Path) -> None:
         (OneHotEncoder(handle_unknown="ignore"), ["city"]),
         ("passthrough", ["member"]),
     )
-    table = TABLE
-    joblib.dump(branches.fit(table), folder / "branches.joblib")
-    joblib.dump(make_pipeline(branches, Ridge()).fit(table, np.arange(ROWS)), folder / "table.joblib")
-    table.to_csv(folder / "table.csv", index=False)
+    joblib.dump(branches.fit(TABLE), folder / "branches.joblib")
+    joblib.dump(make_pipeline(branches, Ridge()).fit(TABLE, np.arange(ROWS)), folder / "table.joblib")
+    TABLE.to_csv(folder / "table.csv", index=False)
     numbers = TABLE[["age", "fare"]].astype(float)
     joblib.dump(
         make_pipeline(StandardScaler(), LinearRegression()).fit(numbers, np.arange(ROWS)), folder / "two.joblib"
@@ -180,8 +179,8 @@ def files(tmp_path_factory) -> Run:
           - {{id: frame, source: frame.joblib, {X}}}
           - {{id: table, source: table.joblib, data: table.csv, inputs: {{{columns}, {rest}}}}}
           - {{id: branches, source: branches.joblib, data: table.csv, inputs: {{{rest}, {columns}}}}}
-          - {{id: bools, source: encoded.joblib, data: table.csv, inputs: {{member: {{dtype: bool, shape: [batch, 1]}}}},
-             ignore_data: [age, fare, city]}}
+          - {{id: bools, source: encoded.joblib, data: table.csv, ignore_data: [age, fare, city],
+             inputs: {{member: {{dtype: bool, shape: [batch, 1]}}}}}}
           - {{id: two-columns, source: two.joblib, data: two.csv, inputs: {{
              fare: {{dtype: float32, shape: [batch]}}, age: {{dtype: float32, shape: [batch]}}}}}}
           - {{id: other-column, source: two.joblib, inputs: {{
