@@ -48,6 +48,7 @@ def load_data(name: str) -> Data:
         "iris, kernel": (iris.data @ iris.data.T, iris.target),
         "iris, gaps": (gaps, iris.target),
         "iris, rounded": (np.round(iris.data), iris.target),
+        "iris, rounded, two classes": (np.round(iris.data), (iris.target > 0).astype(int)),
         "iris, labels": (iris.target.astype(np.int64), iris.target),
         "diabetes": (diabetes.data, diabetes.target),
         "diabetes, two targets": (diabetes.data, np.c_[diabetes.target, 300 - diabetes.target**0.9]),
@@ -65,14 +66,15 @@ def load_data(name: str) -> Data:
 DATA = {
     "breast_cancer": """GenericUnivariateSelect KNeighborsTransformer LinearDiscriminantAnalysis SelectFdr SelectFpr
         SelectFwe SelectKBest SelectPercentile""",
-    "iris": """AffinityPropagation BaggingClassifier GaussianProcessClassifier LabelPropagation LabelSpreading
+    "iris": """AffinityPropagation BaggingClassifier LabelPropagation LabelSpreading
         MDS NuSVC OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier RFE RFECV RadiusNeighborsClassifier
         LogisticRegressionCV SequentialFeatureSelector SpectralEmbedding TSNE ClassicalMDS NearestNeighbors BernoulliRBM
         HistGradientBoostingClassifier""",
     "iris, two targets": "ClassifierChain MultiOutputClassifier",
     "iris, kernel": "KernelCenterer",
     "iris, gaps": "SimpleImputer KNNImputer MissingIndicator",
-    "iris, rounded": "CategoricalNB OneHotEncoder OrdinalEncoder TargetEncoder",
+    "iris, rounded": "CategoricalNB OneHotEncoder OrdinalEncoder",
+    "iris, rounded, two classes": "TargetEncoder",
     "iris, labels": "LabelBinarizer LabelEncoder MultiLabelBinarizer",
     "diabetes": "KBinsDiscretizer PCA KernelPCA",
     "diabetes, two targets": """CCA MultiOutputRegressor MultiTaskElasticNet MultiTaskElasticNetCV MultiTaskLasso
@@ -99,10 +101,8 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
         lambda: {"estimator": _logistic()},
     ),
     **dict.fromkeys(("MultiOutputRegressor", "RegressorChain"), lambda: {"estimator": Ridge()}),
-    **dict.fromkeys(
-        ("StackingClassifier", "VotingClassifier"),
-        lambda: {"estimators": [("a", _logistic()), ("b", LogisticRegression(C=0.01, max_iter=200))]},
-    ),
+    "StackingClassifier": lambda: {"estimators": _two()},
+    "VotingClassifier": lambda: {"estimators": _two(), "flatten_transform": False},
     **dict.fromkeys(
         ("StackingRegressor", "VotingRegressor"), lambda: {"estimators": [("a", Ridge()), ("b", Ridge(alpha=9.0))]}
     ),
@@ -122,9 +122,13 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "TSNE": lambda: {"max_iter": 250},
     "SparseCoder": lambda: {"dictionary": np.eye(13)[:5]},
     "LocalOutlierFactor": lambda: {"novelty": True},
-    "RadiusNeighborsClassifier": lambda: {"radius": 3.0},
-    "RadiusNeighborsRegressor": lambda: {"radius": 0.2},
+    # So far that each row has the same number of neighbours: ONNX Runtime refuses gaps.
+    **_each("RadiusNeighborsClassifier RadiusNeighborsRegressor", lambda: {"radius": 100.0}),
     "RadiusNeighborsTransformer": lambda: {"radius": 100.0},
+    "NearestNeighbors": lambda: {"radius": None},
+    "KBinsDiscretizer": lambda: {"encode": "onehot-dense"},
+    "QuantileTransformer": lambda: {"n_quantiles": 20},
+    "PatchExtractor": lambda: {"patch_size": (2, 2)},
     "FeatureHasher": lambda: {"input_type": "string"},
     "SelectKBest": lambda: {"k": 5},
     "HashingVectorizer": lambda: {"n_features": 64},
@@ -137,7 +141,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
         lambda: {"n_components": 3, "max_iter": 5},
     ),
     "Nystroem": lambda: {"n_components": 20},
-    "RandomTreesEmbedding": lambda: {"n_estimators": 5, "max_depth": 3},
+    "RandomTreesEmbedding": lambda: {"n_estimators": 5, "max_depth": 3, "sparse_output": False},
 }
 SMALLER = {"n_estimators": 20, "max_iter": 200, "n_init": 1}
 """Set where an estimator has such a parameter and takes an integer: what converts needs not be well trained."""
@@ -193,6 +197,10 @@ def _to_fit(name: str) -> tuple[Any, ...]:
         case "LabelBinarizer" | "LabelEncoder":
             return (data.rows,)
     return data.rows, data.target
+
+
+def _two() -> list[tuple[str, LogisticRegression]]:
+    return [("a", _logistic()), ("b", LogisticRegression(C=0.01, max_iter=200))]
 
 
 def _logistic() -> LogisticRegression:

@@ -181,7 +181,7 @@ def _values(question: Question) -> Answer:
     source, last = question.source, question.last
     predicts = hasattr(source, "predict") and (isinstance(last, RegressorMixin) or not hasattr(source, "transform"))
     values = _dense(source.predict(question.rows) if predicts else source.transform(question.rows))
-    if type(last).__name__ == "LabelEncoder":
+    if type(last).__name__ in ("LabelEncoder", "LabelBinarizer"):
         return _as_labels(values)
     if values.dtype.kind in "OUS" and not _is_numeric(values):
         return Answer(value=values.astype(object), dtype="string", column=True)

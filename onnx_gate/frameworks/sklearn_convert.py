@@ -34,7 +34,7 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
     for version in [wanted, *(older for older in range(ML_OPSET, 0, -1) if older < wanted)]:
         given["target_opset"] = {**given["target_opset"], ML_DOMAIN: version}
         try:
-            converted = skl2onnx.convert_sklearn(without_gaps(source), name=spec.id, **given)
+            converted = _convert(without_gaps(source), spec.id, given)
         except MemoryError:
             raise
         except Exception as error:
@@ -54,6 +54,16 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
     if first is None:
         return notes
     raise refused(source, spec, first) from first
+
+
+def _convert(source: Any, name: str, given: dict[str, Any]) -> Any:
+    try:
+        return skl2onnx.convert_sklearn(source, name=name, **given)
+    except TypeError as error:
+        # The converter of GaussianMixture takes the opset for a number.
+        if "'dict' and 'int'" not in str(error):
+            raise
+        return skl2onnx.convert_sklearn(source, name=name, **{**given, "target_opset": given["target_opset"][""]})
 
 
 def _notes(source: Any, spec: ModelSpec) -> list[str]:

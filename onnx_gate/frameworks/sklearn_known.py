@@ -30,7 +30,7 @@ _IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
 _VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
 _CANCELLING = (
     *("KMeans", "MiniBatchKMeans", "GaussianNB", "KernelPCA", "GaussianMixture", "BayesianGaussianMixture"),
-    *("GaussianProcessRegressor", "QuadraticDiscriminantAnalysis", "Nystroem", "OneClassSVM"),
+    *("PowerTransformer", "GaussianProcessRegressor", "QuadraticDiscriminantAnalysis", "Nystroem", "OneClassSVM"),
 )
 _NEIGHBORS = (
     *("KNeighborsClassifier", "KNeighborsRegressor", "RadiusNeighborsClassifier", "RadiusNeighborsRegressor"),

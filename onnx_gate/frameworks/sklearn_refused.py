@@ -66,6 +66,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     ),
     ("BooleanTensorType", "conversion-failed", _AS_NUMBERS),
     ("Int32TensorType", "conversion-failed", _AS_NUMBERS),
+    ("with double", "conversion-failed", "declare the inputs as float32: this converter knows no double"),
     ("DoubleTensorType", "conversion-failed", "declare the inputs as float32: this converter knows no double"),
     ("black listed", "conversion-failed", "take it off `black_op`: this converter needs the operator"),
     ("white listed", "conversion-failed", "add it to `white_op`: this converter needs the operator"),
