@@ -33,7 +33,7 @@ _MEANINGS = (
     (
         "NOT_IMPLEMENTED",
         "unsupported-operator",
-        "the runtime has no kernel for this operator and type: change one of them",
+        "the runtime has no kernel for this operator and type: change one of them (of float64 inputs, float32)",
     ),
     (
         "No Op registered for",
