@@ -134,7 +134,7 @@ def row_of(entry: Entry, model: ModelResult) -> tuple[object, ...]:
     made = (model.convert.nodes, model.convert.opset) if model.convert else ("", "")
     reason = ""
     if model.verdict is not Status.PASSED:
-        reason = f"`{model.cause}`: {entry.why or _first_line(_reason(model))}"
+        reason = f"`{model.cause}`: {entry.why or _short(_reason(model))}"
     return (f"`{model.id}`", entry.family, tried, *made, model.verdict, _largest(model), reason)
 
 
@@ -142,8 +142,10 @@ def _named(entry: Entry) -> set[str]:
     return {size for given in entry.inputs.values() for size in given["shape"] if isinstance(size, str)}
 
 
-def _first_line(text: str) -> str:
-    line = text.splitlines()[0] if text else ""
+def _short(text: str) -> str:
+    """The reason without the place and the way out, which are the same for many."""
+    line = text.partition(" Fix:")[0].splitlines()[0] if text else ""
+    line = line.rpartition("torch.onnx.export failed: ")[2]
     return line if len(line) <= 160 else f"{line[:159]}…"
 
 

@@ -71,7 +71,7 @@ take_along = function(
     lambda x: torch.take_along_dim(x, x.argsort(dim=-1), dim=-1),
     x=STEPS,
     ends="batch-baked",
-    why="the sizes of the example are exported as constants",
+    why="torch.export turns the sizes of the example into a constant",
 )
 slices = function("indexing", lambda x: (x[:, -1], x[..., 1:5:2], x[:, None, ..., 0]), x=STEPS)
 flip_and_roll = function("indexing", lambda x: x.flip(1).roll(2, dims=-1), x=STEPS)
@@ -118,7 +118,7 @@ kron = function(
     x=floats("batch", 2),
     y=floats("keys", 3),
     ends="batch-baked",
-    why="the sizes of the example are exported as constants",
+    why="torch.export turns the sizes of the example into a constant",
 )
 cross = function(
     "algebra", lambda x, y: torch.linalg.cross(x, y), x=floats("batch", "seq", 3), y=floats("batch", "seq", 3)

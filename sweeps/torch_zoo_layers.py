@@ -47,7 +47,7 @@ max_pool1d = entry(
     lambda: nn.MaxPool1d(3, stride=2, padding=1),
     x=SIGNAL,
     ends="batch-baked",
-    why="the exporter squeezes and unsqueezes it with the length of the example",
+    why="torch.export turns the length of the example into a constant",
 )
 max_pool2d = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, dilation=2), x=IMAGE)
 max_pool2d_ceil = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True), x=IMAGE)
@@ -140,7 +140,7 @@ affine_grid = function(
     x=IMAGE,
     y=floats("batch", 2, 3),
     ends="batch-baked",
-    why="the grid is exported for the size of the example",
+    why="torch.export turns the height and width of the example into a constant",
 )
 unfold = entry("vision", lambda: nn.Unfold(3, padding=1, stride=2), x=IMAGE)
 fold = entry("vision", lambda: nn.Fold((8, 10), 2, stride=2), x=floats("batch", 12, 20))

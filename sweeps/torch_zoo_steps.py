@@ -82,14 +82,14 @@ rnn_tanh = entry(
     lambda: nn.RNN(6, 5, batch_first=True),
     x=STEPS,
     ends="batch-baked",
-    why="RNN is unrolled by the exporter for the length of the example",
+    why="torch.export turns the length of the example into a constant",
 )
 rnn_relu_deep = entry(
     "recurrent",
     lambda: nn.RNN(6, 5, num_layers=2, nonlinearity="relu", batch_first=True),
     x=STEPS,
     ends="batch-baked",
-    why="RNN is unrolled by the exporter for the length of the example",
+    why="torch.export turns the length of the example into a constant",
 )
 lstm = entry("recurrent", lambda: nn.LSTM(6, 5, batch_first=True), x=STEPS)
 lstm_time_first = entry(
@@ -97,7 +97,7 @@ lstm_time_first = entry(
     lambda: nn.LSTM(6, 5),
     x=floats("seq", "rows", 6),
     ends="batch-baked",
-    why="exported for the batch of the example where the time is first",
+    why="torch.export turns the length of the example into a constant",
 )
 lstm_deep_both_ways = entry(
     "recurrent", lambda: nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True), x=STEPS
