@@ -47,9 +47,9 @@ triplet_loss = function("loss", F.triplet_margin_loss, x=ROWS, y=ROWS, z=ROWS)
 margin_ranking_loss = function("loss", lambda x, y: F.margin_ranking_loss(x, y, y.sign(), margin=0.3), x=ROWS, y=ROWS)
 ctc_loss = function(
     "loss",
-    lambda x, y: F.ctc_loss(x.log_softmax(-1), y, (12,) * 2, (3,) * 2),
-    x=floats(12, 2, 6),
-    y=ints(2, 3, low=1, below=6),
+    lambda x, y: F.ctc_loss(x.log_softmax(-1), y, *(torch.full((y.shape[0],), size) for size in (12, 3))),
+    x=floats(12, "rows", 6),
+    y=ints("rows", 3, low=1, below=6),
     ends="conversion-failed",
     why="the size of ctc_loss's inner tensors depends on the values of its inputs",
 )
