@@ -26,6 +26,7 @@ SUPPORTED = ("matches", "differs")
 _BFLOAT16_RTOL = 2**-6
 _NODE = re.compile(r"This is an invalid model\. In Node, \(\"[^\"]*\", (\w+), .*, Error ")
 LONGEST_REASON = 240
+BAR = r"\|"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ def _write(outcomes: Sequence[Outcome], environment: Environment) -> Path:
     refused = Counter(_reason(one.reason) for one in outcomes if one.plain == "can't load")
     lines = ["", "| can't be loaded: the runtime's reason | tests |", "|---|---|"]
     ordered = sorted(refused.items(), key=lambda item: (-item[1], item[0]))
-    lines += [f"| {reason} | {count} |" for reason, count in ordered]
+    lines += [f"| {reason.replace('|', BAR)} | {count} |" for reason, count in ordered]
     with path.open("a", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     return path
@@ -143,7 +144,7 @@ def _why(one: Outcome) -> str:
 def _reason(text: str) -> str:
     """One line, without places in the runtime's source and the types of a node's values."""
     plain = without_places(" ".join(text.split())).replace("Load model from model.onnx failed:", "")
-    plain = _NODE.sub(r"in the node \1: ", plain).replace("|", "\\|")
+    plain = _NODE.sub(r"in the node \1: ", plain)
     return plain if len(plain) <= LONGEST_REASON else f"{plain[: LONGEST_REASON - 1]}…"
 
 
