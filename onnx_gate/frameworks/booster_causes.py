@@ -57,19 +57,22 @@ def _scaled(source: Any, boosters: list[Any]) -> Triage | None:
     """Arithmetic in front of trees: a difference in the last bit is enough to go the other way at a split."""
     names = [type(part).__name__ for part in _parts(source)]
     scaler = next((name for name in names if name in _SCALERS), None)
-    lightgbm = any(library_of(model) == "lightgbm" for model in boosters)
-    if scaler is None or ("CastTransformer" in names and not lightgbm):
+    if scaler is None or "CastTransformer" in names:
         return None
-    if lightgbm:
+    cast = (
+        f"make_pipeline(CastTransformer(dtype=np.float64), {scaler}(), CastTransformer(dtype=np.float32), …) with "
+        "CastTransformer from skl2onnx.sklapi"
+    )
+    if any(library_of(model) == "lightgbm" for model in boosters):
         way = (
-            "LightGBM's thresholds are float64, so that more digits in the scaler don't help: drop it (trees don't "
-            "need scaled features) and train the model again."
+            "Drop it and train again, trees don't need scaled features. (LightGBM's thresholds are float64: casting to "
+            f"float64 before it and back to float32 after it, {cast}, is exact only where the thresholds are rounded "
+            "down, as they are in the conversion done here.)"
         )
     else:
         way = (
-            f"Cast to float64 before the {scaler} and back to float32 after it: make_pipeline(CastTransformer("
-            f"dtype=np.float64), {scaler}(), CastTransformer(dtype=np.float32), …) with CastTransformer from "
-            "skl2onnx.sklapi; or drop it, trees don't need scaled features."
+            f"Cast to float64 before the {scaler} and back to float32 after it: {cast}; or drop it, trees don't need "
+            "scaled features."
         )
     return Triage(
         cause=Cause.PRECISION,
