@@ -82,7 +82,7 @@ CASES: dict[str, tuple[str, Cause, str]] = {
     "number": (f"source: number.pkl, {SCHEMA}", Cause.LOAD_FAILED, "got a int, expected a fitted estimator"),
     "weights-lost": ("source: external.onnx", Cause.INVALID_MODEL, "weights.bin"),
     "new-ir": ("source: new_ir.onnx", Cause.INVALID_MODEL, "IR version"),
-    "new-opset": ("source: new_opset.onnx", Cause.INVALID_MODEL, "lower opset"),
+    "new-opset": ("source: new_opset.onnx", Cause.INVALID_MODEL, "export with opset 26 of ai.onnx instead of 99"),
     "no-package": (
         f"source: 'source.py:needs_missing_package', framework: sklearn, {SCHEMA}",
         Cause.LOAD_FAILED,
