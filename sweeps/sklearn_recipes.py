@@ -102,7 +102,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     **dict.fromkeys(("MultiOutputRegressor", "RegressorChain"), lambda: {"estimator": Ridge()}),
     "StackingClassifier": lambda: {"estimators": _two()},
-    "VotingClassifier": lambda: {"estimators": _two(), "flatten_transform": False},
+    "VotingClassifier": lambda: {"estimators": _two(), "voting": "soft", "flatten_transform": False},
     **dict.fromkeys(
         ("StackingRegressor", "VotingRegressor"), lambda: {"estimators": [("a", Ridge()), ("b", Ridge(alpha=9.0))]}
     ),

@@ -261,16 +261,29 @@ _KNOWN: tuple[tuple[Callable[[Part, Case], bool], Cause, str], ...] = (
         "trees, or allow a share of flips: `outputs: {label: {min_agreement: 0.99}}`.",
     ),
     (
+        _in_double(*_NEIGHBORS),
+        Cause.PRECISION,
+        "{it} computes its distances by another formula than its conversion: neighbours that are equally far change "
+        "places, and what is at distance 0 is nearly so. Allow a share of such rows (`max_mismatch`, "
+        "`min_agreement`), or a wider atol.",
+    ),
+    (
         _is(*_NEIGHBORS),
         Cause.PRECISION,
         "Distances of {it} are computed in float32: neighbours that are equally far change places. Declare float64 "
         "inputs, or allow a share of such rows (`max_mismatch`, `min_agreement`).",
     ),
     (
+        _in_double(*_CANCELLING),
+        Cause.PRECISION,
+        "{it} subtracts large numbers that are nearly equal, in another order than its conversion. Scale the data "
+        "first, or set a wider tolerance.",
+    ),
+    (
         _is(*_CANCELLING),
         Cause.PRECISION,
         "{it} subtracts large numbers that are nearly equal, which float32 can't hold. Scale the data first, declare "
-        "float64 inputs, or set a wider tolerance for its scores.",
+        "float64 inputs where its converter takes them, or set a wider tolerance.",
     ),
 )
 """Fits a part of the model, its cause, what to change; the surest first."""
