@@ -17,6 +17,7 @@ from onnx_gate.records import FRAMEWORKS, Location
 
 LONGEST_MESSAGE = 700
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_SEE_LOG = "correct what raises it; the whole traceback is in the model's log"
 _LFS = b"version https://git-lfs"
 
 
@@ -72,7 +73,7 @@ def failed(cause: str, where: str, error: BaseException, *, fix: str = "") -> Ca
         )
     if isinstance(error, ModuleNotFoundError) and not fix:
         fix = f"{_installing(str(error.name))} (in CI: list it in the file that the `requirements` input names)"
-    return CannotJudge(cause, f"{where}: {describe(error)}{_user_line(error)}", fix=fix)
+    return CannotJudge(cause, f"{where}: {describe(error)}{_user_line(error)}", fix=fix or _SEE_LOG)
 
 
 def _installing(module: str) -> str:
