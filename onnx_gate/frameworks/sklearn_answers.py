@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 # Of two classes they give one column of scores, as scikit-learn does, where all others give a column a class.
 _ONE_COLUMN = ("LinearSVC", "RidgeClassifier", "RidgeClassifierCV", "SVC", "NuSVC")
 # They answer in float32 whatever they are fed.
-_ALWAYS_SINGLE = ("RandomForestClassifier", "OneHotEncoder", "OrdinalEncoder")
+_ALWAYS_SINGLE = ("RandomForestClassifier", "RandomTreesEmbedding", "OneHotEncoder", "OrdinalEncoder")
 
 
 @dataclass(frozen=True, kw_only=True)

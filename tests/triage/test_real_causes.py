@@ -76,13 +76,13 @@ def _entry(name: str, source: str, data: str, dtype: str, more: str = "") -> str
 @pytest.mark.parametrize(
     ("model", "cause", "words"),
     [
-        ("scaled-tree", Cause.PRECISION, "float64"),
-        ("scaled-forest", Cause.PRECISION, "float64"),
-        ("kmeans", Cause.PRECISION, "float64"),
-        ("unseen-forest", Cause.PRECISION, "min_agreement: 0.99"),
-        ("lda", Cause.CONVERSION, ""),
-        ("threshold", Cause.CONVERSION, ""),
-        ("binarizer", Cause.CONVERSION, ""),
+        ("scaled-tree", Cause.PRECISION, "drop the scaler"),
+        ("scaled-forest", Cause.PRECISION, "CastTransformer"),
+        ("kmeans", Cause.PRECISION, "Converted in float64, of the mismatches all are gone"),
+        ("unseen-forest", Cause.PRECISION, "are ties: their two best scores are at most 0 apart"),
+        ("lda", Cause.CONVERSION, "sigmoid"),
+        ("threshold", Cause.CONVERSION, "best_threshold_"),
+        ("binarizer", Cause.CONVERSION, "`>=` for `>`"),
         ("no-scaler", Cause.PREPROCESSING, "without its first part"),
     ],
 )
