@@ -42,6 +42,7 @@ from tests.conftest import Run, run_manifest
 
 IRIS, DIABETES, CANCER, DIGITS = load_iris(), load_diabetes(), load_breast_cancer(), load_digits()
 WINE = load_wine()
+SCALED = StandardScaler().fit_transform(CANCER.data[:, :3])
 LABELS = np.c_[IRIS.target == 0, IRIS.target != 1].astype(int)
 VOTERS = [("a", LogisticRegression(max_iter=500)), ("b", GaussianNB())]
 PRICES = 100_000 + np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32).astype(np.float64)
@@ -70,8 +71,8 @@ def _recipe() -> list[Any]:
 DIVERGE: dict[str, tuple[Callable[[], Any], Any, str]] = {
     "lda": (lambda: LinearDiscriminantAnalysis().fit(CANCER.data, CANCER.target), CANCER.data, ""),
     "tuned-threshold": (
-        lambda: TunedThresholdClassifierCV(LogisticRegression(max_iter=5000), cv=2).fit(CANCER.data, CANCER.target),
-        CANCER.data,
+        lambda: TunedThresholdClassifierCV(LogisticRegression(), cv=2).fit(SCALED, CANCER.target),
+        SCALED,
         "",
     ),
     "binarizer-double": (lambda: Binarizer(threshold=3.0).fit(IRIS.data), np.round(IRIS.data), "double"),
