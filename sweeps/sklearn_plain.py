@@ -76,8 +76,7 @@ def _reference(model: Any, output: str, feed: Any) -> Any:
         "variable": _values_first(model),
         "GPmean": ("predict",),
         "score_samples": ("score_samples",),
-        "transformed_column": ("transform",),
-    }[output]
+    }.get(output, ("transform",))
     method = next(method for method in methods if hasattr(model, method))
     return getattr(model, method)(rows)
 
