@@ -52,6 +52,8 @@ def save(model: Any, path: Path) -> None:
     if size_of(model) < LARGE:
         onnx.save(model, path)
         return
+    # What is there already would be kept, and added to.
+    path.with_name(f"{path.name}.data").unlink(missing_ok=True)
     onnx.save(model, path, save_as_external_data=True, all_tensors_to_one_file=True, location=f"{path.name}.data")
 
 

@@ -94,17 +94,17 @@ def look(graph: Any) -> tuple[Counter[str], Counter[str]]:
 
 
 def _pre_process(base: Path, excluded: tuple[str, ...]) -> tuple[Path, bool]:
-    """Fused and folded, as the tools want it, unless that would hide a node that is to be left out."""
+    """Fused and folded, as the tools want it, unless it is large, or that would hide a node that is to be left out."""
     model = typed(base)
+    # Asked before it is saved: then weights that go into a file of their own leave the model.
     large = size_of(model) >= LARGE
     ready = base.with_name(f"{base.stem}-ready.onnx")
-    external: dict[str, Any] = {"save_as_external_data": large, "all_tensors_to_one_file": large}
-    external |= {"external_data_location": f"{ready.name}.data"} if large else {}
+    save(model, ready)
+    if large:
+        return ready, True
     # Without the symbolic inference: it refuses operators of ai.onnx.ml, and needs a package that not all have.
-    for skip in (large, True):
+    quant_pre_process(ready, ready, skip_symbolic_shape=True)
+    names = {node.name for node in onnx.load(ready, load_external_data=False).graph.node}
+    if not names.issuperset(excluded):
         save(model, ready)
-        quant_pre_process(ready, ready, skip_symbolic_shape=True, skip_optimization=skip, **external)
-        names = {node.name for node in onnx.load(ready, load_external_data=False).graph.node}
-        if names.issuperset(excluded):
-            break
-    return ready, large
+    return ready, False
