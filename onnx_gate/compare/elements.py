@@ -181,7 +181,7 @@ class Elements:
         self.sum_rr += rr
 
     def metrics(self) -> dict[str, float | None]:
-        """Undefined ones are None; a NaN or Inf that met something else shows in `max_abs`."""
+        """Undefined ones are None; a NaN or Inf that met something else shows in all that speak of the whole."""
         n, largest = self.finite, self.max_abs
         if self.nonfinite_mismatched:
             largest = math.nan if self.nan_mismatched else math.inf
@@ -203,6 +203,9 @@ class Elements:
         return {"lowest": self.lowest, "highest": self.highest, "saturated": self.saturated if between else 0}
 
     def _cosine(self) -> float | None:
+        if self.nonfinite_mismatched:
+            # The finite elements alone would speak for those that are missing.
+            return None
         # a = r + d, so a·r and a·a come from the sums at hand.
         aa = self.sum_rr + 2 * self.sum_dr + self.sum_dd
         if self.sum_rr <= 0 or aa <= 0:
@@ -210,6 +213,8 @@ class Elements:
         return max(-1.0, min(1.0, (self.sum_rr + self.sum_dr) / math.sqrt(self.sum_rr * aa)))
 
     def _snr_db(self) -> float | None:
+        if self.nonfinite_mismatched:
+            return -math.inf
         if not self.finite:
             return None
         if self.sum_dd == 0:

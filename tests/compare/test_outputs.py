@@ -90,6 +90,26 @@ def test_further_limits_add_to_the_tolerance(rule, words):
     assert words in diff.breaches[0]
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("limit", ["min_cosine", "min_snr_db"])
+def test_what_is_not_finite_meets_no_limit_on_the_whole(limit, wrong):
+    """Where every element may be out of tolerance, the finite ones don't speak for the others."""
+    reference, actual = floats(1, 2, 3, 4), floats(1, wrong, wrong, wrong)
+    diff = compare(reference, actual, OutputRule(tolerance=TOLERANCE, max_mismatch=1.0, **{limit: 0.5}))
+    assert len(diff.breaches) == 1
+    assert limit.removeprefix("min_") in diff.breaches[0]
+    same = floats(1, wrong, 3, 4)
+    assert not compare(same, same, OutputRule(tolerance=TOLERANCE, max_mismatch=1.0, **{limit: 0.5})).breaches
+
+
+def test_a_nan_is_not_the_largest_of_its_row():
+    """numpy says so; only where the reference has one too, it counts as the same."""
+    rule = OutputRule(tolerance=TOLERANCE, max_mismatch=1.0, min_top1=1.0)
+    sure, lost = floats(3, 1, 2).reshape(1, 3), np.full((1, 3), np.nan, np.float32)
+    assert compare(sure, lost, rule).top1 == 0
+    assert compare(lost, lost, rule).top1 == 1
+
+
 def test_a_fraction_of_elements_may_be_out_of_tolerance():
     """max_mismatch: up to the fraction, not beyond."""
     reference = np.ones(10, np.float32)
