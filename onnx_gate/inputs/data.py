@@ -80,6 +80,7 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
     forms = {output.name: output.dtype for output in outputs if spec.framework == "onnx"}
     recordable = tuple(forms)
     if test_sets := read_test_sets(spec.data, {given.name: given.form for given in schema}, forms):
+        _check_recorded(test_sets)
         return Dataset(
             recorded=tuple(
                 Recorded(name=name, inputs=_fit_call(spec, inputs, name), outputs=recorded or None)
@@ -98,6 +99,18 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
     name = f"recorded,batch={dataset.rows}" if dataset.rows is not None else "recorded"
     part = Recorded(name=name, inputs=dataset.inputs, outputs=recorded)
     return Dataset(recorded=(part,), notes=dataset.notes)
+
+
+def _check_recorded(test_sets: list[tuple[str, Arrays, Arrays]]) -> None:
+    """Where some calls bring their reference, one that doesn't would be compared with the model itself."""
+    with_outputs = [name for name, _, recorded in test_sets if recorded]
+    without = [name for name, _, recorded in test_sets if not recorded]
+    if with_outputs and without:
+        raise CannotJudge(
+            "load-failed",
+            f"{', '.join(without)}: no outputs are recorded, and they are in {with_outputs[0]}",
+            fix="add its output_N.pb, or remove the folder",
+        )
 
 
 def _check_rows(spec: ModelSpec, recorded: Arrays, rows: int | None, batched: frozenset[str]) -> None:

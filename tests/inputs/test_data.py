@@ -204,3 +204,14 @@ def test_a_test_data_set_folder_is_inputs_and_recorded_outputs(tmp_path):
     several = load_dataset(spec(tmp_path / "sets"), (Y,))
     assert [part.name for part in several.recorded] == [f"test_data_set_{n}" for n in (0, 2, 10)]
     assert np.array_equal(several.recorded[2].outputs["y"], 2 * several.recorded[2].inputs["x"])
+
+
+def test_outputs_are_recorded_in_all_test_data_sets_or_in_none(tmp_path):
+    """One without would be compared with the model itself, and pass whatever it answers."""
+    for number in (0, 1):
+        write_test_set(tmp_path / f"test_data_set_{number}", 2)
+    (tmp_path / "test_data_set_1/output_0.pb").unlink()
+    with pytest.raises(CannotJudge, match="test_data_set_1: no outputs are recorded, and they are in test_data_set_0"):
+        load_dataset(spec(tmp_path), (Y,))
+    (tmp_path / "test_data_set_0/output_0.pb").unlink()
+    assert not load_dataset(spec(tmp_path), (Y,)).holds_reference
