@@ -102,7 +102,7 @@ class SpecBuilder:
             id=f"{spec.id}@{label_of(kind, given)}",
             line=self._report.tree.mark(trail).line,
             variant=VariantSpec(kind=kind, data=data, options=given.options),
-            outputs=ignored | {name: _rule(rule) for name, rule in given.outputs.items()},
+            outputs=ignored | {name: _variant_rule(_rule(rule), given, limits) for name, rule in given.outputs.items()},
             limits=limits,
             tolerance=limits.tolerance or spec.tolerance,
             providers=tuple(replace(provider, tolerance=None, outputs={}) for provider in spec.providers),
@@ -184,3 +184,10 @@ def _variant_limits(kind: Kind, given: Variant) -> OutputRule:
     if given.tolerance:
         return replace(default, **{"max_mismatch": None, **own}, tolerance=_tolerance(given.tolerance))
     return replace(default, **own)
+
+
+def _variant_rule(rule: OutputRule, given: Variant, limits: OutputRule) -> OutputRule:
+    """A tolerance is for every element, also where the kind of variant asks nothing of a single one by default."""
+    by_default = limits.max_mismatch is not None and given.max_mismatch is None
+    alone = by_default and rule.tolerance is not None and rule.max_mismatch is None
+    return replace(rule, max_mismatch=0.0) if alone else rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from onnx_gate.compare.rules import rule_for
 from onnx_gate.records import Location, OutputRule, Tolerance
 from tests.manifest.conftest import Project
 
@@ -55,6 +56,21 @@ def test_a_variant_is_not_held_to_the_limits_of_the_model(project: Project) -> N
 def test_what_a_variant_leaves_open_has_a_default(project: Project, given: str, limits: OutputRule) -> None:
     """Of int8 no element is judged for itself, unless the manifest gives a tolerance."""
     assert load(project, f"[{{int8-dynamic: {given}}}]")["net@int8-dynamic"].limits == limits
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        ("outputs: {y: {rtol: 0, atol: 0.1}}", 0.0),
+        ("outputs: {y: {rtol: 0, atol: 0.1, max_mismatch: 0.2}}", 0.2),
+        ("outputs: {y: {rtol: 0, atol: 0.1}}, max_mismatch: 0.3", 0.3),
+        ("outputs: {y: {max_abs: 0.1}}", 1.0),
+    ],
+)
+def test_a_tolerance_of_an_output_is_for_every_element(project: Project, given: str, allowed: float) -> None:
+    """That int8 asks nothing of a single one is a default, and no more."""
+    spec = load(project, f"[{{int8-dynamic: {{{given}}}}}]")["net@int8-dynamic"]
+    assert rule_for(spec, spec.providers[0], "y").max_mismatch == allowed
 
 
 @pytest.mark.parametrize(
