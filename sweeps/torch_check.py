@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import tempfile
 import warnings
@@ -40,8 +42,11 @@ def form_opinion(entry: Entry, path: Path) -> Opinion:
     """Compare the module with the file that the gate left, or with one exported here where it left none."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as quiet:
         warnings.simplefilter("ignore")
+        # torch prints the graph of what it can't export.
+        quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
         module = entry()
         feeds = _feeds(entry)
         try:
@@ -146,6 +151,6 @@ def _export(module: Any, entry: Entry, feed: dict[str, Any], path: Path) -> None
 
 def _open(path: Path) -> Any:
     options = onnxruntime.SessionOptions()
-    # Errors only: it warns of each shape that the exporter declared too narrowly.
-    options.log_severity_level = 3
+    # What it refuses is an exception here; it also warns of each shape that the exporter declared too narrowly.
+    options.log_severity_level = 4
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
