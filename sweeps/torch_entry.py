@@ -54,7 +54,9 @@ class Entry:
                 if value.ndim < 2 and value.is_floating_point():
                     value.add_(0.2 * torch.randn(value.shape).to(value.dtype))
             for name, value in module.named_buffers():
-                if name.endswith(("running_mean", "running_var")):
+                if name.endswith("running_mean"):
+                    value.copy_(0.2 * torch.randn(value.shape))
+                elif name.endswith("running_var"):
                     value.copy_(torch.rand(value.shape) + 0.5)
         return module.eval()
 

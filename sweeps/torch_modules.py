@@ -119,7 +119,7 @@ def disagreements(entry: Entry, model: ModelResult, opinion: Opinion) -> list[st
         said = f"{model.verdict} {model.cause or ''}".strip()
         wrong.append(f"{model.id}: the gate says {said}, the plain check {opinion.found!r}: {opinion.reason[:300]}")
     if model.verdict is Status.PASSED and not opinion.telling:
-        wrong.append(f"{model.id}: its answers are too small or too uniform to prove anything: {opinion.reason}")
+        wrong.append(f"{model.id}: its answers prove nothing: {opinion.reason}")
     return wrong
 
 

@@ -93,7 +93,7 @@ searchsorted = function(
     "sorting", lambda x: torch.searchsorted(torch.tensor([-1.0, 0.0, 1.0]), x), x=STEPS, ends="unsupported-operator"
 )
 bucketize = function("sorting", lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), x=STEPS)
-unique = function("sorting", lambda x: torch.unique(x), x=ints("batch", "seq", below=5))
+unique = function("sorting", lambda x: torch.unique(x), x=ints("batch", "seq", below=50))
 
 where = function("selection", lambda x, y: torch.where(x > 0, x, y), x=STEPS, y=STEPS)
 masked_fill = function("selection", lambda x, y: x.masked_fill(y, -3.0), x=STEPS, y=bools("batch", "seq", 6))
