@@ -166,7 +166,12 @@ def _short(result: ModelResult) -> str:
 
 def _cut(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1].rstrip()}…"
+    if len(text) <= LONGEST_CELL:
+        return text
+    kept = text[: LONGEST_CELL - 1]
+    # Code that is cut in half would swallow the rest of the line.
+    kept = kept.rpartition("`")[0] if kept.count("`") % 2 else kept
+    return f"{kept.rstrip()}…"
 
 
 def main() -> int:
