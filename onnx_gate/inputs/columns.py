@@ -114,10 +114,9 @@ class TypedColumn:
 
     def array(self, given: InputSpec | None) -> Array:
         """As it is, with NaN for what is missing among floats; missing among anything else is an error."""
-        if given is None:
-            return self.values
-        text, floats = self.values.dtype.kind == "O", is_float(given)
-        if text != (given.dtype == "string"):
+        text = self.values.dtype.kind == "O"
+        floats = given is not None and is_float(given)
+        if given is not None and text != (given.dtype == "string"):
             got = "text" if text else self.values.dtype.name
             raise CannotJudge(
                 "load-failed",
@@ -125,11 +124,15 @@ class TypedColumn:
                 fix=f"{_LEAVE_OUT}, or correct `dtype`",
             )
         if self.missing.any() and not floats:
+            expected = given.dtype if given else self.values.dtype.name.replace("object", "text")
+            fix = "declare the input as a float, where it becomes NaN" if given else "the column with `ignore_data`"
             raise CannotJudge(
                 "load-failed",
-                f"{self.where}: a value is missing {_row((int(self.missing.argmax()),))}, expected {given.dtype}",
-                fix="fill it, leave the row out, or declare the input as a float, where it becomes NaN",
+                f"{self.where}: a value is missing {_row((int(self.missing.argmax()),))}, expected {expected}",
+                fix=f"fill it, leave the row out, or {fix}",
             )
+        if given is None:
+            return self.values
         if text:
             return fit_text(self.values, self.where, _row)
         if self.values.dtype.kind in "iu":

@@ -89,7 +89,7 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
         )
     no_tensors = {given.name for given in schema if given.form != "tensor"}
     no_tensors |= {output.name for output in outputs if output.element}
-    arrays = read_arrays(spec, frozenset(no_tensors))
+    arrays = read_arrays(spec, _declared(outputs), frozenset(no_tensors))
     _check_names(spec, arrays, recordable)
     dataset = _fit(spec, {given.name: arrays[given.name] for given in schema})
     recorded = {name: arrays[name] for name in recordable if name in arrays}
@@ -99,6 +99,17 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
     name = f"recorded,batch={dataset.rows}" if dataset.rows is not None else "recorded"
     part = Recorded(name=name, inputs=dataset.inputs, outputs=recorded)
     return Dataset(recorded=(part,), notes=dataset.notes)
+
+
+def _declared(outputs: tuple[GraphValue, ...]) -> dict[str, InputSpec]:
+    """What a column that is a recorded output has to hold; of what the .onnx doesn't declare nothing is said."""
+    return {
+        output.name: InputSpec(
+            name=output.name, dtype=output.dtype, shape=tuple(size or "?" for size in output.shape or ("batch",))
+        )
+        for output in outputs
+        if output.dtype != "undeclared" and not output.element
+    }
 
 
 def _check_recorded(test_sets: list[tuple[str, Arrays, Arrays]]) -> None:

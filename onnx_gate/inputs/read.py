@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.tables import as_input, from_frame, only_input, read_csv, read_parquet, series_column
-from onnx_gate.records import InputSpec, Location, ModelSpec
+from onnx_gate.inputs.tables import Declared, as_input, from_frame, only_input, read_csv, read_parquet, series_column
+from onnx_gate.records import Location, ModelSpec
 from onnx_gate.sources import call, failed, kind_of, require_content
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def read_arrays(spec: ModelSpec, no_tensors: frozenset[str] = frozenset()) -> Arrays:
+def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] = frozenset()) -> Arrays:
     """The arrays of a file, or of a data callable, which may give lists, dicts and None too."""
     data = spec.data
     assert data is not None  # noqa: S101
     if data.callable:
-        return _from_callable(data, spec, no_tensors)
+        return _from_callable(data, spec, outputs, no_tensors)
     path = Path(str(data.file))
     if path.is_dir():
         raise CannotJudge(
@@ -31,7 +31,7 @@ def read_arrays(spec: ModelSpec, no_tensors: frozenset[str] = frozenset()) -> Ar
         )
     require_content(str(path), data.shown)
     try:
-        return _READERS[path.suffix.lower()](path, spec)
+        return _READERS[path.suffix.lower()](path, spec, outputs)
     except CannotJudge:
         raise
     except Exception as error:
@@ -39,10 +39,10 @@ def read_arrays(spec: ModelSpec, no_tensors: frozenset[str] = frozenset()) -> Ar
         raise failed("load-failed", data.shown, error, fix=fix) from error
 
 
-def _from_callable(data: Location, spec: ModelSpec, no_tensors: frozenset[str]) -> Arrays:
+def _from_callable(data: Location, spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str]) -> Arrays:
     answered = call(data, spec.folder)
     if _is_frame(answered):
-        return from_frame(answered, spec, data.shown)
+        return from_frame(answered, spec, outputs, data.shown)
     if not isinstance(answered, dict) or not answered:
         raise CannotJudge(
             "load-failed",
@@ -51,16 +51,18 @@ def _from_callable(data: Location, spec: ModelSpec, no_tensors: frozenset[str]) 
         )
     inputs = {given.name: given for given in spec.inputs or ()}
     return {
-        str(name): value if name in no_tensors else _from_value(value, inputs.get(str(name)), f"{data.shown}: {name!r}")
+        str(name): value if name in no_tensors else _from_value(str(name), value, inputs, outputs, data.shown)
         for name, value in answered.items()
         if str(name) not in spec.ignore_data
     }
 
 
-def _from_value(value: Any, given: InputSpec | None, where: str) -> npt.NDArray[Any]:
+def _from_value(name: str, value: Any, inputs: Declared, outputs: Declared, shown: str) -> npt.NDArray[Any]:
     """An array, or a Series: a column of its own."""
+    given = inputs.get(name)
     if type(value).__name__ == "Series" and hasattr(value, "isna"):
-        return as_input(series_column(value, where).array(given), given)
+        given = given or outputs.get(name)
+        return as_input(series_column(value, f"{shown}: {name!r}").array(given), given)
     array = value.to_numpy() if _is_frame(value) else np.asarray(value)
     return as_input(array, given)
 
@@ -70,12 +72,12 @@ def _is_frame(value: Any) -> bool:
     return type(value).__name__ == "DataFrame" and hasattr(value, "iloc")
 
 
-def _read_npz(path: Path, spec: ModelSpec) -> Arrays:
+def _read_npz(path: Path, spec: ModelSpec, outputs: Declared) -> Arrays:
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
-def _read_npy(path: Path, spec: ModelSpec) -> Arrays:
+def _read_npy(path: Path, spec: ModelSpec, outputs: Declared) -> Arrays:
     return {only_input(spec).name: np.load(path, allow_pickle=False)}
 
 

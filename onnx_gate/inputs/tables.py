@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from onnx_gate.records import InputSpec, ModelSpec
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Column]
+Declared = Mapping[str, InputSpec]
+"""Outputs that may be recorded, in the form that the .onnx gives them."""
 
 
-def read_csv(path: Path, spec: ModelSpec) -> dict[str, Array]:
+def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> dict[str, Array]:
     """A CSV with a header."""
     header, rows, lines = _csv_rows(path)
     if header and all(_is_number(name) for name in header):
@@ -31,7 +34,7 @@ def read_csv(path: Path, spec: ModelSpec) -> dict[str, Array]:
         name: TextColumn(file=path.name, name=name, texts=[row[i] for row in rows], lines=lines)
         for i, name in enumerate(header)
     }
-    return arrays_of(columns, spec, path.name)
+    return arrays_of(columns, spec, outputs, path.name)
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
@@ -57,7 +60,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     return header or [], rows, lines
 
 
-def read_parquet(path: Path, spec: ModelSpec) -> dict[str, Array]:
+def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> dict[str, Array]:
     """A Parquet file, by its columns."""
     try:
         import pyarrow.parquet as parquet
@@ -71,7 +74,7 @@ def read_parquet(path: Path, spec: ModelSpec) -> dict[str, Array]:
     _refuse_twins(table.column_names, path.name)
     wanted = _wanted(table.column_names, spec)
     columns = {name: _arrow_column(table.column(name), f"{path.name}: column {name!r}") for name in wanted}
-    return arrays_of(columns, spec, path.name)
+    return arrays_of(columns, spec, outputs, path.name)
 
 
 def _arrow_column(column: Any, where: str) -> Column:
@@ -97,7 +100,7 @@ def _arrow_column(column: Any, where: str) -> Column:
     raise not_readable(where, str(kind))
 
 
-def from_frame(frame: Any, spec: ModelSpec, shown: str) -> dict[str, Array]:
+def from_frame(frame: Any, spec: ModelSpec, outputs: Declared, shown: str) -> dict[str, Array]:
     """A pandas DataFrame, by its columns."""
     names = [str(name) for name in frame.columns]
     _refuse_twins(names, shown)
@@ -107,7 +110,7 @@ def from_frame(frame: Any, spec: ModelSpec, shown: str) -> dict[str, Array]:
         for i, name in enumerate(names)
         if name in wanted
     }
-    return arrays_of(columns, spec, shown)
+    return arrays_of(columns, spec, outputs, shown)
 
 
 def series_column(series: Any, where: str) -> Column:
@@ -122,11 +125,12 @@ def series_column(series: Any, where: str) -> Column:
     return from_objects(series.to_numpy(dtype=object), np.asarray(series.isna().to_numpy(), dtype=bool), where)
 
 
-def arrays_of(columns: Columns, spec: ModelSpec, shown: str) -> dict[str, Array]:
+def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) -> dict[str, Array]:
     """Columns named after inputs are those; with none such, or with `columns`, they make up the only input."""
     inputs = {given.name: given for given in spec.inputs or ()}
     if not spec.columns and any(name in inputs for name in columns):
-        return {name: as_input(column.array(inputs.get(name)), inputs.get(name)) for name, column in columns.items()}
+        known = {**outputs, **inputs}
+        return {name: as_input(column.array(known.get(name)), known.get(name)) for name, column in columns.items()}
     chosen = list(spec.columns or [name for name in columns if name not in spec.ignore_data])
     if unknown := [name for name in chosen if name not in columns]:
         raise CannotJudge(
@@ -147,7 +151,7 @@ def _wanted(names: list[str], spec: ModelSpec) -> list[str]:
 
 
 def as_input(array: Array, given: InputSpec | None) -> Array:
-    """A column feeds an input of shape [batch] or [batch, 1]."""
+    """A column feeds an input, or is an output, of shape [batch] or [batch, 1]."""
     takes = given is not None and len(given.shape) == 2 and (given.shape[1] == 1 or isinstance(given.shape[1], str))
     return array.reshape(-1, 1) if takes and array.ndim == 1 else array
 

@@ -201,15 +201,53 @@ def test_a_gap_in_a_csv_of_whole_numbers_is_nan(tmp_path):
     assert np.isnan(load_dataset(spec(data, PAY), ()).inputs["pay"]).tolist() == [[False], [True]]
 
 
-def test_recorded_outputs_of_a_csv_are_numbers_where_they_look_so(tmp_path):
-    """Nobody tells their dtype."""
-    path = tmp_path / "d.csv"
-    path.write_text("pay,label,score,word\n1.5,1,0.25,a\n")
-    model = spec(Location(file=str(path), shown="d.csv"), PAY)
-    model = ModelSpec(**{**vars(model), "framework": "onnx"})
-    outputs = tuple(GraphValue(name=name, dtype="float32", shape=None) for name in ("label", "score", "word"))
+def recorded_in(data: Location, **dtypes: str):
+    """What is read of columns that are outputs, all of the shape [N, 1] but for those that nobody declares."""
+    model = ModelSpec(**{**vars(spec(data, PAY)), "framework": "onnx"})
+    outputs = tuple(
+        GraphValue(name=name, dtype=dtype or "undeclared", shape=("N", 1) if dtype else None)
+        for name, dtype in dtypes.items()
+    )
     (part,) = load_dataset(model, outputs).recorded
-    assert {name: array.dtype.kind for name, array in part.outputs.items()} == {"label": "i", "score": "f", "word": "O"}
+    return part.outputs
+
+
+def test_recorded_outputs_of_a_csv_are_what_the_file_declares(tmp_path):
+    """Whole numbers are floats where the output is of floats, and digits text where it is of text."""
+    path = tmp_path / "d.csv"
+    path.write_text("pay,label,score,word,sure,new,text\n1.5,1,1,007,True,2,a\n")
+    found = recorded_in(
+        Location(file=str(path), shown="d.csv"),
+        label="int64",
+        score="float32",
+        word="string",
+        sure="bool",
+        new="",
+        text="",
+    )
+    assert {name: array.dtype.kind for name, array in found.items()} == {
+        "label": "i",
+        "score": "f",
+        "word": "O",
+        "sure": "b",
+        "new": "i",
+        "text": "O",
+    }
+    assert found["word"].tolist() == [["007"]]
+    assert found["new"].shape == (1,)
+
+
+def test_a_value_that_is_missing_among_recorded_outputs_is_none_that_a_model_can_meet(tmp_path):
+    """A NaN among floats, an error among all else, and never a 0 that nobody recorded."""
+    path = tmp_path / "d.parquet"
+    parquet.write_table(pa.table({"pay": [1.0, 2.0], "score": [0.5, None], "label": [1, None]}), path)
+    data = Location(file=str(path), shown="d.parquet")
+    with pytest.raises(CannotJudge, match=r"column 'label': a value is missing in row 1"):
+        recorded_in(data, score="float32", label="int64")
+    parquet.write_table(pa.table({"pay": [1.0, 2.0], "score": [0.5, None]}), path)
+    assert np.isnan(recorded_in(data, score="float32")["score"]).tolist() == [[False], [True]]
+    with pytest.raises(CannotJudge, match=r"column 'score': a value is missing in row 1"):
+        recorded_in(data, score="")
 
 
 def test_the_data_as_given_is_kept_where_it_was_rounded(tmp_path):
