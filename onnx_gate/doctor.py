@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from onnx_gate.environment import describe_environment, installed_runtimes, version
 from onnx_gate.records import EXECUTION_PROVIDERS, ProviderState
 
-_EXTRAS = {"sklearn": ("scikit-learn", "skl2onnx"), "torch": ("torch", "onnxscript", "safetensors")}
+_EXTRAS = {
+    "sklearn": ("scikit-learn", "skl2onnx"),
+    "torch": ("torch", "onnxscript", "safetensors"),
+    "lightgbm": ("lightgbm", "onnxmltools"),
+    "xgboost": ("xgboost", "onnxmltools"),
+    "catboost": ("catboost",),
+}
+_OTHER_NAMES = {"xgboost": "xgboost-cpu"}
+"""Distributions that are one package under two names."""
 _ALWAYS = ("cpu", "cuda")
 
 
@@ -46,7 +54,7 @@ def _runtime_lines(runtimes: dict[str, str]) -> list[str]:
 
 
 def _framework_line(name: str, packages: tuple[str, ...]) -> str:
-    versions = {package: version(package) for package in packages}
+    versions = {package: version(package) or version(_OTHER_NAMES.get(package, package)) for package in packages}
     if all(versions.values()):
         return f"  ok  {name}: {', '.join(f'{package} {number}' for package, number in versions.items())}"
     missing = ", ".join(package for package, number in versions.items() if not number)

@@ -72,7 +72,10 @@ def failed(cause: str, where: str, error: BaseException, *, fix: str = "") -> Ca
             fix="raise an exception instead",
         )
     if isinstance(error, ModuleNotFoundError) and not fix:
-        fix = f"{_installing(str(error.name))} (in CI: list it in the file that the `requirements` input names)"
+        fix = (
+            f"{_installing(str(error.name))} (in CI: list it in the file that the `requirements` input names), "
+            f"or put {error.name}.py beside the manifest if it is yours"
+        )
     return CannotJudge(cause, f"{where}: {describe(error)}{_user_line(error)}", fix=fix or _SEE_LOG)
 
 

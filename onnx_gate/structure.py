@@ -142,9 +142,16 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Breach]:
 
 def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Breach]:
     asked, got = spec.convert.get("opset"), graph.opsets.get("", 0)
-    if asked is None or asked == got:
+    # skl2onnx writes the lowest opset that the model needs, which every runtime for the one asked for takes.
+    if asked is None or asked == got or (got < asked and spec.framework != "torch"):
         return []
-    return [_breach("opset", f"asked for opset {asked}, the converter wrote {got}: it doesn't support {asked}")]
+    return [
+        _breach(
+            "opset",
+            f"asked for opset {asked}, the converter wrote {got}: it doesn't support {asked} for this model; "
+            f"write `opset: {got}`, or leave it out, if your runtime takes that",
+        )
+    ]
 
 
 def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[Breach]:

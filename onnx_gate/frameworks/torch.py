@@ -69,7 +69,7 @@ def _refusal(source: Source, spec: ModelSpec, error: Exception) -> CannotJudge |
         return CannotJudge(
             "load-failed",
             f"{spec.source.shown}: the program was exported for other sizes ({describe(error)})",
-            fix="limit `batches` and `dims` to what it was exported for, or export it with these dimensions dynamic",
+            fix="declare the sizes that it was exported for in `shape`, or export it with these dimensions dynamic",
         )
     return None
 

@@ -112,6 +112,5 @@ _One = Annotated[dict[Kind, Variant], Field(min_length=1, max_length=1)]
 _Written = Kind | Annotated[dict[Kind, Variant | None], Field(min_length=1, max_length=1)]
 Variants = Annotated[
     list[Annotated[_One, BeforeValidator(_expand, json_schema_input_type=_Written), AfterValidator(_check_options)]],
-    Field(min_length=1),
     AfterValidator(_labels_are_unique),
 ]

@@ -77,7 +77,6 @@ def test_a_tolerance_of_an_output_is_for_every_element(project: Project, given: 
     ("variants", "path", "message", "fix"),
     [
         ("fp16", "variants", "got 'fp16' (text), expected a list", ""),
-        ("[]", "variants", "got an empty list, expected at least 1 entry", ""),
         ("[fp61]", "variants[0]", "there is no variant 'fp61'", "did you mean 'fp16'?"),
         ("[{fp16: {}, int8-dynamic: {}}]", "variants[0]", "got a mapping, expected one of fp16", ""),
         ("[{fp16: 3}]", "variants[0].fp16", "got 3, expected a mapping", ""),
@@ -97,3 +96,9 @@ def test_wrong_variants_are_refused_at_their_place(
     assert problem.path == f"models[0].{path}"
     assert message in problem.message
     assert fix in problem.fix
+
+
+def test_a_model_may_have_none_of_the_variants_of_the_defaults(project: Project) -> None:
+    """An empty list switches them off."""
+    text = "version: 1\ndefaults: {variants: [fp16]}\nmodels:\n  - {id: a, source: m.onnx, variants: []}\n"
+    assert [model.id for model in project.load(text).models] == ["a"]
