@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.inputs.dims import has_batch
 from onnx_gate.inputs.generate import is_float
 from onnx_gate.inputs.loss import in_schema_dtype
 from onnx_gate.inputs.read import Arrays, read_arrays
@@ -95,7 +96,7 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
     recorded = {name: arrays[name] for name in recordable if name in arrays}
     if not recorded:
         return dataset
-    _check_rows(spec, recorded, dataset.rows, batched)
+    _check_rows(spec, recorded, dataset.rows, dataset.fixed_batch, batched)
     name = f"recorded,batch={dataset.rows}" if dataset.rows is not None else "recorded"
     part = Recorded(name=name, inputs=dataset.inputs, outputs=recorded)
     return Dataset(recorded=(part,), notes=dataset.notes)
@@ -124,8 +125,17 @@ def _check_recorded(test_sets: list[tuple[str, Arrays, Arrays]]) -> None:
         )
 
 
-def _check_rows(spec: ModelSpec, recorded: Arrays, rows: int | None, batched: frozenset[str]) -> None:
+def _check_rows(
+    spec: ModelSpec, recorded: Arrays, rows: int | None, fixed: int | None, batched: frozenset[str]
+) -> None:
     """Outputs that were recorded for other rows are bad data, whatever the model answers."""
+    if fixed is not None:
+        raise CannotJudge(
+            "load-failed",
+            f"{spec.data.shown if spec.data else ''}: {rows} rows with recorded outputs, expected {fixed}, which is "
+            "the batch that the .onnx has built in: outputs are compared at the batch they were recorded with",
+            fix=f"record {fixed} rows, or several calls as test_data_set folders",
+        )
     for name, array in recorded.items():
         if rows is not None and name in batched and array.shape[:1] != (rows,):
             raise CannotJudge(
@@ -190,7 +200,7 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
         notes += found
         if _was_rounded(arrays[given.name], array, given):
             unrounded[given.name] = arrays[given.name]
-        if (size := _fixed_batch(array, given)) is not None:
+        if not has_batch(spec) and (size := _fixed_batch(array, given)) is not None:
             given = replace(given, shape=("batch", *given.shape[1:]))
             fixed = size
         for axis, size in _named_sizes(array, given, shown).items():

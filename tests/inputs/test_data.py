@@ -188,6 +188,22 @@ def test_the_file_tells_which_outputs_have_a_row_for_each():
     assert outputs_by_row(graph) == {"rows"}
 
 
+def test_outputs_recorded_for_more_rows_than_the_file_takes_are_bad_data(tmp_path):
+    """They can't be cut as the inputs are: nobody says which of them have rows."""
+    np.savez(tmp_path / "d.npz", x=np.ones((9, 3), np.float32), y=np.ones((9, 3), np.float32))
+    fixed = InputSpec(name="x", dtype="float32", shape=(4, 3))
+    with pytest.raises(CannotJudge, match="9 rows with recorded outputs, expected 4"):
+        load_dataset(spec(tmp_path / "d.npz", fixed), (Y,))
+
+
+def test_a_fixed_size_is_no_batch_where_another_input_has_one(tmp_path):
+    """Else all would be run in batches of that size, and none of `batches`."""
+    np.savez(tmp_path / "d.npz", x=np.ones((9, 3), np.float32), bias=np.ones((9, 3), np.float32))
+    bias = InputSpec(name="bias", dtype="float32", shape=(1, 3))
+    with pytest.raises(CannotJudge, match=r"bias: the shape is \[9, 3\], expected \[1, 3\]"):
+        load_dataset(spec(tmp_path / "d.npz", X, bias), ())
+
+
 def write_test_set(folder: Path, rows: int) -> None:
     folder.mkdir(parents=True)
     x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
