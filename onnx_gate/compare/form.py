@@ -50,7 +50,7 @@ def onnx_name(dtype: str) -> str:
 
 def in_numpys_own(array: Array) -> Array:
     """The same values in a type that numpy can sort, count and print."""
-    if array.dtype.kind in "fiubUSO":
+    if array.dtype.kind in "fiubcUSO":
         return array
     return array.astype(np.float32 if kind_of(array) == "float" else np.int64)
 

@@ -23,30 +23,38 @@ def answers_by_row(batch: Answers, parts: list[Answers], call: Call, limit: Tole
     answers, mixed = dict(batch), []
     for name, answer in batch.items():
         pieces = [part[name].value for part in parts if name in part]
-        if not _by_row(answer.value, pieces, call):
-            continue
-        joined = _join(pieces, call)
-        if joined.shape == answer.value.shape and _agree(joined, answer, limit):
-            answers[name] = Answer(value=joined, dtype=answer.dtype, column=answer.column, columns=answer.columns)
-        elif joined.shape != answer.value.shape or not _agree(joined, answer, _NOISE):
+        joined = [_join(pieces, call, axis) for axis in _axes(answer.value, pieces, call)]
+        fitting = [one for one in joined if one.shape == answer.value.shape]
+        if (found := next((one for one in fitting if _agree(one, answer, limit)), None)) is not None:
+            answers[name] = Answer(value=found, dtype=answer.dtype, column=answer.column, columns=answer.columns)
+        elif joined and not any(_agree(one, answer, _NOISE) for one in (*fitting, *_unmoved(pieces, call))):
             mixed.append(name)
     return answers, mixed
 
 
-def _by_row(value: Any, pieces: list[Any], call: Call) -> bool:
-    arrays = [value, *pieces]
-    if len(pieces) != len(call.asked) or not all(isinstance(array, np.ndarray) and array.ndim for array in arrays):
-        return False
-    if len(pieces) > 1:
-        return len(value) == len(pieces) and all(len(piece) == 1 for piece in pieces)
-    return len(value) == len(pieces[0]) == len(call.order or ())
+def _axes(value: Any, pieces: list[Any], call: Call) -> list[int]:
+    """The dimensions that may be the rows: mostly the first, the second where a sequence goes before the batch."""
+    if len(pieces) != len(call.asked) or not all(isinstance(array, np.ndarray) for array in (value, *pieces)):
+        return []
+    count = len(call.order or call.asked)
+    size = count if call.order else 1
+    return [
+        axis
+        for axis in range(value.ndim)
+        if value.shape[axis] == count and all(piece.shape[axis : axis + 1] == (size,) for piece in pieces)
+    ]
 
 
-def _join(pieces: list[Any], call: Call) -> Any:
-    if len({piece.shape[1:] for piece in pieces}) > 1:
+def _join(pieces: list[Any], call: Call, axis: int) -> Any:
+    if len({(*piece.shape[:axis], *piece.shape[axis + 1 :]) for piece in pieces}) > 1:
         return np.empty(0)
-    joined = np.concatenate(pieces)
-    return joined[np.array(call.order)] if call.order is not None else joined
+    joined = np.concatenate(pieces, axis=axis)
+    return np.take(joined, np.array(call.order), axis=axis) if call.order is not None else joined
+
+
+def _unmoved(pieces: list[Any], call: Call) -> list[Any]:
+    """What is the same in any order of the rows has none, however long it is."""
+    return pieces if call.order else []
 
 
 def _agree(joined: Any, answer: Answer, limit: Tolerance) -> bool:

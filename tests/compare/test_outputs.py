@@ -186,6 +186,11 @@ def test_booleans_and_strings_are_labels():
     assert compare(np.array(["é", "b"], object), np.array(["e", "b"], object)).mismatched == 1
 
 
+def test_complex_numbers_keep_both_of_their_parts():
+    """ONNX Runtime has none yet; whole numbers made of them would agree."""
+    assert compare(np.array([1 + 2j], np.complex64), np.array([1 + 9j], np.complex64)).breaches
+
+
 def test_rows_are_numbered_as_in_the_data():
     """The worst index counts from the first row of the data, over all calls."""
     comparison = OutputComparison(provider="cpu", case="c", output="y", rule=OutputRule(tolerance=TOLERANCE))

@@ -236,3 +236,20 @@ def test_sequences_and_absent_values_are_left_as_they_are():
     batch = {"s": Answer(value=[np.ones(2)], dtype="float32"), "n": Answer(value=None, dtype="float32")}
     answers, found = answers_by_row(batch, [batch, batch], ALONE, LIMIT)
     assert (answers, found) == (batch, [])
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_rows_may_be_the_second_dimension(size):
+    """As of sequences that go before the batch, also where both are of one size."""
+    rows = np.arange(size * 4 * 2, dtype=np.float32).reshape(size, 4, 2)
+    order = (2, 1, 0, 3)
+    moved = Call(feed={}, asked=({},), order=order)
+    table = np.arange(12, dtype=np.float32).reshape(3, 4)
+    batch = {"y": answer(rows[:, order]), "table": answer(table)}
+    answers, mixed = answers_by_row(batch, [{"y": answer(rows), "table": answer(table)}], moved, LIMIT)
+    assert mixed == []
+    assert np.array_equal(answers["y"].value, rows[:, order])
+    _, mixed = answers_by_row({"y": answer(rows)}, [{"y": answer(rows[:, order])}], moved, LIMIT)
+    assert mixed == []
+    _, mixed = answers_by_row({"y": answer(rows + rows[:, :1])}, [{"y": answer(rows)}], moved, LIMIT)
+    assert mixed == ["y"]
