@@ -12,7 +12,8 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.dims import has_batch
 from onnx_gate.inputs.generate import is_float
 from onnx_gate.inputs.loss import in_schema_dtype
-from onnx_gate.inputs.read import Arrays, read_arrays
+from onnx_gate.inputs.names import Arrays, check_ignored, check_names
+from onnx_gate.inputs.read import read_arrays
 from onnx_gate.inputs.test_sets import read_test_sets
 from onnx_gate.inputs.values import fit_value
 from onnx_gate.records import GraphValue, InputSpec, ModelSpec
@@ -50,6 +51,8 @@ class Dataset:
     """Of the named dimensions other than batch."""
     recorded: tuple[Recorded, ...] = ()
     """Non-empty where the data is made of whole calls."""
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Input → the columns of a table that make it up by position, where the manifest doesn't choose them."""
     notes: tuple[str, ...] = ()
     """What a reader should know of the data."""
 
@@ -90,9 +93,11 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
         )
     no_tensors = {given.name for given in schema if given.form != "tensor"}
     no_tensors |= {output.name for output in outputs if output.element}
-    arrays = read_arrays(spec, _declared(outputs), frozenset(no_tensors))
-    _check_names(spec, arrays, recordable)
-    dataset = _fit(spec, {given.name: arrays[given.name] for given in schema})
+    found = read_arrays(spec, _declared(outputs), frozenset(no_tensors))
+    arrays = found.arrays
+    check_names(spec, found, recordable)
+    check_ignored(spec, found)
+    dataset = replace(_fit(spec, {given.name: arrays[given.name] for given in schema}), columns=found.columns)
     recorded = {name: arrays[name] for name in recordable if name in arrays}
     if not recorded:
         return dataset
@@ -144,23 +149,6 @@ def _check_rows(
                 f"{list(array.shape)}, expected {rows} rows, as the inputs have",
                 fix="record the outputs of exactly these inputs",
             )
-
-
-def _check_names(spec: ModelSpec, arrays: Arrays, recordable: tuple[str, ...]) -> None:
-    shown = spec.data.shown if spec.data else ""
-    wanted = [given.name for given in spec.inputs or ()]
-    missing = [name for name in wanted if name not in arrays]
-    unknown = [name for name in arrays if name not in (*wanted, *recordable, *spec.ignore_data)]
-    if not missing and not unknown:
-        return
-    got, also = ", ".join(arrays), f", and for recorded outputs {', '.join(recordable)}" if recordable else ""
-    problems = [f"no array for the input {name!r}" for name in missing]
-    problems += [f"{name!r} is neither an input nor a recorded output" for name in unknown]
-    raise CannotJudge(
-        "load-failed",
-        f"{shown}: {'; '.join(problems)}. Got {got}, expected {', '.join(wanted)}{also}",
-        fix="rename the arrays" if missing else f"rename it, or add `ignore_data: [{', '.join(unknown)}]`",
-    )
 
 
 def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.inputs.names import Found
 from onnx_gate.inputs.tables import Declared, as_input, from_frame, only_input, read_csv, read_parquet, series_column
 from onnx_gate.records import Location, ModelSpec
 from onnx_gate.sources import call, failed, kind_of, require_content
 
-Arrays = dict[str, npt.NDArray[Any]]
 
-
-def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] = frozenset()) -> Arrays:
+def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] = frozenset()) -> Found:
     """The arrays of a file, or of a data callable, which may give lists, dicts and None too."""
     data = spec.data
     assert data is not None  # noqa: S101
@@ -39,7 +38,7 @@ def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] =
         raise failed("load-failed", data.shown, error, fix=fix) from error
 
 
-def _from_callable(data: Location, spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str]) -> Arrays:
+def _from_callable(data: Location, spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str]) -> Found:
     answered = call(data, spec.folder)
     if _is_frame(answered):
         return from_frame(answered, spec, outputs, data.shown)
@@ -50,11 +49,14 @@ def _from_callable(data: Location, spec: ModelSpec, outputs: Declared, no_tensor
             fix='return {"X": array, …}',
         )
     inputs = {given.name: given for given in spec.inputs or ()}
-    return {
+    arrays = {
         str(name): value if name in no_tensors else _from_value(str(name), value, inputs, outputs, data.shown)
         for name, value in answered.items()
         if str(name) not in spec.ignore_data
     }
+    # A frame among the values becomes a matrix, by position.
+    frames = {str(name): tuple(map(str, value.columns)) for name, value in answered.items() if _is_frame(value)}
+    return Found(arrays=arrays, names=tuple(map(str, answered)), columns=frames)
 
 
 def _from_value(name: str, value: Any, inputs: Declared, outputs: Declared, shown: str) -> npt.NDArray[Any]:
@@ -72,13 +74,14 @@ def _is_frame(value: Any) -> bool:
     return type(value).__name__ == "DataFrame" and hasattr(value, "iloc")
 
 
-def _read_npz(path: Path, spec: ModelSpec, outputs: Declared) -> Arrays:
+def _read_npz(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
     with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+        return Found(arrays={name: archive[name] for name in archive.files}, names=tuple(archive.files))
 
 
-def _read_npy(path: Path, spec: ModelSpec, outputs: Declared) -> Arrays:
-    return {only_input(spec).name: np.load(path, allow_pickle=False)}
+def _read_npy(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
+    name = only_input(spec).name
+    return Found(arrays={name: np.load(path, allow_pickle=False)}, names=(name,))
 
 
 _READERS = {".npz": _read_npz, ".npy": _read_npy, ".csv": read_csv, ".parquet": read_parquet}

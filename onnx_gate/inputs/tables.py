@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.columns import Column, TextColumn, TypedColumn, from_objects, not_readable
+from onnx_gate.inputs.names import Found
 from onnx_gate.records import InputSpec, ModelSpec
 
 Array = npt.NDArray[Any]
@@ -20,7 +22,7 @@ Declared = Mapping[str, InputSpec]
 """Outputs that may be recorded, in the form that the .onnx gives them."""
 
 
-def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> dict[str, Array]:
+def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
     """A CSV with a header."""
     header, rows, lines = _csv_rows(path)
     if header and all(_is_number(name) for name in header):
@@ -34,7 +36,7 @@ def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> dict[str, Array]
         name: TextColumn(file=path.name, name=name, texts=[row[i] for row in rows], lines=lines)
         for i, name in enumerate(header)
     }
-    return arrays_of(columns, spec, outputs, path.name)
+    return replace(arrays_of(columns, spec, outputs, path.name), names=tuple(header))
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
@@ -60,7 +62,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     return header or [], rows, lines
 
 
-def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> dict[str, Array]:
+def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
     """A Parquet file, by its columns."""
     try:
         import pyarrow.parquet as parquet
@@ -74,7 +76,7 @@ def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> dict[str, Ar
     _refuse_twins(table.column_names, path.name)
     wanted = _wanted(table.column_names, spec)
     columns = {name: _arrow_column(table.column(name), f"{path.name}: column {name!r}") for name in wanted}
-    return arrays_of(columns, spec, outputs, path.name)
+    return replace(arrays_of(columns, spec, outputs, path.name), names=tuple(table.column_names))
 
 
 def _arrow_column(column: Any, where: str) -> Column:
@@ -100,7 +102,7 @@ def _arrow_column(column: Any, where: str) -> Column:
     raise not_readable(where, str(kind))
 
 
-def from_frame(frame: Any, spec: ModelSpec, outputs: Declared, shown: str) -> dict[str, Array]:
+def from_frame(frame: Any, spec: ModelSpec, outputs: Declared, shown: str) -> Found:
     """A pandas DataFrame, by its columns."""
     names = [str(name) for name in frame.columns]
     _refuse_twins(names, shown)
@@ -110,7 +112,7 @@ def from_frame(frame: Any, spec: ModelSpec, outputs: Declared, shown: str) -> di
         for i, name in enumerate(names)
         if name in wanted
     }
-    return arrays_of(columns, spec, outputs, shown)
+    return replace(arrays_of(columns, spec, outputs, shown), names=tuple(names))
 
 
 def series_column(series: Any, where: str) -> Column:
@@ -125,12 +127,13 @@ def series_column(series: Any, where: str) -> Column:
     return from_objects(series.to_numpy(dtype=object), np.asarray(series.isna().to_numpy(), dtype=bool), where)
 
 
-def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) -> dict[str, Array]:
+def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) -> Found:
     """Columns named after inputs are those; with none such, or with `columns`, they make up the only input."""
     inputs = {given.name: given for given in spec.inputs or ()}
     if not spec.columns and any(name in inputs for name in columns):
         known = {**outputs, **inputs}
-        return {name: as_input(column.array(known.get(name)), known.get(name)) for name, column in columns.items()}
+        arrays = {name: as_input(column.array(known.get(name)), known.get(name)) for name, column in columns.items()}
+        return Found(arrays=arrays, names=tuple(columns), word="column")
     chosen = list(spec.columns or [name for name in columns if name not in spec.ignore_data])
     if unknown := [name for name in chosen if name not in columns]:
         raise CannotJudge(
@@ -139,8 +142,10 @@ def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) 
             fix="correct `columns`",
         )
     given = only_input(spec)
-    arrays = [columns[name].array(given) for name in chosen]
-    return {given.name: arrays[0] if len(arrays) == 1 and len(given.shape) == 1 else np.stack(arrays, axis=1)}
+    parts = [columns[name].array(given) for name in chosen]
+    array = parts[0] if len(parts) == 1 and len(given.shape) == 1 else np.stack(parts, axis=1)
+    by_position = {} if spec.columns else {given.name: tuple(chosen)}
+    return Found(arrays={given.name: array}, names=tuple(columns), columns=by_position, word="column")
 
 
 def _wanted(names: list[str], spec: ModelSpec) -> list[str]:

@@ -62,7 +62,8 @@ def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset 
     variant = spec.variant
     notes = []
     if variant and variant.data:
-        spec = replace(spec, data=variant.data)
+        # What the model ignores of its own data needn't be in this.
+        spec = replace(spec, data=variant.data, own=spec.own - {"ignore_data"})
         dataset = load_dataset(spec, ())
     elif variant and variant.kind == "int8-static":
         notes.append(OWN_FEEDS.format(f"`data: {spec.data.shown}`" if spec.data else "generated"))

@@ -19,6 +19,7 @@ from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
+from onnx_gate.worker.columns import check_columns
 from onnx_gate.worker.edges import ask_edges
 from onnx_gate.worker.given import Unrounded, unrounded
 from onnx_gate.worker.lowering import as_lowered, fitting_cases, lower_precision, overflow_warning
@@ -138,6 +139,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         spec = replace(spec, inputs=schema_from_graph(shipped, spec))
     by_row = outputs_by_row(shipped) if shipped else frozenset()
     dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
+    if dataset:
+        check_columns(source, spec, dataset.columns)
     cases, notes = plan_cases(spec, dataset)
     cases, beyond = fitting_cases(spec, cases)
     notes += beyond

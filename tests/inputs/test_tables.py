@@ -276,3 +276,16 @@ def test_a_broken_parquet_file_is_an_error_of_the_data(tmp_path):
     with pytest.raises(CannotJudge, match=r"d\.parquet: Arrow") as caught:
         load_dataset(spec(Location(file=str(path), shown="d.parquet"), AGE), ())
     assert caught.value.cause == "load-failed"
+
+
+@pytest.mark.parametrize("read", [of_parquet, of_frame])
+def test_what_a_model_ignores_has_to_be_there(tmp_path, read):
+    """A typo would leave a column in; what `defaults` ignore may be in other models' data."""
+    columns = {"age": [1, 2], "note": ["a", "b"]}
+    with pytest.raises(
+        CannotJudge, match=r"`ignore_data` names 'noted': no such column is there\. Got age, note"
+    ) as told:
+        read(tmp_path, columns, AGE, ignore_data=("note", "noted"), own=frozenset({"ignore_data"}))
+    assert "did you mean 'note'?" in str(told.value.fix)
+    assert read(tmp_path, columns, AGE, ignore_data=("note", "noted")).rows == 2
+    assert read(tmp_path, columns, AGE, ignore_data=("note",), own=frozenset({"ignore_data"})).rows == 2

@@ -24,6 +24,8 @@ ROWS = pd.DataFrame(
 )
 SCHEMA = """{age: {dtype: float32, shape: [batch, 1]}, pay: {dtype: float32, shape: [batch, 1]},
       city: {dtype: string, shape: [batch, 1]}}"""
+BLOCK = "{X: {dtype: float32, shape: [batch, 3]}}"
+ABC = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", "b", "c"])
 MANIFEST = f"""
 version: 1
 defaults: {{framework: sklearn, batches: [1, 7]}}
@@ -31,6 +33,14 @@ models:
   - {{id: parquet, source: people.joblib, inputs: {SCHEMA}, data: people.parquet, edges: true, ignore_data: [when]}}
   - {{id: frame, source: people.joblib, inputs: {SCHEMA}, data: people.py:rows}}
   - {{id: ids, source: people.joblib, inputs: {SCHEMA}, data: ids.csv}}
+  - {{id: in-order, source: abc.joblib, inputs: {BLOCK}, data: abc.csv}}
+  - {{id: backwards, source: abc.joblib, inputs: {BLOCK}, data: cba.csv}}
+  - {{id: chosen, source: abc.joblib, inputs: {BLOCK}, data: cba.csv, columns: [a, b, c]}}
+  - {{id: backwards-parquet, source: abc.joblib, inputs: {BLOCK}, data: cba.parquet}}
+  - {{id: backwards-frame, source: abc.joblib, inputs: {BLOCK}, data: people.py:backwards}}
+  - {{id: backwards-in-dict, source: abc.joblib, inputs: {BLOCK}, data: people.py:backwards_in_dict}}
+  - {{id: foreign, source: abc.joblib, inputs: {BLOCK}, data: zbc.csv}}
+  - {{id: nameless, source: nameless.joblib, inputs: {BLOCK}, data: cba.csv}}
   - {{id: recorded, framework: onnx, source: doubler.onnx, data: recorded.npz}}
 """
 
@@ -53,7 +63,16 @@ def models(tmp_path_factory) -> Run:
     (folder / "people.py").write_text(
         "from pathlib import Path\nimport pandas\n"
         "def rows():\n    return pandas.read_csv(Path(__file__).parent / 'rows.csv')\n"
+        "def backwards():\n    return pandas.read_csv(Path(__file__).parent / 'cba.csv')\n"
+        "def backwards_in_dict():\n    return {'X': backwards()}\n"
     )
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    joblib.dump(model.fit(ABC, ABC.a > 0), folder / "abc.joblib")
+    joblib.dump(model.fit(ABC.to_numpy(), ABC.a > 0), folder / "nameless.joblib")
+    ABC.to_csv(folder / "abc.csv", index=False)
+    ABC[["c", "b", "a"]].to_csv(folder / "cba.csv", index=False)
+    ABC[["c", "b", "a"]].to_parquet(folder / "cba.parquet")
+    ABC.rename(columns={"a": "z"}).to_csv(folder / "zbc.csv", index=False)
     (folder / "ids.csv").write_text("age,pay,city\n1,0.5,Paris\n16777217,0.5,Oslo\n")
     doubler(folder / "doubler.onnx")
     np.savez(folder / "recorded.npz", x=np.ones((4, 3), np.float32), y=np.ones((5, 3), np.float32))
@@ -82,6 +101,30 @@ def test_an_id_that_would_change_is_an_error_of_the_inputs(models):
     assert (check.case, check.cause) == ("inputs", Cause.LOAD_FAILED)
     assert "ids.csv: column 'age': 1 whole number doesn't fit into float32; 16777217 in line 3" in check.message
     assert "declare it as `int64` or `float64`" in check.message
+
+
+@pytest.mark.parametrize("model", ["in-order", "chosen", "nameless"])
+def test_columns_that_are_those_of_the_training_are_fed(models, model):
+    """As they are, as the manifest chooses them, or where the model knows no names."""
+    assert models[model].verdict is Status.PASSED, models[model].error
+
+
+@pytest.mark.parametrize("model", ["backwards", "backwards-parquet", "backwards-frame", "backwards-in-dict"])
+def test_columns_in_another_order_than_the_models_are_refused(models, model):
+    """Fed by position, both sides would agree on nonsense."""
+    (check,) = models[model].checks
+    assert (check.case, check.cause) == ("inputs", Cause.LOAD_FAILED)
+    assert "the columns are c, b, a; the model was fitted on a, b, c" in check.message
+    callable_ = "frame" in model or "dict" in model
+    assert ("`frame[['a', 'b', 'c']]`" if callable_ else "`columns: [a, b, c]`") in check.message
+
+
+def test_other_columns_than_the_models_are_refused(models):
+    """As many, and of the same dtype."""
+    (check,) = models["foreign"].checks
+    assert (check.case, check.cause) == ("inputs", Cause.LOAD_FAILED)
+    assert "zbc.csv: the columns are z, b, c; the model was fitted on a, b, c" in check.message
+    assert "Fix: rename the columns" in check.message
 
 
 def test_outputs_recorded_for_other_rows_are_no_breach_of_the_contract(models):
