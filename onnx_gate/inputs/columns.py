@@ -53,14 +53,14 @@ class TextColumn:
         if given.dtype == "string":
             return np.array(self.texts, dtype=object)
         if given.dtype == "bool":
-            return np.array(self._parsed(_truth, "0, 1, true or false"), dtype=bool)
+            return np.array(self._parsed(_truth, "0, 1, true or false", given), dtype=bool)
         if not is_float(given):
-            return self._whole_numbers(self._parsed(_whole, "a whole number"), given)
+            return self._whole_numbers(self._parsed(_whole, "a whole number", given), given)
         if any(self.texts) and all(_is_whole(text) for text in self.texts if text):
             # In floats a large number would change before anyone could see it.
             written = [int(text) for text in self.texts if text]
             check_whole(_integers(written), given, self.where, self._place_of([bool(text) for text in self.texts]))
-        return np.array(self._parsed(_float, "a number"), dtype=np.float64)
+        return np.array(self._parsed(_float, "a number", given), dtype=np.float64)
 
     def _whole_numbers(self, numbers: list[int], given: InputSpec) -> Array:
         array = _integers(numbers)
@@ -78,7 +78,7 @@ class TextColumn:
         lines = [line for line, there in zip(self.lines, filled, strict=True) if there]
         return lambda index: f"in line {lines[index[0]]}"
 
-    def _parsed(self, parse: Callable[[str], Any], wanted: str) -> list[Any]:
+    def _parsed(self, parse: Callable[[str], Any], wanted: str, given: InputSpec) -> list[Any]:
         parsed = []
         for line, text in zip(self.lines, self.texts, strict=True):
             try:
@@ -87,7 +87,7 @@ class TextColumn:
                 raise CannotJudge(
                     "load-failed",
                     f"{self.file}: line {line}: column {self.name!r} holds {text!r}, expected {wanted}",
-                    fix=_LEAVE_OUT,
+                    fix=_fix_field(text.strip(), given),
                 ) from None
         return parsed
 
@@ -184,6 +184,25 @@ def _integers(numbers: list[int]) -> Array:
 
 def _truth(text: str) -> bool:
     return _TRUTH[text]
+
+
+def _fix_field(text: str, given: InputSpec) -> str:
+    """What to do about a field that can't be read as the input's dtype."""
+    if given.dtype == "bool":
+        return f"write true or false, or declare {given.name!r} as `string`"
+    if not text:
+        return f"fill it, or declare {given.name!r} as `float32` or `float64`, where an empty field is NaN"
+    if _is_float(text):
+        return f"write a whole number, or declare {given.name!r} as `float32` or `float64`"
+    return f"correct it, or declare {given.name!r} as `string`; or {_LEAVE_OUT}"
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _whole(text: str) -> int:

@@ -289,3 +289,31 @@ def test_what_a_model_ignores_has_to_be_there(tmp_path, read):
     assert "did you mean 'note'?" in str(told.value.fix)
     assert read(tmp_path, columns, AGE, ignore_data=("note", "noted")).rows == 2
     assert read(tmp_path, columns, AGE, ignore_data=("note",), own=frozenset({"ignore_data"})).rows == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "words"),
+    [
+        ('age\n1\n""\n', AGE, "declare 'age' as `float32` or `float64`, where an empty field is NaN"),
+        ("age\n1.5\n", AGE, "write a whole number, or declare 'age' as `float32`"),
+        ("age\nold\n", AGE, "declare 'age' as `string`; or choose the input's columns"),
+        ("member\nno\n", MEMBER, "write true or false, or declare 'member' as `string`"),
+        (",age\n0,1\n", AGE, r"without its index (`index=False`), or add `ignore_data: ['']`"),
+        ("age,Unnamed: 0\n0,1\n", AGE, r"without its index (`index=False`), or add `ignore_data: ['Unnamed: 0']`"),
+        ("age,no\n0,1\n", AGE, "rename it, or add `ignore_data: ['no']`"),
+    ],
+)
+def test_a_csv_that_does_not_fit_says_what_to_do(tmp_path, text, given, words):
+    """What would really help."""
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises(CannotJudge) as told:
+        load_dataset(spec(Location(file=str(tmp_path / "d.csv"), shown="d.csv"), given), ())
+    assert words in told.value.fix
+
+
+def test_a_column_that_is_not_there_is_guessed(tmp_path):
+    """The data is a table: of arrays nobody spoke."""
+    (tmp_path / "d.csv").write_text("age,pai\n1,2\n")
+    with pytest.raises(CannotJudge, match=r"d\.csv: no column for the input 'pay'; 'pai' is neither") as told:
+        load_dataset(spec(Location(file=str(tmp_path / "d.csv"), shown="d.csv"), AGE, PAY), ())
+    assert told.value.fix.startswith("did you mean 'pai'? Else rename the columns")
