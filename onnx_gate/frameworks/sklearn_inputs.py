@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,13 @@ def _frame(array: Array, columns: list[str]) -> Any:
     return pd.DataFrame(array, columns=columns)
 
 
+def _block(array: Array) -> Array:
+    """In two dimensions; numpy can't guess the width where there are no rows."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
 def _matrix(arrays: dict[str, Array]) -> Array:
-    blocks = [array.reshape(len(array), -1) for array in arrays.values()]
+    blocks = [_block(array) for array in arrays.values()]
     mixed = any(block.dtype.kind in "OUS" for block in blocks)
     return np.hstack([block.astype(object) if mixed else block for block in blocks])
 
@@ -88,7 +94,7 @@ def _table(source: Any, spec: ModelSpec, arrays: dict[str, Array], fitted: list[
 
     columns: dict[str, Array] = {}
     for name, array in arrays.items():
-        block = array.reshape(len(array), -1)
+        block = _block(array)
         place, width = len(columns), block.shape[1]
         names = [name] if width == 1 else fitted[place : place + width]
         columns |= {each: block[:, i] for i, each in enumerate(names)}

@@ -95,6 +95,12 @@ def test_edges_of_a_table_are_made_of_its_rows(models):
     } <= edges
 
 
+def test_a_source_is_really_asked_for_no_rows(models):
+    """It is scikit-learn that refuses them."""
+    (note,) = (note for note in models["parquet"].notes if "empty-batch" in note)
+    assert "Found array with 0 sample(s)" in note
+
+
 def test_an_id_that_would_change_is_an_error_of_the_inputs(models):
     """With the line and what it would become."""
     (check,) = models["ids"].checks
