@@ -13,9 +13,9 @@ _LONGEST_LABEL = 40
 
 
 def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverage | None:
-    """Of a model's checks; None where nothing was compared. Warnings are for passes: what failed found something.
+    """Of a model's checks; None where nothing was compared. Its warnings are for passes: what failed found something.
 
-    `also` are warnings of others, who saw more than the checks tell.
+    `also` are warnings of others, who saw more than the checks tell; they stand in any case.
     """
     compared = [check for check in checks if check.total]
     if not compared:
@@ -29,7 +29,7 @@ def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverag
         shapes=len({shape for check in compared for shape in check.fed}),
         cases=len({check.case for check in compared}),
         providers=providers,
-        warnings=(*_warnings(compared, samples), *also) if passed else (),
+        warnings=(*(_warnings(compared, samples) if passed else ()), *also),
     )
 
 

@@ -28,11 +28,12 @@ def error_annotations(error: GateError) -> list[str]:
 
 
 def result_annotations(result: GateResult) -> list[str]:
-    """At the manifest's line of each failing model, divergences first, allowed ones last; then what proves little."""
+    """At the manifest's line of each failing model, divergences first, allowed ones last; then warnings."""
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
     failing.sort(key=lambda model: (is_allowed(model), model.verdict is not Status.DIVERGED))
     lines = [_model_annotation(model, result) for model in failing]
-    lines += [_weak_annotation(model, result) for model in result.models if model.coverage and model.coverage.warnings]
+    passed = [model for model in result.models if model not in failing]
+    lines += [_weak_annotation(model, result) for model in passed if model.coverage and model.coverage.warnings]
     return _at_most(lines, "models: see the job summary")
 
 
@@ -41,7 +42,7 @@ def _weak_annotation(model: ModelResult, result: GateResult) -> str:
     warnings = model.coverage.warnings if model.coverage else ()
     return annotation(
         "warning",
-        one_line(f"{model.id} passed, on data that proves little: {'; '.join(warnings)}"),
+        one_line(f"{model.id} passed, with a warning: {'; '.join(warnings)}"),
         file=result.manifest,
         line=model.line,
         title=f"onnx-gate: {model.id}",

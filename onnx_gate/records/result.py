@@ -43,7 +43,7 @@ class Coverage:
     providers: tuple[str, ...]
     """Those that answered."""
     warnings: tuple[str, ...] = ()
-    """Why a wrong model might have passed too."""
+    """What has to stand out: why a wrong model might have passed too, or what differs on the data as given."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,20 +104,21 @@ def _notes(model: ModelResult) -> Iterable[str]:
     if model.weak_reference:
         yield "compared with itself only"
     if model.coverage and model.coverage.warnings:
-        yield f"{wording.ALLOWED} proves little"
+        yield f"{wording.ALLOWED} see below"
 
 
 def _weak_passes(result: GateResult) -> list[str]:
-    """Why a wrong model might have passed too: said of each, at the top."""
+    """Why a wrong model might have passed too, or what else should be known: said of each, at the top."""
     lines = [
         f"- {code(model.id)}: {prose(warning)}"
         for model in result.models
+        if model.verdict not in _FAILED
         for warning in (model.coverage.warnings if model.coverage else ())
     ]
     if len(lines) > _MOST_WARNINGS:
         more = len(lines) - _MOST_WARNINGS
         lines = [*lines[:_MOST_WARNINGS], f"- … and {more:,} more: see results.json."]
-    return [f"{wording.ALLOWED} **Passed, on data that proves little:**\n\n" + "\n".join(lines)] if lines else []
+    return [f"{wording.ALLOWED} **Passed, with a warning:**\n\n" + "\n".join(lines)] if lines else []
 
 
 def _provider_cell(model: ModelResult, provider: str) -> str:
@@ -174,6 +175,8 @@ def _failed_models(alike: list[ModelResult], *, detailed: bool) -> list[str]:
         blocks.append(error_block(model))
     if model.advice:
         blocks.append(f"**Why, and what to change:** {prose(model.advice)}")
+    warnings = model.coverage.warnings if model.coverage and len(alike) == 1 else ()
+    blocks += [f"{wording.ALLOWED} {prose(warning)}" for warning in warnings]
     compared = [one for one in alike if _was_compared(one)] if detailed else []
     if len(alike) > 1 and compared:
         blocks.append(fold(f"Every check of {plural(len(compared), 'model')}", _folds(compared)))

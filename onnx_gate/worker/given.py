@@ -72,28 +72,38 @@ class GivenComparison:
             name, OutputComparison(provider=self.provider, case="given", output=name, rule=rule)
         )
 
-    def note(self) -> str:
-        """One sentence with the numbers of both; empty where nothing was rounded."""
-        about = "The data is wider than the schema's dtype: judged are the answers to the rounded values."
+    def note(self) -> tuple[str, bool]:
+        """What came of it, and whether anything differs; empty where nothing was rounded."""
+        about = "judged are the answers to the data rounded to the schema's dtype"
         if self._failed:
-            return f"{about} On the data as given the source fails: {self._failed}"
+            return f"On the data as given the source fails ({self._failed}): {about}", True
         if not self._runtime:
-            return ""
+            return "", False
         runtime, source = (_tell(comparisons) for comparisons in (self._runtime, self._source))
+        if not runtime and not source:
+            return f"ONNX Runtime on {self.provider} agrees with the source on the data as given too", False
+        if not runtime:
+            return (
+                f"On the data as given ONNX Runtime on {self.provider} agrees with the source. Rounded to the schema's "
+                f"dtype, which is what is judged, the data makes the source itself answer otherwise: {source}"
+            ), True
+        own = f"the source itself answers those otherwise: {source}" if source else "the source answers those alike"
         return (
-            f"{about} Against the source's answers to the data as given, ONNX Runtime on {self.provider} has "
-            f"{runtime}; the source's answers to the rounded values have {source}"
-        )
+            f"On the data as given ONNX Runtime on {self.provider} differs from the source: {runtime}. "
+            f"{about.capitalize()}; {own}"
+        ), True
 
 
 def _tell(comparisons: dict[str, OutputComparison]) -> str:
-    return ", ".join(f"{name}: {_numbers(comparison.finish())}" for name, comparison in comparisons.items())
+    """The outputs that differ; empty where none does."""
+    finished = {name: comparison.finish() for name, comparison in comparisons.items()}
+    return ", ".join(f"`{name}` {_numbers(diff)}" for name, diff in finished.items() if diff.breaches)
 
 
 def _numbers(diff: OutputDiff) -> str:
     if diff.contract:
-        return "another form"
+        return "has another form"
     if diff.tolerance is None:
-        return f"{diff.mismatched} of {diff.total} labels otherwise"
-    largest = f" (max_abs {number(diff.max_abs)})" if diff.max_abs is not None else ""
-    return f"{diff.mismatched} of {diff.total} elements out of tolerance{largest}"
+        return f"in {diff.mismatched} of {diff.total} labels"
+    largest = f", by up to {number(diff.max_abs)}" if diff.max_abs is not None else ""
+    return f"in {diff.mismatched} of {diff.total} elements beyond the tolerance{largest}"

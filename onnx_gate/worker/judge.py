@@ -77,6 +77,7 @@ def _run_provider(
         for found in run_case(prepared, session, case, provider.name, rules, given):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
-    if note := given.note():
-        send(Note(text=note))
+    note, differs = given.note()
+    if note:
+        send(Note(text=note, warns=differs))
     return diffs

@@ -59,7 +59,7 @@ class Note:
     weak: bool = False
     """It says that the reference proves little."""
     warns: bool = False
-    """It says why a wrong model might have passed."""
+    """It has to stand out, such as why a wrong model might have passed."""
 
 
 @dataclass(frozen=True, kw_only=True)

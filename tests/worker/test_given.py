@@ -14,7 +14,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import KBinsDiscretizer
 
 from onnx_gate.inputs.calls import Call
-from onnx_gate.records import Location, ModelSpec, OutputRule, Status
+from onnx_gate.records import Location, ModelResult, ModelSpec, OutputRule, Status
+from onnx_gate.reports import markdown
 from onnx_gate.worker.given import GivenComparison, unrounded
 from tests.conftest import Run, run_manifest
 
@@ -48,8 +49,17 @@ def models(tmp_path_factory) -> Run:
     return run_manifest(folder, MANIFEST)
 
 
-def note(run: Run, model: str) -> str:
-    return " ".join(note for note in run[model].notes if "the data as given" in note)
+def told(run: Run, model: str) -> tuple[str, str]:
+    """What is noted, and what stands out."""
+    result = run[model]
+    noted, warned = (
+        [text for text in texts if "the data as given" in text] for texts in (result.notes, warnings_of(result))
+    )
+    return " ".join(noted), " ".join(warned)
+
+
+def warnings_of(result: ModelResult) -> tuple[str, ...]:
+    return result.coverage.warnings if result.coverage else ()
 
 
 def test_a_divergence_tells_that_the_data_as_given_agrees(models):
@@ -57,27 +67,32 @@ def test_a_divergence_tells_that_the_data_as_given_agrees(models):
     assert models["bins"].verdict is Status.DIVERGED
     whole = [check for check in models["bins"].checks if check.case in ("batch=32", "batch=26")]
     assert sum(check.mismatched for check in whole) == 306
-    told = note(models, "bins")
-    assert "ONNX Runtime on cpu has variable: 0 of 4420 elements out of tolerance (max_abs 0)" in told
-    assert "the rounded values have variable: 306 of 4420 elements out of tolerance (max_abs 1)" in told
+    noted, warned = told(models, "bins")
+    assert not noted
+    assert "On the data as given ONNX Runtime on cpu agrees with the source" in warned
+    assert "answer otherwise: `variable` in 306 of 4420 elements beyond the tolerance, by up to 1" in warned
+    assert "\n⚠️ On the data as given ONNX Runtime on cpu agrees" in markdown.render(models.result)
 
 
-def test_a_pass_tells_that_the_data_as_given_differs(models):
+def test_a_pass_warns_that_the_data_as_given_differs(models):
     """A tie between neighbours: one label of 150 is another once the data is rounded, on both sides."""
     assert models["neighbours"].verdict is Status.PASSED
-    told = note(models, "neighbours")
-    assert "ONNX Runtime on cpu has label: 1 of 150 labels otherwise" in told
-    assert "the rounded values have label: 1 of 150 labels otherwise" in told
+    noted, warned = told(models, "neighbours")
+    assert not noted
+    assert "ONNX Runtime on cpu differs from the source: `label` in 1 of 150 labels" in warned
+    assert "the source itself answers those otherwise: `label` in 1 of 150 labels" in warned
+    assert "- `neighbours`: On the data as given ONNX Runtime on cpu differs" in markdown.render(models.result)
+    assert "neighbours: On the data as given ONNX Runtime" in models.log
 
 
-def test_every_row_is_counted_once(models):
-    """Whatever the batches: 442 rows of one target."""
-    assert note(models, "ridge").count("0 of 442 elements out of tolerance") == 2
+def test_half_a_sentence_where_nothing_differs(models):
+    """It warns of nothing."""
+    assert told(models, "ridge") == ("ONNX Runtime on cpu agrees with the source on the data as given too", "")
 
 
 def test_there_is_one_reference_where_nothing_was_rounded(models):
     """Data in the schema's dtype, narrow or wide."""
-    assert note(models, "narrow") == note(models, "wide") == ""
+    assert told(models, "narrow") == told(models, "wide") == ("", "")
 
 
 SPEC = ModelSpec(id="m", line=1, framework="sklearn", folder="/", source=Location(shown="m.pkl"))
@@ -112,4 +127,6 @@ def test_a_source_that_fails_on_the_data_as_given_is_told():
         wide=unrounded(Failing(), object(), SPEC), names={"y": "y"}, rules={"y": OutputRule()}, provider="cpu"
     )
     comparison.add(Call(feed={}, given={}), {}, {})
-    assert "the source fails: ValueError: no float64 please" in comparison.note()
+    text, stands_out = comparison.note()
+    assert stands_out
+    assert "the source fails (ValueError: no float64 please)" in text
