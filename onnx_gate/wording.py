@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from onnx_gate.records import Check, Coverage, GateResult, ModelResult, Scalar, Status
+from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff, Scalar, Status
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
@@ -207,11 +207,22 @@ def worst_check(model: ModelResult) -> Check | None:
     return max(compared, key=badness, default=None)
 
 
-def badness(check: Check) -> tuple[float, float]:
+def badness(check: OutputDiff) -> tuple[float, float]:
     """To sort by: another label first, then the largest difference, then the share that is wrong."""
     largest = check.max_abs if check.max_abs is not None else math.inf if check.mismatched else 0.0
     share = check.mismatched / check.total if check.total else 0.0
     return math.inf if math.isnan(largest) else largest, share
+
+
+def shortfall(diff: OutputDiff) -> tuple[float, ...]:
+    """To sort by, where one case of an output stands for all: how far below its limits, then the badness."""
+    below = []
+    for limit, got in (("min_snr_db", diff.snr_db), ("min_cosine", diff.cosine), ("min_top1", diff.top1)):
+        if limit not in diff.limits or not diff.limit_breaches:
+            below.append(0.0)
+        else:
+            below.append(max(0.0, diff.limits[limit] - got) if got is not None else math.inf)
+    return (*below, *badness(diff))
 
 
 def difference(check: Check | None) -> str:

@@ -20,7 +20,7 @@ def diverged_blocks(model: ModelResult) -> list[str]:
     """What is wrong with the form first, then the worst numbers, then which labels were taken for which."""
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
     contract = [check for check in wrong if check.contract]
-    compared = sorted((check for check in wrong if not check.contract), key=wording.badness, reverse=True)
+    compared = sorted((check for check in wrong if not check.contract), key=wording.shortfall, reverse=True)
     by_output: dict[tuple[str, str], Check] = {}
     for check in compared:
         by_output.setdefault((check.provider, check.output), check)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_gate.records import Cause, OutputDiff, Triage, VariantSpec
+from onnx_gate.wording import number, shortfall
 
 _MUCH_DB = 20.0
-_METRICS = {"min_snr_db": "snr_db", "min_cosine": "cosine", "min_top1": "top1", "max_abs": "max_abs"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +35,15 @@ def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
     compared = [diff for diff in evidence.diffs if diff.breaches and not diff.contract]
     if not compared or any(diff.breaches and diff.contract for diff in evidence.diffs):
         return None
-    worst = min(compared, key=lambda diff: diff.snr_db if diff.snr_db is not None else 0.0)
+    # The one that the report shows.
+    worst = max(compared, key=shortfall)
     wide = evidence.in_float32(worst)
     if wide is None or not _nearer(wide, worst):
         return None
     advice = _half_advice(evidence, worst) if evidence.variant.kind == "fp16" else _int8_advice(evidence, worst)
-    told = f"In float32 the model {'holds these limits' if not wide.breaches else 'is far nearer to the source'}"
+    told = f"In float32 the model {'holds its limits' if not wide.breaches else 'is far nearer to the source'}"
     told += f", in {evidence.variant.kind} it doesn't" if not wide.breaches else ""
-    return Triage(cause=Cause.PRECISION, advice=f"{told}{_reached(worst)}. {advice} {_accept(evidence, worst)}".strip())
+    return Triage(cause=Cause.PRECISION, advice=f"{told}{_reached(worst)}. {advice} {_accept(compared, worst)}".strip())
 
 
 def _nearer(wide: OutputDiff, lowered: OutputDiff) -> bool:
@@ -60,43 +62,64 @@ def _half_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
             return "It answers NaN or Inf: look for numbers beyond 65,504, and keep these operators in float32."
         node, _, op = where.rpartition(" (")
         return (
-            f"Its numbers go beyond 65,504, the largest of float16, first at {where}: keep that in float32, "
-            f"`fp16: {{exclude_ops: [{op.rstrip(')')}]}}` or `exclude_nodes: [{node}]`."
+            f"Its numbers go beyond 65,504, the largest of float16, first at {where}: keep that in float32, with "
+            f"{_with(evidence, 'exclude_ops', op.rstrip(')'))} or {_with(evidence, 'exclude_nodes', node)} in `fp16`."
         )
     return (
-        "Keep the operators that add or divide most in float32: `fp16: {exclude_ops: [Softmax, ReduceMean]}`, "
-        "or scale the inputs: float16 has three digits."
+        "Keep the operators that add or divide most in float32, with "
+        f"{_with(evidence, 'exclude_ops', 'Softmax', 'ReduceMean')} in `fp16`, or scale the inputs: float16 has three "
+        "digits."
     )
+
+
+def _with(evidence: VariantEvidence, option: str, *names: str) -> str:
+    """A list to paste, with what it already holds."""
+    given = evidence.variant.options.get(option) or ()
+    return f"`{option}: [{', '.join(dict.fromkeys((*given, *names)))}]`"
 
 
 def _int8_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
     options, kind = evidence.variant.options, evidence.variant.kind
-    if not evidence.exact_int8 and not options.get("reduce_range"):
-        saturates = kind == "int8-static" and worst.provider == "cpu" and evidence.agrees_unoptimized(worst)
-        sure = "and computed with floats it holds them: the products saturate" if saturates else "so products saturate"
-        return f"This CPU has no VNNI, {sure}. Set `{kind}: {{reduce_range: true}}`."
+    saturates = not evidence.exact_int8 and not options.get("reduce_range")
+    if saturates and kind == "int8-static" and worst.provider == "cpu" and evidence.agrees_unoptimized(worst):
+        return (
+            "This CPU has no VNNI, and computed with floats the variant holds them: the products saturate. "
+            f"Add `reduce_range: true` to `{kind}`."
+        )
     tries = [] if options.get("per_channel") else ["`per_channel: true`"]
     if kind == "int8-static":
         tries.append("calibration `data` like what the model will see" if not evidence.variant.data else "more `data`")
         tries += [] if options.get("calibrate", "minmax") != "minmax" else ["`calibrate: entropy`"]
     tries.append("`exclude_nodes: […]` for the first and the last layer")
-    return f"Try {', '.join(tries[:-1])} or {tries[-1]}." if len(tries) > 1 else f"Try {tries[0]}."
+    told = f"Try {', '.join(tries[:-1])} or {tries[-1]}." if len(tries) > 1 else f"Try {tries[0]}."
+    if saturates:
+        told += " This CPU has no VNNI, so that products may saturate: `reduce_range: true` may help."
+    return told
 
 
 def _reached(worst: OutputDiff) -> str:
-    """What came out, for the limits that there are."""
-    told = [
-        f"{name.partition('_')[2]} {value:.4g}, {limit:g} is asked for"
-        for name, limit in worst.limits.items()
-        if (value := getattr(worst, _METRICS.get(name, ""), None)) is not None
-    ]
-    if "min_agreement" in worst.limits and worst.total:
-        told.append(f"{1 - worst.mismatched / worst.total:.4g} of the labels agree, {worst.limits['min_agreement']:g}")
-    return f" ({'; '.join(told)})" if told else ""
+    """The limits that don't hold, in the words of the report."""
+    told = []
+    if len(worst.breaches) > len(worst.limit_breaches):
+        count = f"{worst.mismatched} of {worst.total}"
+        if worst.tolerance is None:
+            told.append(f"{count} labels differ, {worst.limits.get('min_agreement', 1):g} must agree")
+        else:
+            allowed = f"rtol {number(worst.tolerance.rtol)}, atol {number(worst.tolerance.atol)}"
+            share = worst.limits.get("max_mismatch")
+            more = f", {share:g} of them may be" if share else ""
+            told.append(f"{count} elements are out of {allowed}{more}")
+    told += worst.limit_breaches
+    return f" (`{worst.output}`, {worst.case}: {'; '.join(told)})" if told else ""
 
 
-def _accept(evidence: VariantEvidence, worst: OutputDiff) -> str:
-    """Limits to paste, for those whom it is good enough."""
-    if worst.snr_db is not None and worst.snr_db < worst.limits.get("min_snr_db", -1.0) and worst.snr_db >= 1:
-        return f"If that is good enough, paste `{evidence.variant.kind}: {{min_snr_db: {int(worst.snr_db)}}}`."
+def _accept(compared: list[OutputDiff], worst: OutputDiff) -> str:
+    """A limit to paste, for those whom it is good enough; only where it would be enough."""
+    only = all(len(diff.breaches) == 1 and _too_noisy(diff) for diff in compared)
+    if only and worst.snr_db is not None and worst.snr_db >= 1:
+        return f"If that is good enough, set `min_snr_db: {int(worst.snr_db)}` in the variant's options."
     return ""
+
+
+def _too_noisy(diff: OutputDiff) -> bool:
+    return diff.snr_db is not None and diff.snr_db < diff.limits.get("min_snr_db", -math.inf)

@@ -326,8 +326,9 @@ def variants() -> GateResult:
             variant_of="tagger",
             convert=replace(CONVERTED, variant="int8-static", opsets={"com.microsoft": 1}),
             cause=Cause.PRECISION,
-            advice="In float32 the model holds these limits, in int8-static it doesn't (snr_db 9.8, 15 is asked for). "
-            "This CPU has no VNNI, so products saturate. Set `int8-static: {reduce_range: true}`.",
+            advice="In float32 the model holds its limits, in int8-static it doesn't (`logits`, batch=7: snr_db is "
+            "9.8, at least 15 is required). Try `per_channel: true`. This CPU has no VNNI, so that products may "
+            "saturate: `reduce_range: true` may help.",
         ),
         model(
             "forest@int8-dynamic",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from onnx_gate.records import Cause, OutputDiff, Triage, VariantSpec
+from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage, VariantSpec
 from onnx_gate.triage.variants import VariantEvidence, find_variant_cause
+from onnx_gate.wording import shortfall
+
+NOISY: dict[str, Any] = {
+    "breaches": ("snr_db is 9.8, at least 15 is required",),
+    "limit_breaches": ("snr_db is 9.8, at least 15 is required",),
+}
 
 
 def diff(**given: Any) -> OutputDiff:
     """A comparison that misses its limit."""
-    fields: dict[str, Any] = {"total": 100, "snr_db": 9.8, "limits": {"min_snr_db": 15.0}, "breaches": ("too noisy",)}
+    fields: dict[str, Any] = {"total": 100, "snr_db": 9.8, "limits": {"min_snr_db": 15.0}, **NOISY}
     return OutputDiff(provider="cpu", case="batch=7", output="y", **(fields | given))
 
 
@@ -41,15 +48,17 @@ def cause_of(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"kind": "fp16"}, "`fp16: {exclude_ops: [Softmax, ReduceMean]}`"),
+        ({"kind": "fp16"}, "`exclude_ops: [Softmax, ReduceMean]` in `fp16`"),
+        ({"kind": "fp16", "exclude_ops": ("Exp",)}, "`exclude_ops: [Exp, Softmax, ReduceMean]` in `fp16`"),
+        ({"kind": "int8-dynamic", "vnni": False}, "so that products may saturate: `reduce_range: true` may help"),
         ({"kind": "int8-dynamic"}, "Try `per_channel: true` or `exclude_nodes: […]`"),
         ({"kind": "int8-dynamic", "per_channel": True}, "Try `exclude_nodes: […]`"),
         ({"kind": "int8-static"}, "calibration `data` like what the model will see, `calibrate: entropy` or"),
         (
             {"kind": "int8-static", "vnni": False},
-            "no VNNI, so products saturate. Set `int8-static: {reduce_range: true}`",
+            "no VNNI, so that products may saturate: `reduce_range: true` may help",
         ),
-        ({"kind": "int8-static", "vnni": False, "as_floats": True}, "computed with floats it holds them"),
+        ({"kind": "int8-static", "vnni": False, "as_floats": True}, "computed with floats the variant holds them"),
         ({"kind": "int8-static", "vnni": False, "reduce_range": True}, "Try `per_channel: true`"),
     ],
 )
@@ -58,22 +67,22 @@ def test_advice_names_what_is_left_to_try(given, words):
     found = cause_of(worst=diff(), **given)
     assert found.cause is Cause.PRECISION
     assert words in found.advice
-    assert "(snr_db 9.8, 15 is asked for)" in found.advice
-    assert f"paste `{given['kind']}: {{min_snr_db: 9}}`" in found.advice
+    assert "(`y`, batch=7: snr_db is 9.8, at least 15 is required)" in found.advice
+    assert "set `min_snr_db: 9` in the variant's options" in found.advice
 
 
 def test_an_overflow_names_node_and_operator():
     """Both ways to keep it in float32."""
     found = cause_of("fp16", diff(nonfinite_mismatched=3, snr_db=None), overflow="/net/Exp (Exp)")
     assert "first at /net/Exp (Exp)" in found.advice
-    assert "`fp16: {exclude_ops: [Exp]}` or `exclude_nodes: [/net/Exp]`" in found.advice
+    assert "`exclude_ops: [Exp]` or `exclude_nodes: [/net/Exp]` in `fp16`" in found.advice
 
 
 def test_labels_tell_their_agreement():
     """There is no noise in labels."""
-    labels = {"snr_db": None, "limits": {"min_agreement": 0.95}}
-    found = cause_of("int8-dynamic", diff(mismatched=20, **labels), diff(breaches=(), **labels))
-    assert "0.8 of the labels agree, 0.95" in found.advice
+    labels = {"snr_db": None, "limits": {"min_agreement": 0.95}, "limit_breaches": ()}
+    found = cause_of("int8-dynamic", diff(mismatched=20, **labels), diff(**labels | {"breaches": ()}))
+    assert "20 of 100 labels differ, 0.95 must agree" in found.advice
 
 
 @pytest.mark.parametrize(
@@ -92,3 +101,19 @@ def test_precision_is_not_blamed_for_what_float32_gets_wrong_too(worst, wide):
 def test_a_tight_limit_that_float32_misses_by_far_less_is_precision():
     """Ten times nearer to the source, and still beyond what was asked for."""
     assert "far nearer to the source" in cause_of("fp16", diff(), diff(snr_db=100.0)).advice
+
+
+def test_only_the_limits_that_are_broken_are_told():
+    """A tolerance with how many elements are beyond it; the noise is fine, and lowering its limit would not help."""
+    tight = Tolerance(rtol=1e-3, atol=1e-4)
+    given = {"snr_db": 23.01, "mismatched": 12, "tolerance": tight, "breaches": ("12 of 100",), "limit_breaches": ()}
+    found = cause_of("int8-dynamic", diff(**given))
+    assert "(`y`, batch=7: 12 of 100 elements are out of rtol 0.001, atol 0.0001)" in found.advice
+    assert "snr_db" not in found.advice
+
+
+def test_the_worst_case_is_the_one_furthest_below_the_limit():
+    """Not the one with the largest difference: the report shows the same one."""
+    loud, noisy = diff(snr_db=14.0, max_abs=5.0), diff(snr_db=9.8, max_abs=0.1)
+    assert max((loud, noisy), key=shortfall) is noisy
+    assert max((replace(loud, limits={}, limit_breaches=()), replace(noisy, limits={})), key=shortfall).max_abs == 5.0
