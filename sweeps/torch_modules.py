@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -146,7 +147,7 @@ def _named(entry: Entry) -> set[str]:
 def _short(text: str) -> str:
     """The reason without the place and the way out, which are the same for many."""
     line = text.partition(" Fix:")[0].splitlines()[0] if text else ""
-    line = line.rpartition("torch.onnx.export failed: ")[2]
+    line = re.sub(r" \(\w+\.py, line \d+\)", "", line.rpartition("torch.onnx.export failed: ")[2]).rstrip(".")
     return line if len(line) <= 160 else f"{line[:159]}…"
 
 
