@@ -21,6 +21,7 @@ from onnx_gate.frameworks.boosters import (
     value_answers,
 )
 from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
+from onnx_gate.frameworks.widths import in_double
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import failed, require_content
 
@@ -92,8 +93,8 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
 
 
 def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """ONNX's trees compare in float32, whatever they are fed."""
-    return None
+    """LightGBM computes in float64 anyway."""
+    return source, in_double(spec)
 
 
 def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:

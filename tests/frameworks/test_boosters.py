@@ -365,6 +365,16 @@ def test_the_report_tells_of_rounded_thresholds(models):
     assert not any("rounded down" in note for note in models["poisson.json"].notes)
 
 
+def test_a_file_tells_of_the_data_as_given_where_it_computes_in_float64(models):
+    """LightGBM does, alone as in scikit-learn; XGBoost and CatBoost round to float32 themselves."""
+    told = [note for note in models["values.txt"].notes if "Against the source's answers to the data as given" in note]
+    assert len(told) == 1
+    assert "of 442 elements out of tolerance" in told[0]
+    assert not any(
+        "the data as given" in note for name in ("poisson.json", "poisson.cbm") for note in models[name].notes
+    )
+
+
 def test_a_fraction_for_a_category_is_named(models):
     """LightGBM cuts 3.7 to the category 3, ONNX compares 3.7 with 3."""
     found = models["generated-categories"]
