@@ -21,7 +21,8 @@ WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 # Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
 _MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 _AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
-_CODE_SPAN = re.compile(r"(`[^`|\\<>]+`)")
+# All but a pipe means itself in code. To pass over one span would take what stands between two for code.
+_CODE_SPAN = re.compile(r"(`[^`|]+`)")
 _SIMPLE = re.compile(r"[\w.:/=+@-]+", re.ASCII)
 # What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
 _CONTROL = re.compile(

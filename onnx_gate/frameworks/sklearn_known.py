@@ -220,7 +220,7 @@ _KNOWN: tuple[tuple[Callable[[Part, Case], bool], Cause, str], ...] = (
         _foreign_text,
         Cause.PREPROCESSING,
         "The feed holds text beyond ASCII, which the tokenizer of {it} and that of ONNX Runtime cut into other "
-        "words: `\\w` is [a-zA-Z0-9_] in the conversion. Set token_pattern to plain letters, such as "
+        "words: `\\w` is `[a-zA-Z0-9_]` in the conversion. Set token_pattern to plain letters, such as "
         "`[a-zA-Z0-9_]+`, with strip_accents done before, or normalise the text where you serve it.",
     ),
     (

@@ -277,6 +277,6 @@ def _facts(model: ModelResult) -> Iterable[str]:
         yield f"{name(provider)} ran {placed.on_provider:,} of {plural(placed.nodes, 'node')}" + (
             f"; elsewhere: {others}" if others else ""
         )
-    yield from (plain_markdown(note) for note in model.notes)
+    yield from (prose(note) for note in model.notes)
     if model.log:
         yield f"log: {code(model.log)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -350,3 +351,10 @@ def test_a_variant_tells_how_it_was_made() -> None:
     page = markdown.render(FAMILIES["variants"]())
     assert "converted, and int8-static made of it, in 1.1 s: opset 18, com.microsoft 1, IR version 10" in page
     assert "- allowed: min_snr_db 15 (`logits`)" in page
+
+
+def test_notes_show_code() -> None:
+    """What a note says to set is set as code."""
+    result = FAMILIES["passed"]()
+    noted = replace(result.models[0], notes=("set `reduce_range: true` for <this>",))
+    assert "\n- set `reduce_range: true` for \\<this\\>\n" in markdown.render(replace(result, models=(noted,)))

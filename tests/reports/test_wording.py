@@ -84,6 +84,14 @@ def test_prose_shows_code() -> None:
     assert wording.prose("raise `timeout`, or use <x>") == r"raise `timeout`, or use \<x\>"
 
 
+@pytest.mark.parametrize("shown", [r"\w", "[a-zA-Z0-9_]+", ">=", "<x>", "a\\\\"])
+def test_prose_shows_any_code(shown: str) -> None:
+    """Of two spans, code is what they hold and not what stands between them."""
+    sentence = wording.prose(f"it takes `{shown}` for `[a-z_]+` here")
+    [inline] = [token for token in MARKDOWN.parse(sentence) if token.type == "inline"]
+    assert [child.content for child in inline.children or [] if child.type == "code_inline"] == [shown, "[a-z_]+"]
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
