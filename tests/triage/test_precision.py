@@ -35,6 +35,13 @@ def test_flips_with_a_margin_are_no_ties():
     assert find_ties((labels, np.array([0, 0, 0, 0])), (SCORES, SCORES.astype(np.float32))) is None
 
 
+def test_scores_that_differ_make_no_tie():
+    """A margin of 0.335 is none, however wrong the other side's scores are."""
+    scores = np.array([[0.6675, 0.3325], [0.9, 0.1], [0.2, 0.8]])
+    wrong = np.array([[0.3, 0.7], [0.9, 0.1], [0.2, 0.8]], np.float32)
+    assert find_ties((np.array([0, 0, 1]), np.array([1, 0, 1])), (scores, wrong)) is None
+
+
 def test_ties_of_distances_are_those_of_the_smallest():
     """A clusterer's label is the nearest centre."""
     distances = np.array([[1.0, 1.0, 9.0], [2.0, 5.0, 5.0], [7.0, 1.0, 3.0], [9.0, 4.0, 2.0]])
