@@ -85,11 +85,19 @@ def number(value: float | None) -> str:
     return _short_exponent(f"{value:.3g}")
 
 
+_AS_GOOD_AS_ONE = 1e-12
+
+
 def cosine(value: float | None) -> str:
-    """Cut, not rounded: 1 is said only of what is 1."""
-    if value is None or not math.isfinite(value) or value in (1.0, -1.0):
+    """Six digits, or as many as it takes to tell it from 1; what is nearer than rounding is 1."""
+    if value is None or not math.isfinite(value):
         return number(value)
-    return f"{math.trunc(value * 1e6) / 1e6:.6g}"
+    gap = 1 - abs(value)
+    if gap <= _AS_GOOD_AS_ONE:
+        return f"{value:.0f}"
+    if gap < 1e-6:
+        return f"{value:.{math.ceil(-math.log10(gap))}f}".rstrip("0")
+    return f"{value:.6g}"
 
 
 def scalar(value: Scalar) -> str:

@@ -134,10 +134,23 @@ def test_number(value: float | None, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(1.0, "1"), (0.99999999, "0.999999"), (0.98, "0.98"), (-1.0, "-1"), (0.0, "0"), (None, "–"), (math.nan, "NaN")],
+    [
+        (1.0, "1"),
+        (1 - 7e-16, "1"),
+        (1 + 2e-16, "1"),
+        (0.99999999, "0.99999999"),
+        (0.9999995, "0.9999995"),
+        (0.999998765, "0.999999"),
+        (0.98, "0.98"),
+        (-1.0, "-1"),
+        (-0.9999995, "-0.9999995"),
+        (0.0, "0"),
+        (None, "–"),
+        (math.nan, "NaN"),
+    ],
 )
 def test_cosine_says_one_only_of_one(value: float | None, shown: str) -> None:
-    """Rounding never makes a cosine perfect."""
+    """But for the rounding of its own sums: a difference that matters never looks perfect."""
     assert wording.cosine(value) == shown
 
 
