@@ -17,15 +17,16 @@ _WARNS = "⚠"
 def result_line(result: ModelResult) -> str:
     """One model in one line."""
     line = f"{_MARKS[result.verdict]} {result.id}: {result.verdict}"
-    compared = sum(1 for check in result.checks if check.total)
+    # As in the reports: an empty batch has no element, and a form that was compared.
+    passed = sum(check.status is Status.PASSED for check in result.checks)
     if result.verdict is Status.ERROR:
         line += f" ({result.cause}): {shorten(result.error, LONGEST)}"
     elif result.verdict is Status.DIVERGED:
         allowed = ", allowed" if is_allowed(result) else ""
         line += f" ({result.cause}{allowed}), {_what_differs(result)}"
-    elif compared:
+    elif passed:
         weak = " with itself (no outputs are recorded)" if result.weak_reference else ""
-        line += f", {plural(compared, 'comparison')}{weak}, {difference(worst_check(result))}"
+        line += f", {plural(passed, 'comparison')}{weak}, {difference(worst_check(result))}"
     skipped = [provider for provider, _ in _skips(result) if provider]
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
     return one_line(f"{line}{more} ({seconds(result.seconds)})")

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, TextIO
 
 import pytest
@@ -104,6 +105,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
         (
             model("a", floats("batch=1", "y"), skip("cuda", "no such device")),
             "✔ a: passed, 1 comparison, max 0 [cuda skipped] (3.2 s)",
+        ),
+        (
+            model("a", floats("batch=1", "y"), replace(floats("edge=empty-batch", "y"), total=0)),
+            "✔ a: passed, 2 comparisons, max 0 (3.2 s)",
         ),
         (model("a", skip("cuda", "no such device")), "- a: skipped [cuda skipped] (3.2 s)"),
     ],
