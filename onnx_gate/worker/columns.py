@@ -11,6 +11,10 @@ from onnx_gate.inputs.names import as_yaml
 from onnx_gate.records import ModelSpec
 
 _SHOWN = 12
+_NAMES = ("feature_names_in_", "feature_names_", "feature_names", "feature_name")
+"""Where scikit-learn, CatBoost, XGBoost and LightGBM keep them."""
+_MADE_UP = re.compile(r"Column_\d+|f?\d+")
+"""What boosters call the columns of an array."""
 
 
 def check_columns(source: Any, spec: ModelSpec, columns: Mapping[str, tuple[str, ...]]) -> None:
@@ -28,14 +32,17 @@ def check_columns(source: Any, spec: ModelSpec, columns: Mapping[str, tuple[str,
 
 
 def _fitted_on(source: Any) -> tuple[str, ...]:
-    """The names that the estimator, or the first step of a pipeline, has seen; none where it was fitted on arrays."""
-    try:
-        names = tuple(map(str, getattr(source, "feature_names_in_", ())))
-    except Exception:
-        # A pipeline asks its first step, which may be none that knows.
-        return ()
-    # LightGBM makes up such names for arrays.
-    return () if all(re.fullmatch(r"Column_\d+", name) for name in names) else names
+    """The names that the model, or the first step of a pipeline, has seen; none where it was fitted on arrays."""
+    for attribute in _NAMES:
+        try:
+            known = getattr(source, attribute, None)
+            names = tuple(map(str, known() if callable(known) else () if known is None else known))
+        except Exception:  # noqa: S112
+            # A pipeline asks its first step, which may be none that knows.
+            continue
+        if names and not all(_MADE_UP.fullmatch(name) for name in names):
+            return names
+    return ()
 
 
 def _same(got: tuple[str, ...], wanted: tuple[str, ...]) -> bool:

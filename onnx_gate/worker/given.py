@@ -72,8 +72,8 @@ class GivenComparison:
             name, OutputComparison(provider=self.provider, case="given", output=name, rule=rule)
         )
 
-    def note(self) -> tuple[str, bool]:
-        """What came of it, and whether anything differs; empty where nothing was rounded."""
+    def note(self, *, judged_differs: bool = False) -> tuple[str, bool]:
+        """What came of it, and whether that is news; empty where nothing was rounded."""
         about = "judged are the answers to the data rounded to the schema's dtype"
         if self._failed:
             return f"On the data as given the source fails ({self._failed}): {about}", True
@@ -91,7 +91,7 @@ class GivenComparison:
         return (
             f"On the data as given ONNX Runtime on {self.provider} differs from the source: {runtime}. "
             f"{about.capitalize()}; {own}"
-        ), True
+        ), bool(source) or not judged_differs
 
 
 def _tell(comparisons: dict[str, OutputComparison]) -> str:

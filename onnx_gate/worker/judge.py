@@ -77,7 +77,7 @@ def _run_provider(
         for found in run_case(prepared, session, case, provider.name, rules, given):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
-    note, differs = given.note()
+    note, differs = given.note(judged_differs=any(diff.breaches for diff in diffs))
     if note:
         send(Note(text=note, warns=differs))
     return diffs

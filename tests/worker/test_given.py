@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import KBinsDiscretizer
 
 from onnx_gate.inputs.calls import Call
-from onnx_gate.records import Location, ModelResult, ModelSpec, OutputRule, Status
+from onnx_gate.records import Actual, Answer, Location, ModelResult, ModelSpec, OutputRule, Status, Tolerance
 from onnx_gate.reports import markdown
 from onnx_gate.worker.given import GivenComparison, unrounded
 from tests.conftest import Run, run_manifest
@@ -130,3 +130,28 @@ def test_a_source_that_fails_on_the_data_as_given_is_told():
     text, stands_out = comparison.note()
     assert stands_out
     assert "the source fails (ValueError: no float64 please)" in text
+
+
+class Doubling:
+    """A framework whose source answers twice its input."""
+
+    def widen(self, source, spec):
+        return source, spec
+
+    def predict(self, source, spec, feed):
+        return {"y": Answer(value=2.0 * feed["x"], dtype="float32")}
+
+
+@pytest.mark.parametrize(("judged_differs", "news"), [(True, False), (False, True)])
+def test_what_was_judged_as_wrong_already_is_no_news(judged_differs, news):
+    """Where the source answers the rounded data alike, a divergence there is the same divergence."""
+    given = np.array([[1.0], [2.0]])
+    rules = {"y": OutputRule(tolerance=Tolerance(rtol=1e-3, atol=1e-5))}
+    comparison = GivenComparison(
+        wide=unrounded(Doubling(), object(), SPEC), names={"y": "y"}, rules=rules, provider="cpu"
+    )
+    reference = Answer(value=2.0 * given, dtype="float32")
+    comparison.add(Call(feed={}, given={"x": given}), {"y": reference}, {"y": Actual(value=np.float32(3.0 * given))})
+    text, stands_out = comparison.note(judged_differs=judged_differs)
+    assert "the source answers those alike" in text
+    assert stands_out is news
