@@ -47,8 +47,9 @@ def export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
     if "quantized::" in text or "PackedParams" in text:
         return CannotJudge(
             "unsupported-operator",
-            f"{where}: a quantised module of torch.ao has no form in ONNX ({shorten(_telling(error))})",
-            fix="export the float model, and ask for `variants: [int8-dynamic]`: it quantises the converted one",
+            f"{where}: this exporter can't take a quantised module of torch.ao ({shorten(_telling(error))})",
+            fix="a statically quantised one exports with `convert: {exporter: torchscript}`; of one quantised dynamically "
+            "take the float model, and ask for `variants: [int8-dynamic]`: it quantises the converted one",
         )
     if found := _NO_FUNCTION.search(text) or _NO_SYMBOLIC.search(text):
         return CannotJudge(

@@ -86,6 +86,10 @@ models:
   - {id: double-erf, source: 'torch_forms.py:double_erf', inputs: {x: {dtype: float64, shape: [batch, 4]}}}
   - {id: quantised, source: 'torch_forms.py:quantised'}
   - {id: quantised-torchscript, source: 'torch_forms.py:quantised', convert: {exporter: torchscript}}
+  - id: statically-quantised
+    source: torch_forms.py:statically_quantised
+    convert: {exporter: torchscript}
+    tolerance: {rtol: 0, atol: 0.05}  # a step of its scale: the two round halves differently
   - id: blocks
     source: torch_forms.py:blocks
     inputs: {x: {dtype: float32, shape: [batch, seq]}}
@@ -216,6 +220,7 @@ def models(tmp_path_factory) -> Run:
         ("arithmetic", {"ints", "bools", "half", "double"}),
         ("brain", {"output"}),
         ("half", {"output"}),
+        ("statically-quantised", {"output"}),
         ("double", {"output"}),
         ("blocks", {"output"}),
         ("positions", {"output"}),

@@ -169,6 +169,31 @@ def double_erf():
     return net().double()
 
 
+class Quantisable(nn.Module):
+    """Between stubs, as torch.ao wants it."""
+
+    def __init__(self):
+        super().__init__()
+        import torch.ao.quantization
+
+        self.into, self.out = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+    def forward(self, x):
+        return self.out(self.layers(self.into(x)))
+
+
+def statically_quantised():
+    import torch.ao.quantization
+
+    torch.backends.quantized.engine = next(e for e in torch.backends.quantized.supported_engines if e != "none")
+    model = Quantisable().eval()
+    model.qconfig = torch.ao.quantization.get_default_qconfig(torch.backends.quantized.engine)
+    prepared = torch.ao.quantization.prepare(model)
+    prepared(torch.randn(64, 4))
+    return torch.ao.quantization.convert(prepared)
+
+
 def quantised():
     import torch.ao.quantization
 
