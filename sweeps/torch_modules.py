@@ -75,17 +75,16 @@ def architectures() -> list[str]:
 
 
 def choose(sample: int | None, only: list[str]) -> dict[str, tuple[Any, Entry]]:
-    """All of them, those named, or a sample over all families of what can be built without transformers."""
+    """All of them, or those named and a sample over all families of what can be built without transformers."""
     known = catalogue()
     if unknown := [name for name in only if name not in known]:
         raise SystemExit(f"no such module in the zoo: {', '.join(unknown)}")
-    if only:
-        return {name: known[name] for name in only}
     if sample is None:
-        return known
+        return {name: known[name] for name in only} or known
     quick = [name for name, (zoo, _) in known.items() if zoo is not torch_zoo_transformers]
     count = min(sample, len(quick))
-    return {name: known[name] for name in (quick[i * len(quick) // count] for i in range(count))}
+    wanted = dict.fromkeys([*(quick[i * len(quick) // count] for i in range(count)), *only])
+    return {name: known[name] for name in wanted}
 
 
 def model_of(name: str, zoo: Any, entry: Entry) -> dict[str, Any]:
