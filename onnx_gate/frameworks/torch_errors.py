@@ -48,8 +48,8 @@ def export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
         return CannotJudge(
             "unsupported-operator",
             f"{where}: this exporter can't take a quantised module of torch.ao ({shorten(_telling(error))})",
-            fix="a statically quantised one exports with `convert: {exporter: torchscript}`; of one quantised dynamically "
-            "take the float model, and ask for `variants: [int8-dynamic]`: it quantises the converted one",
+            fix="if it is quantised statically, set `convert: {exporter: torchscript}`; else take the float "
+            "model, and ask for `variants: [int8-dynamic]`: it quantises the converted one",
         )
     if found := _NO_FUNCTION.search(text) or _NO_SYMBOLIC.search(text):
         return CannotJudge(
