@@ -6,20 +6,17 @@ import signal
 import sys
 import traceback
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from onnx_gate import __version__, settings
 from onnx_gate.console import prepare_streams, say
-from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError, NotWritten
+from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
 from onnx_gate.folder import OutputFolder
-from onnx_gate.records import GateResult
 from onnx_gate.settings import Settings
 
 # What is imported inside a function is what `--help` doesn't need.
 
-SUMMARY_LIMIT = 1024 * 1024 - 1024
 EXIT_CODES = """\
 exit codes:
   0  every model passed (skips are listed)
@@ -39,7 +36,7 @@ def main_action() -> int:
     """The action: `run` with the inputs of the step."""
 
     def run_action() -> int:
-        from onnx_gate import requirements
+        from onnx_gate import publish, requirements
         from onnx_gate.github.commands import error_annotations
 
         try:
@@ -48,7 +45,7 @@ def main_action() -> int:
             if settings.in_actions():
                 say("\n".join(error_annotations(error)))
             raise
-        with _errors_published(asked):
+        with publish.errors_told(asked):
             if asked.requirements:
                 requirements.install(asked.requirements, settings.pip_environ())
             return _judge_and_publish(asked)
@@ -117,8 +114,10 @@ def _positive(text: str) -> int:
 
 
 def _run(arguments: Namespace) -> int:
+    from onnx_gate import publish
+
     asked = settings.from_arguments(arguments)
-    with _errors_published(asked):
+    with publish.errors_told(asked):
         return _judge_and_publish(asked)
 
 
@@ -126,78 +125,22 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.manifest.load import load_manifest
 
     manifest = load_manifest(asked.manifest)
+    from onnx_gate import publish
     from onnx_gate.pipeline import run_gate, select_models
     from onnx_gate.progress import LiveProgress, PlainProgress
+    from onnx_gate.signals import Signals
 
     # A call that is wrong costs nothing: not even the reports of the last one.
     select_models(manifest, asked.options)
-    signals = _Signals()
+    signals = Signals()
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout)
         try:
             result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
         finally:
             progress.close()
-        _publish(result, asked, folder)
+        publish.publish(result, asked, folder)
     return result.exit_code
-
-
-def _publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
-    from onnx_gate.github import commands, files
-    from onnx_gate.reports import markdown
-    from onnx_gate.wording import headline
-
-    _write_reports(result, folder)
-    say(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
-    _tell_workflow(
-        asked,
-        commands.result_annotations(result),
-        markdown.render_within(result, SUMMARY_LIMIT),
-        files.outputs_of(result, str(asked.output)),
-    )
-
-
-def _write_reports(result: GateResult, folder: OutputFolder) -> None:
-    """All reports; a disk that is full by now must not cost what was found out, so that goes to the log then."""
-    from onnx_gate.reports import RENDER, markdown
-
-    try:
-        for name, render in RENDER.items():
-            folder.write(name, render(result))
-    except OSError as error:
-        say(markdown.render(result))
-        raise NotWritten(
-            f"{folder.path}: the reports can't be written ({error.strerror}), so the summary is above. "
-            "Fix: make room, or name another --output"
-        ) from error
-
-
-@contextmanager
-def _errors_published(asked: Settings) -> Iterator[None]:
-    """A run that does not come about shows in the workflow too."""
-    try:
-        yield
-    except GateError as error:
-        from onnx_gate.github import commands, files
-
-        counts = {"verdict": "error", "passed": "0", "diverged": "0", "errors": "0"}
-        _tell_workflow(asked, commands.error_annotations(error), files.error_summary(error), counts)
-        raise
-
-
-def _tell_workflow(asked: Settings, annotations: list[str], summary: str, outputs: Mapping[str, str]) -> None:
-    """A file of the runner's that can't be written is worth a warning; the verdict stands."""
-    from onnx_gate.github import files
-
-    if asked.in_actions and annotations:
-        say("\n".join(annotations))
-    try:
-        if asked.step_summary:
-            files.write_summary(asked.step_summary, summary)
-        if asked.github_output:
-            files.write_outputs(asked.github_output, outputs)
-    except OSError as error:
-        say(f"onnx-gate: the workflow can't be told ({error.strerror}: {error.filename})", sys.stderr)
 
 
 def _check(arguments: Namespace) -> int:
@@ -210,13 +153,14 @@ def _check(arguments: Namespace) -> int:
 
 
 def _report(arguments: Namespace) -> int:
+    from onnx_gate import publish
     from onnx_gate.reports import json
     from onnx_gate.wording import headline
 
     source = Path(arguments.results)
     result = json.read(source)
     with OutputFolder(Path(arguments.output)) as folder:
-        _write_reports(result, folder)
+        publish.write_reports(result, folder)
     say(f"{headline(result)}\nreports: {arguments.output}/summary.md, junit.xml, results.json")
     return result.exit_code
 
@@ -227,45 +171,6 @@ def _doctor(arguments: Namespace) -> int:
     text, healthy = doctor.examine(settings.worker_environ())
     say(text)
     return EXIT_PASSED if healthy else EXIT_NOT_JUDGED
-
-
-class _Signals:
-    """Ctrl-C and SIGTERM: they stop the models, keep what is known, and disturb nothing after that."""
-
-    def __init__(self) -> None:
-        self._received: int | None = None
-        self._interruptible = False
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Take signals in, to act on them only where that loses nothing."""
-        before = {each: signal.signal(each, self._take) for each in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Where a signal, also one that came before, ends the block at once."""
-        from onnx_gate.pipeline import Cancelled
-
-        self._interruptible = True
-        try:
-            if self._received is not None:
-                raise Cancelled(self._received)
-            yield
-        finally:
-            self._interruptible = False
-
-    def _take(self, signum: int, _: object) -> None:
-        from onnx_gate.pipeline import Cancelled
-
-        self._received = signum
-        if self._interruptible:
-            self._interruptible = False
-            raise Cancelled(signum)
 
 
 def _guarded(command: Callable[[], int]) -> int:

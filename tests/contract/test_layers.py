@@ -13,6 +13,7 @@ from tests.contract.sources import MODULES, Module, imports, reachable, room_of
 LAYERS = (
     {"__main__"},
     {"cli"},
+    {"publish", "signals"},
     {"progress", "doctor", "requirements", "settings", "github", "reports", "folder"},
     {"console"},
     {"pipeline"},
