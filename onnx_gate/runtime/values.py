@@ -40,12 +40,22 @@ def run_session(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
     outputs = {output.name: output.type for output in session.get_outputs()}
     values = {name: _to_runtime(name, value, inputs.get(name, "")) for name, value in feed.items()}
     if not any(_foreign_code(kind) for kind in outputs.values()):
-        answered = session.run(list(outputs), values)
+        answered = session.run(list(outputs), values, _run_options(session))
         return {name: _from_runtime(value) for name, value in zip(outputs, answered, strict=True)}
     answered = session.run_with_ort_values(
-        list(outputs), {name: _as_ort_value(name, value, inputs.get(name, "")) for name, value in values.items()}
+        list(outputs),
+        {name: _as_ort_value(name, value, inputs.get(name, "")) for name, value in values.items()},
+        _run_options(session),
     )
     return {name: _from_ort_value(name, value) for name, value in zip(outputs, answered, strict=True)}
+
+
+def _run_options(session: Any) -> Any:
+    """On the CPU, memory goes back after each run: a large batch would hold it until the process ends."""
+    options = ort.RunOptions()
+    if session.get_providers()[0] == "CPUExecutionProvider":
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options
 
 
 def plain_value(value: Any) -> tuple[Any, tuple[Scalar, ...] | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -109,3 +111,25 @@ def test_what_the_python_api_cannot_pass_is_told(tmp_path):
     with pytest.raises(CannotJudge, match=r"'s' is seq\(tensor\(float\)\)") as caught:
         run_session(session_of(tmp_path / "m.onnx"), {"s": [np.ones(2, np.float32)]})
     assert "cast to float32" in caught.value.fix
+
+
+def test_a_large_batch_gives_its_memory_back(tmp_path):
+    """The runtime's arena would keep what its largest run needed: some 200 MB here."""
+    nodes = [
+        helper.make_node("Mul", ["x", "wide"], ["a"]),
+        helper.make_node("Exp", ["a"], ["b"]),
+        helper.make_node("ReduceSum", ["b"], ["y"]),
+    ]
+    ends = [onnx_models.value("x", shape=["batch", 1])], [onnx_models.value("y", shape=[1, 1])]
+    session = session_of(
+        onnx_models.save(tmp_path / "m.onnx", nodes, *ends, {"wide": np.ones((1, 50_000), np.float32)})
+    )
+    run_session(session, {"x": np.zeros((1, 1), np.float32)})
+    before = resident_mb()
+    run_session(session, {"x": np.zeros((512, 1), np.float32)})
+    assert resident_mb() - before < 50
+
+
+def resident_mb():
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
