@@ -11,6 +11,8 @@ from onnx_gate.triage.precision import Rounding, advise, measure, off_by, round_
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
+# One element in so many left: without its optimisations the runtime all but agrees.
+ALL_BUT_GONE = 8
 
 _ORDER_ADVICE = {
     Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
@@ -36,8 +38,8 @@ class Evidence:
     """The reference was recorded, and nobody was asked."""
     variant: str
     """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
-    agrees_unoptimized: Callable[[OutputDiff], bool]
-    """Whether the CPU without graph optimisations agrees with the source."""
+    unoptimized: Callable[[OutputDiff], OutputDiff | None]
+    """The same comparison on the CPU without graph optimisations; None where it can't be made."""
     repeats_itself: Callable[[OutputDiff], bool]
     """Whether the source gives the same answer twice."""
     order: Callable[[OutputDiff], Cause | None]
@@ -55,7 +57,7 @@ def first_guess(evidence: Evidence) -> Triage:
     return find_cause(
         replace(
             evidence,
-            agrees_unoptimized=lambda _: False,
+            unoptimized=lambda _: None,
             repeats_itself=lambda _: True,
             order=lambda _: None,
             known=lambda _: None,
@@ -122,13 +124,22 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
             f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
             f"`providers: {{{provider}: {{tolerance: …}}}}`.",
         )
-    if worst.provider == "cpu" and evidence.agrees_unoptimized(worst):
-        return Triage(
-            cause=Cause.OPTIMIZER,
-            advice="ONNX Runtime agrees with the source when its graph optimisations are off: an optimisation "
-            "changes the answers. Try another version of onnxruntime, or serve with a lower optimisation level.",
-        )
-    return None
+    return _optimizer(worst, evidence.unoptimized(worst)) if worst.provider == "cpu" else None
+
+
+def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
+    """It is to blame for a divergence that goes, or all but goes, without it."""
+    if plain is None or plain.contract:
+        return None
+    if plain.breaches and (not plain.mismatched or ALL_BUT_GONE * plain.mismatched > worst.mismatched):
+        return None
+    left = f"{plain.mismatched:,} of {plain.total:,} elements instead of {worst.mismatched:,}"
+    return Triage(
+        cause=Cause.OPTIMIZER,
+        advice=f"ONNX Runtime {f'differs from the source in {left}' if plain.breaches else 'agrees with the source'} "
+        "when its graph optimisations are off: an optimisation changes the answers. Try another version of "
+        "onnxruntime, or serve with a lower optimisation level.",
+    )
 
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:

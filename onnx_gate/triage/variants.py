@@ -24,8 +24,8 @@ class VariantEvidence:
     """The CPU multiplies bytes without saturating."""
     in_float32: Callable[[OutputDiff], OutputDiff | None]
     """The same comparison of the model that it was made of; None where that fails."""
-    agrees_unoptimized: Callable[[OutputDiff], bool]
-    """Whether it agrees where its bytes are computed with as floats."""
+    unoptimized: Callable[[OutputDiff], OutputDiff | None]
+    """The same comparison with its bytes computed with as floats; None where that fails."""
     overflows: Callable[[OutputDiff], str]
     """The first node that answers NaN or Inf; empty where none does."""
 
@@ -78,10 +78,15 @@ def _with(evidence: VariantEvidence, option: str, *names: str) -> str:
     return f"`{option}: [{', '.join(dict.fromkeys((*given, *names)))}]`"
 
 
+def _holds_as_floats(evidence: VariantEvidence, worst: OutputDiff) -> bool:
+    plain = evidence.unoptimized(worst)
+    return plain is not None and not plain.breaches
+
+
 def _int8_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
     options, kind = evidence.variant.options, evidence.variant.kind
     saturates = not evidence.exact_int8 and not options.get("reduce_range")
-    if saturates and kind == "int8-static" and worst.provider == "cpu" and evidence.agrees_unoptimized(worst):
+    if saturates and kind == "int8-static" and worst.provider == "cpu" and _holds_as_floats(evidence, worst):
         return (
             "This CPU has no VNNI, and computed with floats the variant holds them: the products saturate. "
             f"Add `reduce_range: true` to `{kind}`."

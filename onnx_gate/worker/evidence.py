@@ -51,7 +51,7 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
         shipped=spec.onnx is not None,
         recorded=ask.recorded,
         variant=spec.variant.kind if spec.variant else "",
-        agrees_unoptimized=ask.wrap(ask.agrees_unoptimized, False),
+        unoptimized=ask.wrap(ask.unoptimized, None),
         repeats_itself=ask.wrap(ask.repeats_itself, True),
         order=ask.wrap(ask.order, None),
         known=ask.wrap(ask.known, None),
@@ -84,14 +84,14 @@ class _SecondOpinion:
 
         return wrapped
 
-    def agrees_unoptimized(self, diff: OutputDiff) -> bool:
-        """Whether the CPU without graph optimisations agrees with the source."""
+    def unoptimized(self, diff: OutputDiff) -> OutputDiff | None:
+        """The same comparison on the CPU without graph optimisations."""
         spec = self._prepared.spec
         session = self._session(optimize=False)
         provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
         rules = {diff.output: rule_for(spec, provider, diff.output)}
         found = run_case(self._prepared, session, self._cases[diff.case], "cpu", rules)
-        return all(isinstance(again, OutputDiff) and not again.breaches for again in found)
+        return next((again for again in found if isinstance(again, OutputDiff) and again.output == diff.output), None)
 
     def repeats_itself(self, diff: OutputDiff) -> bool:
         """Whether the source gives the same answer twice."""

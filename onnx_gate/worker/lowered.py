@@ -52,6 +52,6 @@ def gather_variant_evidence(
         diffs=tuple(diffs),
         exact_int8=has_vnni(),
         in_float32=in_float32,
-        agrees_unoptimized=evidence.agrees_unoptimized,
+        unoptimized=evidence.unoptimized,
         overflows=overflows,
     )

@@ -39,7 +39,7 @@ def cause_of(
         diffs=(diff(breaches=()), worst),
         exact_int8=vnni,
         in_float32=lambda _: wide or diff(breaches=(), snr_db=120.0),
-        agrees_unoptimized=lambda _: as_floats,
+        unoptimized=lambda _: diff(breaches=()) if as_floats else worst,
         overflows=lambda _: overflow,
     )
     return find_variant_cause(evidence)
