@@ -26,7 +26,7 @@ from onnx_gate.worker.lowering import as_lowered, fitting_cases, lower_precision
 from onnx_gate.worker.matching import check_rules, match_outputs
 from onnx_gate.worker.protocol import Event, Job, Note, Stage
 from onnx_gate.worker.rows import answers_by_row
-from onnx_gate.worker.samples import Samples
+from onnx_gate.worker.samples import Samples, describe_feed
 
 REFERENCES_KEPT = 64 * 1024 * 1024
 """Bytes of reference answers kept for the next provider; beyond that they are computed again."""
@@ -191,9 +191,9 @@ def _first_answers(framework: Framework, source: Any, spec: ModelSpec, cases: li
 
 def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
     """The source itself can't answer a feed."""
-    fix = "does the schema in `inputs` fit the model?"
+    fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
-        fix = f"remove {case.edge} from `edges` if the model isn't to answer it; {fix}"
+        fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
     elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):

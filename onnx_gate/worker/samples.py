@@ -37,6 +37,16 @@ def shape_of(feed: dict[str, Any]) -> str:
     return ", ".join(map(_shape, feed.values()))
 
 
+def describe_feed(feed: dict[str, Any]) -> str:
+    """`x: float32 7×4, words: string 7×1`."""
+    return ", ".join(f"{name}: {_dtype(value)}{_shape(value)}" for name, value in feed.items())
+
+
+def _dtype(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return "" if dtype is None else f"{'string' if dtype.kind in 'OU' else dtype} "
+
+
 def _shape(value: Any) -> str:
     if hasattr(value, "shape"):
         return "×".join(map(str, value.shape)) or "scalar"

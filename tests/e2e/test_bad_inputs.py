@@ -102,7 +102,7 @@ CASES: dict[str, tuple[str, Cause, str]] = {
     "wrong-schema": (
         "source: 'source.py:good', framework: sklearn, inputs: {x: {dtype: float32, shape: [batch, 7]}}",
         Cause.LOAD_FAILED,
-        "the source itself fails on batch=1",
+        "Fix: correct `inputs` to what the model takes; it was fed x: float32 1×7",
     ),
     "misspelt-dim": ("source: doubler.onnx, dims: {sqe: [3]}", Cause.LOAD_FAILED, "has a dimension 'sqe'"),
     "wrong-names": ("source: doubler.onnx, data: wrong_names.npz", Cause.LOAD_FAILED, "Got data, expected x"),
