@@ -1,5 +1,9 @@
+# Two images of one file: `--build-arg VARIANT=cpu` (the default) or `VARIANT=gpu`.
 ARG BASE_IMAGE=debian:bookworm-slim
-FROM ${BASE_IMAGE}
+ARG VARIANT=cpu
+
+# --- Python and the frameworks, the same in both. They run the sources, on the CPU.
+FROM ${BASE_IMAGE} AS frameworks
 
 # ONNX Runtime's StringNormalizer asks for en_US.UTF-8 by name, and slim images hold no such locale.
 # Packages have no pinned versions: Debian drops superseded ones, and each update would break the build.
@@ -14,10 +18,7 @@ ENV PATH=/opt/onnx-gate/bin:$PATH \
     LANG=en_US.UTF-8 \
     PYTHONUNBUFFERED=1 \
     # Root's __pycache__ folders in the workspace would break the next checkout on a self-hosted runner.
-    PYTHONDONTWRITEBYTECODE=1 \
-    # A docker action can't ask for --gpus: a host whose default runtime is nvidia's looks at these instead.
-    NVIDIA_VISIBLE_DEVICES=all \
-    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+    PYTHONDONTWRITEBYTECODE=1
 
 # The dependencies come before the code, so that a change of code doesn't install them anew.
 COPY pyproject.toml constraints.txt /tmp/dependencies/
@@ -28,19 +29,36 @@ ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 
 WORKDIR /tmp/dependencies
 # Extras name each other as onnx-gate[…]; the package isn't here yet, so the names in `all` are looked up.
+# Exactly one onnxruntime may be installed, and which one is for the variants to say.
 # compileall uses every core where pip compiles on one; tests are never imported, and some need a newer Python.
 RUN python -c 'import re, tomllib; \
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 extras = project["optional-dependencies"]; \
 wanted = re.search(r"\[(.+)\]", extras["all"][0])[1].split(","); \
-lines = [line for name in wanted for line in extras[name] if not line.startswith("onnx-gate[")]; \
-print(*project["dependencies"], *lines, sep="\n")' \
+lines = project["dependencies"] + [line for name in wanted for line in extras[name]]; \
+print(*(line for line in lines if not line.startswith(("onnx-gate[", "onnxruntime"))), sep="\n"); \
+open("gpu.txt", "w").write("\n".join(extras["gpu"]))' \
         > requirements.txt \
     && pip install --no-cache-dir --no-compile --no-deps --constraint constraints.txt torch \
         ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} \
     && pip install --no-cache-dir --no-compile --requirement requirements.txt --constraint constraints.txt \
     && python -m compileall -q -j 0 -x '/tests/|/testing/_internal/' /opt/onnx-gate/lib
 
+# --- ONNX Runtime for the CPU alone: a tenth of the size of the build that knows CUDA too.
+FROM frameworks AS cpu
+RUN pip install --no-cache-dir --constraint constraints.txt onnxruntime
+
+# --- ONNX Runtime with CUDA, and the CUDA and cuDNN libraries that it loads (onnxruntime.preload_dlls finds them).
+FROM frameworks AS gpu
+RUN pip install --no-cache-dir --no-compile --constraint constraints.txt --requirement gpu.txt \
+    && python -m compileall -q -j 0 -x '/tests/|/testing/_internal/' /opt/onnx-gate/lib
+# A docker action can't ask for --gpus: a host whose default runtime is nvidia's looks at these instead.
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+# --- The gate itself.
+# hadolint ignore=DL3006
+FROM ${VARIANT}
 COPY . /tmp/onnx-gate
 RUN pip install --no-cache-dir --no-deps /tmp/onnx-gate \
     && mv /tmp/onnx-gate/entrypoint.py /opt/onnx-gate/ \

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-container lint sweep torch-sweep onnx-sweep bench schema golden clean
+.PHONY: help demo test test-container lint sweep torch-sweep onnx-sweep bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,10 +30,10 @@ lint: $(INSTALLED) ## ruff, mypy, and the checks of the action, the workflows an
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml gpu/action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml examples/workflows/*.yml
 	$(BIN)/hadolint Dockerfile
-	$(BIN)/zizmor --offline --no-progress .
+	$(BIN)/zizmor --offline --no-progress . examples/workflows/*.yml
 
 sweep: $(INSTALLED) ## every scikit-learn estimator through the gate; writes docs/sklearn-coverage.md
 	$(BIN)/python -m sweeps.sklearn_estimators --write
@@ -53,6 +53,14 @@ schema: $(INSTALLED) ## write onnx-gate.schema.json anew
 
 golden: $(INSTALLED) ## write the golden reports anew; read the diff before you commit it
 	$(BIN)/python -m tests.golden.rewrite
+
+release: ## make the commit and the tag of a release, which the release workflow then publishes: VERSION=1.2.3
+	git diff --quiet HEAD
+	$(PYTHON) tools/release.py '$(VERSION)'
+	git checkout --quiet --detach
+	git commit --quiet --all --message 'Release v$(VERSION)'
+	git tag 'v$(VERSION)'
+	@echo "Now push it: git push origin v$(VERSION)"
 
 clean: ## remove what make made
 	rm -rf $(VENV) onnx-gate-report build dist

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the image `onnx-gate-test` that the tests beside this file run.
+# Builds the image `onnx-gate-test` that the tests beside this file run; with the argument `gpu`, `onnx-gate-test-gpu`.
 #
 # Where a docker daemon answers, that is one `docker build`. Elsewhere nothing can be pulled, so Debian's own tools
 # make a base image like debian:bookworm-slim and build on it. Package mirrors, indexes and certificates are those
@@ -9,9 +9,11 @@ set -eu
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/onnx-gate-tests
 rootfs=$cache/bookworm
+variant=${1:-cpu}
+image=onnx-gate-test$([ "$variant" = cpu ] || echo "-$variant")
 
 if docker info >/dev/null 2>&1; then
-    exec docker build --tag onnx-gate-test "$repository"
+    exec docker build --build-arg VARIANT="$variant" --tag "$image" "$repository"
 fi
 
 missing=
@@ -75,4 +77,5 @@ base=onnx-gate-test-base:$(cat "$rootfs/etc/apt/sources.list" "$rootfs"/etc/pip*
 podman image exists "$base" || tar --create --directory "$rootfs" . | podman import --quiet - "$base"
 # shellcheck disable=SC2086  # a list of words
 exec buildah bud --layers --force-rm --isolation chroot --network host $mounts \
-    --build-arg BASE_IMAGE="localhost/$base" --build-arg TORCH_INDEX_URL= --tag onnx-gate-test "$repository"
+    --build-arg BASE_IMAGE="localhost/$base" --build-arg TORCH_INDEX_URL= --build-arg VARIANT="$variant" \
+    --tag "$image" "$repository"
