@@ -33,7 +33,7 @@ def match_outputs(
 
 def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
     """Refuse a rule that the model gives for an output that isn't there: a misspelt one loosens nothing."""
-    rules = list(spec.outputs) if "outputs" in spec.own else []
+    rules = list(spec.outputs) if "outputs" in spec.own else _variant_rules(spec)
     if "providers" in spec.own:
         rules += [name for provider in spec.providers for name in provider.outputs]
     names = [value.name for value in outputs]
@@ -45,6 +45,13 @@ def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
                 f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}",
                 fix=f"did you mean {near[0]!r}?" if near else "correct its name in `outputs`",
             )
+
+
+def _variant_rules(spec: ModelSpec) -> list[str]:
+    """The outputs that a variant has rules of its own for; what it ignores may come from the defaults."""
+    if spec.variant is None or "variants" not in spec.own:
+        return []
+    return [name for name, rule in spec.outputs.items() if rule.mode != "ignore"]
 
 
 def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:

@@ -68,7 +68,9 @@ def test_the_gpu_action_takes_and_gives_what_the_action_does():
     assert different == {"require-cuda"}
     [step] = gpu["runs"]["steps"]
     passed = {name: value for name, value in step["env"].items() if name != "IMAGE"}
-    assert passed == {f"INPUT_{name.upper().replace('-', '_')}": f"${{{{ inputs.{name} }}}}" for name in action["inputs"]}
+    assert passed == {
+        f"INPUT_{name.upper().replace('-', '_')}": f"${{{{ inputs.{name} }}}}" for name in action["inputs"]
+    }
     assert {name: given["value"] for name, given in gpu["outputs"].items()} == {
         name: f"${{{{ steps.{step['id']}.outputs.{name} }}}}" for name in action["outputs"]
     }

@@ -63,6 +63,7 @@ models:
       - int8-static: {name: refused, activations: int8, weights: uint8}
       - int8-static: {name: no-such-data, data: other.npz}
       - fp16: {name: unknown-op, exclude_ops: [Softmaxx]}
+      - fp16: {name: no-such-output, outputs: {probabilitys: {max_abs: 0}}}
       - fp16: {name: tight, tolerance: {rtol: 0, atol: 1e-7}}
   - id: regressor
     source: regressor.joblib
@@ -175,7 +176,7 @@ def test_a_good_variant_passes_held_to_its_own_limits(variants, model_id):
 def test_what_is_kept_is_the_variant_that_was_judged(variants):
     """And nothing of what it was made of."""
     kept = {path.name for path in (variants.output / "models").glob("mlp@*")}
-    made = ("fp16", "fp16-io", "int8-dynamic", "int8-static", "own-feeds", "strict", "tight")
+    made = ("fp16", "fp16-io", "int8-dynamic", "int8-static", "own-feeds", "strict", "tight", "no-such-output")
     assert kept == {f"mlp@{name}.onnx" for name in made}
     assert "MatMulInteger" in _ops(variants, "mlp@int8-dynamic")
     assert {"QuantizeLinear", "DequantizeLinear"} <= _ops(variants, "mlp@int8-static")
@@ -296,6 +297,7 @@ def test_a_variant_in_which_nothing_changed_does_not_pass(variants, kind):
         ("misspelt", "`exclude_nodes` names 'MatMull': the model has none such", "did you mean 'MatMul'?"),
         ("unknown-op", "`exclude_ops` names 'Softmaxx': the model has none such", "did you mean 'Softmax'?"),
         ("refused", "onnxruntime.quantization can't make it: ValueError: ONNXRuntime quantization doesn't", "onnx:"),
+        ("no-such-output", "the manifest has a rule for an output 'probabilitys'", "did you mean 'probabilities'?"),
         ("no-such-data", "other.npz: no array for the input 'X'", "rename"),
     ],
 )
