@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -112,7 +113,7 @@ def test_the_gpu_image_gets_what_it_needs_and_nothing_else(tmp_path):
     assert done.returncode == 1, "the gate's exit code is the step's"
     assert asked[:4] == ["run", "--rm", "--gpus", "all"]
     assert asked[-1] == "gate:gpu"
-    handed = {after.partition("=")[0] for before, after in zip(asked, asked[1:], strict=False) if before == "--env"}
+    handed = {after.partition("=")[0] for before, after in itertools.pairwise(asked) if before == "--env"}
     assert handed == {
         "GITHUB_WORKSPACE",
         "GITHUB_OUTPUT",
