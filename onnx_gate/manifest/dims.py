@@ -26,9 +26,8 @@ class Limits(Section):
         if self.values is None and self.max is None:
             raise refuse("neither `max` nor `values` is given", "one of them", "add `max`, the largest size")
         if self.max is not None and not self.sizes():
-            raise refuse(
-                "no size is within these limits", "a multiple of `multiple` from `min` to `max`", "correct the limits"
-            )
+            sizes = f"multiple of {self.multiple}" if self.multiple > 1 else "size"
+            raise refuse(f"no {sizes} lies from {self.min} to {self.max}", "at least one", "correct the limits")
         for size in self.values or ():
             if not self._allows(size):
                 raise refuse(f"{size} is not within the limits", "values within `min`, `max` and `multiple`")

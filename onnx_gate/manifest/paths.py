@@ -82,4 +82,7 @@ class Paths:
     def _nearest(self, path: Path) -> str:
         if not path.parent.is_dir():
             return f"there is no folder {path.parent.name!r} either"
-        return suggest(path.name, [entry.name for entry in path.parent.iterdir()])
+        near = suggest(path.name, [entry.name for entry in path.parent.iterdir()])
+        return (
+            near or "correct the path, or see that the file is checked out (`git lfs pull`, or built before this step)"
+        )

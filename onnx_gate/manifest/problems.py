@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from onnx_gate.errors import Problem
-from onnx_gate.manifest.section import keys_of, suggest
+from onnx_gate.manifest.section import keys_of, nearest, suggest
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
 
 NOT_SERVED_YET = {
@@ -44,6 +44,7 @@ _EXAMPLES = {
     "dims": "write {seq: [1, 16, 128]}",
     "range": "write [0, 1]",
 }
+_NO_ROWS = "remove it; a batch of no rows is the edge case `empty-batch`"
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -76,8 +77,17 @@ class Reporter:
 
     def add_validation(self, error: ValidationError, prefix: Trail, schema: type[BaseModel]) -> None:
         """Report all that pydantic found below `prefix`."""
-        for detail in error.errors(include_url=False):
-            self._add_detail(detail, prefix, schema)
+        details = error.errors(include_url=False)
+        misspelt = {
+            (detail["loc"][:-1], near)
+            for detail in details
+            if detail["type"] == "extra_forbidden"
+            and (near := nearest(str(detail["loc"][-1]), _keys_at(schema, detail["loc"][:-1])))
+        }
+        for detail in details:
+            # A key that is there under a wrong name is one problem, not two.
+            if detail["type"] != "missing" or (detail["loc"][:-1], detail["loc"][-1]) not in misspelt:
+                self._add_detail(detail, prefix, schema)
 
     def _add_detail(self, detail: ErrorDetails, prefix: Trail, schema: type[BaseModel]) -> None:
         is_key = detail["loc"][-1:] == ("[key]",)
@@ -95,7 +105,7 @@ class Reporter:
             self.add(trail, f"got {show(got)}, expected {context['expected']}", suggest(got, words), key=is_key)
         else:
             example = _EXAMPLES.get(str(trail[-1])) if trail and kind.endswith("_type") else None
-            fix = _fix_type(kind, got) or example or ""
+            fix = _fix_type(kind, got) or example or (_NO_ROWS if got == 0 and "batches" in trail else "")
             self.add(trail, f"got {show(got)}, expected {_expected(kind, context)}", fix)
 
 

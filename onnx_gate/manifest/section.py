@@ -9,15 +9,27 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-_OTHER_WORDS = {"gpu": "cuda", "float": "float32", "double": "float64", "int": "int64", "str": "string"}
+_OTHER_WORDS = {
+    "gpu": "cuda",
+    **dict.fromkeys(("fp16", "half", "f16"), "float16"),
+    "bf16": "bfloat16",
+    **dict.fromkeys(("fp32", "float", "single", "f32"), "float32"),
+    **dict.fromkeys(("fp64", "double", "f64"), "float64"),
+    **dict.fromkeys(("int", "long"), "int64"),
+    **dict.fromkeys(("str", "text", "object"), "string"),
+    **dict.fromkeys(("boolean", "bool_"), "bool"),
+    "byte": "uint8",
+}
+"""What others call the same."""
 LARGEST_SIZE = 2**31 - 1
 
 
 def nearest(got: str, words: Iterable[str]) -> str | None:
     """The word that was probably meant."""
-    if got.lower() in _OTHER_WORDS and _OTHER_WORDS[got.lower()] in (words := list(words)):
-        return _OTHER_WORDS[got.lower()]
-    near = difflib.get_close_matches(got.lower(), list(words), n=1, cutoff=0.6)
+    words, plain = list(words), got.lower().removeprefix("torch.").removeprefix("np.")
+    if (known := _OTHER_WORDS.get(plain)) in words:
+        return known
+    near = difflib.get_close_matches(plain, words, n=1, cutoff=0.6)
     return near[0] if near else None
 
 

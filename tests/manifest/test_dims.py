@@ -32,7 +32,7 @@ def test_sizes_are_taken_from_the_limits(
     ("limits", "path", "message"),
     [
         ("{min: 2}", "dims.seq", "neither `max` nor `values` is given"),
-        ("{min: 9, max: 15, multiple: 8}", "dims.seq", "no size is within these limits"),
+        ("{min: 9, max: 15, multiple: 8}", "dims.seq", "no multiple of 8 lies from 9 to 15"),
         ("{max: 16, values: [17]}", "dims.seq", "17 is not within the limits"),
         ("{multiple: 8, values: [9]}", "dims.seq", "9 is not within the limits"),
         ("{max: 0}", "dims.seq.max", "got 0, expected at least 1"),

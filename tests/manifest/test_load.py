@@ -66,7 +66,8 @@ def test_each_problem_reads_where_what_expected_and_fix(project: Project) -> Non
     lines = str(caught.value).replace(f"{project.folder}/", "").splitlines()
     assert len(lines) == len(caught.value.problems)
     for line in (
-        "onnx-gate.yml:9:18: models[0].batches[1]: got 0, expected at least 1.",
+        "onnx-gate.yml:9:18: models[0].batches[1]: got 0, expected at least 1. "
+        "Fix: remove it; a batch of no rows is the edge case `empty-batch`",
         "onnx-gate.yml:12:33: models[1].tolerance.atol: got '0' (text), expected a number. Fix: remove the quotes",
         "onnx-gate.yml:13:18: models[1].outputs.y: got 'exat' (text), expected `exact`, `ignore`, or limits such as "
         "{rtol: 1e-3, atol: 1e-5}. Fix: did you mean 'exact'?",
@@ -109,6 +110,12 @@ def test_the_outline_is_checked(project: Project, text: str, where: tuple[int, i
     """`version`, `defaults` and `models`, each of its type, and at least one model."""
     problem = project.problem(text)
     assert (place(problem), problem.message) == (where, message)
+
+
+def test_a_misspelt_key_is_one_problem(project: Project) -> None:
+    """Not also the key that is missing for it."""
+    problem = project.problem("version: 1\nmodels: [{id: a, sorce: m.onnx}]\n")
+    assert (problem.path, problem.fix) == ("models[0].sorce", "did you mean 'source'?")
 
 
 @pytest.mark.parametrize("version", ["2", "0", '"1"', "1.0", "true", "[1]", ""])

@@ -32,6 +32,18 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("edges: [zeroes]", "edges[0]", "got 'zeroes' (text), expected 'zeros'", "did you mean 'zeros'?"),
         ("edges: [zeros, zeros]", "edges", "a value is here twice", "remove the second"),
         ("batches: 4", "batches", "got 4, expected a list", "write [1, 7, 32]"),
+        (
+            "inputs: {X: {dtype: fp32, shape: [batch]}}",
+            "inputs.X.dtype",
+            "got 'fp32' (text)",
+            "did you mean 'float32'?",
+        ),
+        (
+            "inputs: {X: {dtype: torch.half, shape: [batch]}}",
+            "inputs.X.dtype",
+            "got 'torch.half'",
+            "did you mean 'float16'?",
+        ),
         ("batches: []", "batches", "got an empty list, expected at least 1 entry", ""),
         ("batches: [1, 2.5]", "batches[1]", "got 2.5, expected a whole number", ""),
         ("batches: [1e2]", "batches[0]", "got 100.0, expected a whole number", ""),
