@@ -71,6 +71,8 @@ def build_parser() -> ArgumentParser:
             formatter_class=RawDescriptionHelpFormatter,
         )
     )
+    _add_plan(commands.add_parser("plan", help="split a manifest into shards, for the matrix of a workflow"))
+    _add_merge(commands.add_parser("merge", help="make one result of the shards' results"))
     check = commands.add_parser("check", help="check the manifest only")
     check.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST")
     check.set_defaults(command=_check)
@@ -104,7 +106,38 @@ def _add_run(run: ArgumentParser) -> None:
     run.add_argument("--require-cuda", action="store_true", help="CUDA that is not available is an error")
     run.add_argument("--jobs", type=_positive, metavar="N", help="models at a time (default: the CPUs of this process)")
     run.add_argument("--shard", metavar="I/N", help="judge the I-th of N parts of the manifest")
+    run.add_argument("--plan", metavar="PLAN", help="which models each shard holds, as `onnx-gate plan` gives it")
     run.set_defaults(command=_run)
+
+
+def _add_plan(plan: ArgumentParser) -> None:
+    plan.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST", help="default: %(default)s")
+    plan.add_argument("--shards", type=_positive, required=True, metavar="N", help="at most so many, up to 256")
+    plan.add_argument("--results", metavar="PATH", help="an earlier results.json, or its folder: how long models take")
+    plan.add_argument("--only", action="append", default=[], metavar="ID", help="plan this model only; repeatable")
+    plan.add_argument(
+        "--provider", action="append", default=[], metavar="NAME", help="for runs on this provider only; repeatable"
+    )
+    plan.add_argument(
+        "--print", choices=("matrix", "plan"), default="matrix", help="what goes to standard output (default: matrix)"
+    )
+    plan.set_defaults(command=_plan)
+
+
+def _add_merge(merge: ArgumentParser) -> None:
+    merge.add_argument("folders", nargs="+", metavar="DIR", help="a shard's output folder, or a folder of such folders")
+    merge.add_argument(
+        "--output", default="onnx-gate-report", metavar="DIR", help="where the reports go (default: %(default)s)"
+    )
+    merge.add_argument("--manifest", metavar="MANIFEST", help="the manifest that the shards must be of")
+    merge.add_argument(
+        "--provider",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a provider that must have run (default: all that the manifest names); repeatable",
+    )
+    merge.set_defaults(command=_merge)
 
 
 def _positive(text: str) -> int:
@@ -140,6 +173,38 @@ def _judge_and_publish(asked: Settings) -> int:
         finally:
             progress.close()
         publish.publish(result, asked, folder)
+    return result.exit_code
+
+
+def _plan(arguments: Namespace) -> int:
+    from onnx_gate import publish
+    from onnx_gate.manifest.load import load_manifest
+    from onnx_gate.shards.plan import make_plan, seconds_if_known
+
+    asked = settings.from_plan(arguments)
+    with publish.errors_told(asked):
+        seconds, told = seconds_if_known(arguments.results)
+        plan = make_plan(load_manifest(asked.manifest), asked.options, arguments.shards, seconds)
+        publish.publish_plan(plan.outputs[arguments.print], [*told, *plan.told], plan.outputs, asked)
+    return EXIT_PASSED
+
+
+def _merge(arguments: Namespace) -> int:
+    from onnx_gate import publish
+    from onnx_gate.manifest.file import digest, read_text
+    from onnx_gate.shards.gather import merge_folders, require_apart
+    from onnx_gate.shards.parts import find_parts
+
+    asked = settings.from_merge(arguments)
+    with publish.errors_told(asked):
+        folders, barren = find_parts(arguments.folders)
+        require_apart(asked.output, folders)
+        expected = digest(read_text(asked.manifest, arguments.manifest)) if arguments.manifest else ""
+        with OutputFolder(asked.output) as folder:
+            result = merge_folders(
+                folders, folder, providers=asked.options.providers, manifest_sha256=expected, problems=barren
+            )
+            publish.publish(result, asked, folder)
     return result.exit_code
 
 

@@ -63,6 +63,12 @@ class NotWritten(GateError):
     exit_code = EXIT_NOT_JUDGED
 
 
+class CannotMerge(GateError):
+    """Results that can't be trusted to be parts of one run."""
+
+    exit_code = EXIT_NOT_JUDGED
+
+
 class CannotJudge(GateError):
     """A model, or one provider of it, can't be judged: it is reported as an error with its cause."""
 

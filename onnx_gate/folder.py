@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -58,6 +59,13 @@ class OutputFolder:
         for file in filter(Path.is_file, scratch.glob("*")) if scratch.is_dir() else ():
             self._move(file, "models")
         shutil.rmtree(scratch, ignore_errors=True)
+
+    def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a file of another output folder to `models/` or `logs/`, whole or not at all."""
+        fresh = self._fresh / name
+        with fresh.open("wb") as file:
+            file.writelines(pieces)
+        self._move(fresh, part)
 
     def write(self, name: str, text: str) -> Path:
         """A temporary file, then a rename."""

@@ -29,6 +29,7 @@ from onnx_gate.records import (
     Status,
     Triage,
 )
+from onnx_gate.split import assign_shards, describe_scope
 from onnx_gate.verdict import Findings, judge_model, judge_run
 from onnx_gate.worker.protocol import Note, Placed, Stage
 from onnx_gate.worker.running import Ended, Started
@@ -102,6 +103,7 @@ def run_gate(
         seconds=round(time.monotonic() - began, 3),
         manifest=manifest.path,
         shard="{}/{}".format(*options.shard) if options.shard else None,
+        scope=describe_scope(manifest, options),
         environment=describe_environment(_provider_states(models)),
         models=models,
     )
@@ -120,11 +122,8 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
             f"CUDA is required, and no model of {manifest.path} is to run on it. "
             "Fix: add cuda to `providers`, or don't filter it out"
         )
-    specs = [spec for spec in manifest.models if not options.only or {spec.id, spec.base} & set(options.only)]
-    if options.shard:
-        number, count = options.shard
-        specs = specs[number - 1 :: count]
-    return [_with_providers(spec, options) for spec in specs]
+    numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
+    return [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id] == own]
 
 
 def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
@@ -195,6 +194,7 @@ def _nothing_asked(spec: ModelSpec) -> ModelResult:
         framework=spec.framework,
         variant_of=spec.base if spec.variant else None,
         verdict=Status.SKIPPED,
+        allow_failure=spec.allow_failure,
         checks=(check,),
         notes=(message,),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from onnx_gate.console import say
@@ -13,7 +13,7 @@ from onnx_gate.github import commands, files
 from onnx_gate.records import GateResult
 from onnx_gate.reports import RENDER, markdown
 from onnx_gate.settings import Settings
-from onnx_gate.wording import headline
+from onnx_gate.wording import headline, one_line
 
 SUMMARY_LIMIT = 1024 * 1024 - 1024
 
@@ -21,6 +21,8 @@ SUMMARY_LIMIT = 1024 * 1024 - 1024
 def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
     """All that a run has to say, to all who listen."""
     write_reports(result, folder)
+    for problem in result.problems:
+        say(f"onnx-gate: {one_line(problem)}")
     say(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
     _tell_workflow(
         asked,
@@ -28,6 +30,14 @@ def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
         markdown.render_within(result, SUMMARY_LIMIT),
         files.outputs_of(result, str(asked.output)),
     )
+
+
+def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], asked: Settings) -> None:
+    """The matrix to standard output, alone, so that a script can take it; the rest beside it."""
+    for line in told:
+        say(one_line(line), sys.stderr)
+    say(matrix)
+    _tell_workflow(asked, [], "", outputs)
 
 
 def write_reports(result: GateResult, folder: OutputFolder) -> None:
@@ -59,7 +69,7 @@ def _tell_workflow(asked: Settings, annotations: list[str], summary: str, output
     if asked.in_actions and annotations:
         say("\n".join(annotations))
     try:
-        if asked.step_summary:
+        if asked.step_summary and summary:
             files.write_summary(asked.step_summary, summary)
         if asked.github_output:
             files.write_outputs(asked.github_output, outputs)

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,28 @@ class Settings:
     """Somebody watches a terminal."""
 
 
+def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of `plan`: which models, and who listens."""
+    return Settings(
+        manifest=Path(arguments.manifest),
+        output=Path(),
+        options=RunOptions(
+            jobs=1, only=_ids(arguments.only), providers=_providers("--provider", arguments.provider), environ={}
+        ),
+        **_listeners(environ),
+    )
+
+
+def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of `merge`: which providers are to have run, where the reports go, and who listens."""
+    return Settings(
+        manifest=Path(arguments.manifest or "onnx-gate.yml"),
+        output=Path(arguments.output),
+        options=RunOptions(jobs=1, providers=_providers("--provider", arguments.provider), environ={}),
+        **_listeners(environ),
+    )
+
+
 def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
     """The command line's settings."""
     return Settings(
@@ -56,10 +78,11 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
         output=Path(arguments.output),
         options=RunOptions(
             jobs=arguments.jobs or available_cpus(),
-            only=tuple(part for given in arguments.only for part in _list(given) or (given,)),
+            only=_ids(arguments.only),
             providers=_providers("--provider", arguments.provider),
             require_cuda=arguments.require_cuda,
             shard=parse_shard(arguments.shard) if arguments.shard is not None else None,
+            plan=_plan(arguments.plan, arguments.shard, arguments.only),
             environ=worker_environ(environ),
         ),
         **_listeners(environ),
@@ -72,14 +95,17 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
     if jobs and not re.fullmatch(r"0*[1-9][0-9]{0,8}", jobs):
         raise UsageError(f"input 'jobs': got {jobs!r}, expected a whole number of at least 1. Fix: leave it out")
     requirements = _input("requirements", environ)
+    only, shard = _list(_input("only", environ)), _input("shard", environ)
     return Settings(
         manifest=Path(_input("manifest", environ) or "onnx-gate.yml"),
         output=Path(_input("output", environ) or "onnx-gate-report"),
         options=RunOptions(
             jobs=int(jobs) if jobs else available_cpus(),
-            only=_list(_input("only", environ)),
+            only=only,
             providers=_providers("input 'providers'", _list(_input("providers", environ))),
             require_cuda=_boolean("require-cuda", environ),
+            shard=parse_shard(shard) if shard else None,
+            plan=_plan(_input("plan", environ) or None, shard or None, only),
             environ=worker_environ(environ),
         ),
         requirements=Path(requirements) if requirements else None,
@@ -114,6 +140,20 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
+    """The plan says which models: to choose a second time could leave one between two shards."""
+    if text is None:
+        return ""
+    if shard is None or only:
+        raise UsageError(
+            "--plan: a plan holds which models each shard judges, so it goes with --shard and without --only. "
+            "Fix: give --shard I/N from the plan's matrix, and --only to `onnx-gate plan`"
+        )
+    if not text.strip():
+        raise UsageError("--plan: got nothing, expected the text of a plan. Fix: is the output's name right?")
+    return text.strip()
+
+
 def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether workflow commands are understood."""
     return environ.get("GITHUB_ACTIONS") == "true"
@@ -144,6 +184,10 @@ def _boolean(name: str, environ: Mapping[str, str]) -> bool:
 
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"[,\s]+", text) if part)
+
+
+def _ids(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part for each in given for part in _list(each) or (each,))
 
 
 def _providers(where: str, names: tuple[str, ...] | list[str]) -> tuple[str, ...]:

@@ -81,11 +81,13 @@ def worst(statuses: Iterable[Status]) -> Status:
     return next((status for status in WORST_FIRST if status in seen), Status.ERROR)
 
 
-def judge_run(models: Sequence[ModelResult], *, empty_shard: bool = False) -> tuple[Status, int]:
-    """The verdict on the whole run, and its exit code."""
+def judge_run(
+    models: Sequence[ModelResult], *, empty_shard: bool = False, parts_missing: bool = False
+) -> tuple[Status, int]:
+    """The verdict on the whole run, and its exit code; where parts of it are missing, it did not pass."""
     if empty_shard:
         return Status.SKIPPED, EXIT_PASSED
-    verdict = worst(_counted(model) for model in models)
+    verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * parts_missing])
     codes = {Status.PASSED: EXIT_PASSED, Status.DIVERGED: EXIT_DIVERGED}
     return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
 

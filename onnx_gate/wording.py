@@ -164,7 +164,7 @@ def _short_exponent(text: str) -> str:
 def headline(result: GateResult) -> str:
     """The verdict of a run in one line."""
     total = len(result.models)
-    stopped = "" if result.complete else "stopped before the end; "
+    stopped = "" if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
     if not total:
         return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
     allowed = sum(is_allowed(model) for model in result.models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,11 @@ def read_text(path: Path, shown: str) -> str:
     if not text.strip():
         raise refuse_file(shown, "it is empty, expected `version: 1` and a list of `models`")
     return text
+
+
+def digest(text: str) -> str:
+    """What tells one manifest from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def refuse_file(shown: str, message: str, fix: str = "", mark: Mark | None = None, path: str = "") -> ManifestError:

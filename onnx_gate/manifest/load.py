@@ -33,7 +33,7 @@ def load_manifest(path: Path) -> Manifest:
     models = _read_models(tree.data, report, Paths(path.parent, report))
     if report.problems:
         raise ManifestError(report.problems)
-    return Manifest(path=shown, models=tuple(models))
+    return Manifest(path=shown, models=tuple(models), sha256=tree.sha256)
 
 
 def _read_models(data: Any, report: Reporter, paths: Paths) -> list[ModelSpec]:

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from onnx_gate.errors import Problem
-from onnx_gate.manifest.file import Mark, read_text, refuse_file
+from onnx_gate.manifest.file import Mark, digest, read_text, refuse_file
 from onnx_gate.manifest.scalars import resolve_scalar
 
 MAX_DEPTH = 50
@@ -34,6 +34,8 @@ class Tree:
     key_marks: dict[Trail, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     """Keys that are there twice and the like: reported with all that is wrong with the values."""
+    sha256: str = ""
+    """Of the text."""
 
     def mark(self, trail: Trail, *, key: bool = False) -> Mark:
         """The place of a value (or of its key), or of the nearest part around it."""
@@ -62,7 +64,10 @@ class _Node:
 
 def read_tree(path: Path, shown: str) -> Tree:
     """Read a manifest file; raises ManifestError for whatever isn't one readable YAML document."""
-    return _Composer(read_text(path, shown), shown).tree()
+    text = read_text(path, shown)
+    tree = _Composer(text, shown).tree()
+    tree.sha256 = digest(text)
+    return tree
 
 
 class _Composer:

@@ -32,7 +32,8 @@ from onnx_gate.records.found import (
     Triage,
     Worst,
 )
-from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, ProviderState
+from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, Part, ProviderState
+from onnx_gate.records.scope import AskedModel, Scope
 from onnx_gate.records.words import (
     EDGES,
     EXECUTION_PROVIDERS,
@@ -55,6 +56,7 @@ __all__ = [
     "VARIANTS",
     "Actual",
     "Answer",
+    "AskedModel",
     "Cause",
     "Check",
     "Config",
@@ -76,11 +78,13 @@ __all__ = [
     "ModelSpec",
     "OutputDiff",
     "OutputRule",
+    "Part",
     "Placement",
     "ProviderSpec",
     "ProviderState",
     "RunOptions",
     "Scalar",
+    "Scope",
     "Status",
     "Tolerance",
     "Triage",

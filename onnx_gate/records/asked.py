@@ -207,6 +207,8 @@ class Manifest:
     """As the user named it."""
     models: tuple[ModelSpec, ...]
     """In the order of the file."""
+    sha256: str = ""
+    """Of the file's text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,5 +225,7 @@ class RunOptions:
     """Every cuda entry is required."""
     shard: tuple[int, int] | None = None
     """(I, N): the I-th of N parts, counted from 1."""
+    plan: str = ""
+    """Who holds which model, as `onnx-gate plan` wrote it; empty where shards take turns."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The environment of the workers."""

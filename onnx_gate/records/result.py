@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from onnx_gate.records.found import ConvertInfo, OutputDiff, Placement
+from onnx_gate.records.scope import Scope
 from onnx_gate.records.words import JSON, Cause, Config, Status
 
 
@@ -148,6 +149,23 @@ class Environment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """One of the runs that a merged result is made of."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    shard: str | None
+    """`I/N`, or None where the manifest was not split."""
+    providers: tuple[str, ...]
+    """Those that the call asked for; empty for all that the manifest names."""
+    started_at: str
+    """UTC, ISO 8601."""
+    seconds: float
+    """Wall time."""
+    environment: Environment
+    """What it ran on."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GateResult:
     """A whole run: every report is a function of this."""
 
@@ -163,12 +181,18 @@ class GateResult:
     started_at: str
     """UTC, ISO 8601."""
     seconds: float
-    """Wall time."""
+    """Wall time; of a merged result, that of the longest part."""
     manifest: str
     """As the user named it."""
     shard: str | None = None
     """`I/N` where only a part of the manifest was run."""
+    scope: Scope | None = None
+    """What the manifest asks for, and which part of it was this run's."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the run as a whole, such as a shard that is missing."""
     environment: Environment
-    """What it ran on."""
+    """What it ran on; of a merged result, what the first of its parts ran on, with the providers of all."""
+    parts: tuple[Part, ...] = ()
+    """The runs that were merged; empty for a run of its own."""
     models: tuple[ModelResult, ...]
     """In the order of the manifest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -13,6 +14,9 @@ from pydantic_core import PydanticSerializationError
 
 from onnx_gate.errors import UsageError
 from onnx_gate.records import GateResult
+
+_LARGEST = 2**64
+_MOST_SECONDS = 1e9
 
 
 def render(result: GateResult) -> str:
@@ -40,6 +44,43 @@ def _writable(value: Any) -> Any:
 def parse(text: str | bytes) -> GateResult:
     """A result from JSON text; raises ValueError for anything else."""
     return _adapter().validate_json(text)
+
+
+def parse_strictly(data: bytes) -> GateResult:
+    """A result from JSON that says nothing that `render` wouldn't have said; raises ValueError for anything else.
+
+    No key twice, no text in the place of a number, and no number that a report couldn't show.
+    """
+    result = _adapter().validate_json(data)
+    given = json.loads(data, object_pairs_hook=_once, parse_constant=_refuse)
+    if given != json.loads(render(result)):
+        raise ValueError("values are not of the kinds that they are written in")
+    _require_sane(given)
+    return result
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key is there twice")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _require_sane(value: Any, key: str = "") -> None:
+    """Counts are counts, times are times, and nothing is larger than any element of an array can be."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _require_sane(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            _require_sane(item)
+    elif key == "seconds" and not (isinstance(value, int | float) and 0 <= value < _MOST_SECONDS):
+        raise ValueError(f"{key} is {str(value)[:20]}")
+    elif isinstance(value, int) and (abs(value) > _LARGEST or (value < 0 and key not in ("", "reference", "actual"))):
+        raise ValueError(f"{key or 'a number'} is out of range")
 
 
 def read(path: Path) -> GateResult:

@@ -63,9 +63,15 @@ def _nothing(model: ModelResult) -> Check:
 
 def _stopped(result: GateResult) -> TestSuite:
     """What concerns no model: a suite of its own."""
-    case = TestCase("run", classname="onnx-gate", elapsed_sec=_SHORTEST, file=one_line(result.manifest), line=1)
-    case.add_error_info("the run was stopped before all models were judged", error_type="incomplete")
-    return _named_suite("onnx-gate", [case], result)
+    messages = result.problems or ("the run was stopped before all models were judged",)
+    return _named_suite("onnx-gate", [_whole_case(*each, result) for each in enumerate(messages, start=1)], result)
+
+
+def _whole_case(number: int, message: str, result: GateResult) -> TestCase:
+    name = "run" if number == 1 else f"run ({number})"
+    case = TestCase(name, classname="onnx-gate", elapsed_sec=_SHORTEST, file=one_line(result.manifest), line=1)
+    case.add_error_info(shorten(one_line(message), LONGEST), error_type="incomplete")
+    return case
 
 
 def _named_suite(

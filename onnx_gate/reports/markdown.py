@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from onnx_gate import wording
-from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.records import Environment, GateResult, ModelResult, Status
 from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block, few, fold, name, table
 from onnx_gate.wording import ICONS, code, code_html, number, plain_markdown, plural, prose
 
@@ -72,6 +73,13 @@ def _urgency(model: ModelResult) -> int:
 def _stopped(result: GateResult) -> list[str]:
     if result.complete:
         return []
+    if result.problems:
+        lines = [f"> - {plain_markdown(problem)}" for problem in result.problems[:_MOST_WARNINGS]]
+        if more := len(result.problems) - len(lines):
+            lines.append(f"> - … and {more:,} more: see results.json.")
+        return [
+            "\n".join(["> [!WARNING]", "> Parts of the run are missing. What is missing did not pass.", ">", *lines])
+        ]
     return ["> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass."]
 
 
@@ -202,12 +210,33 @@ def _folds(models: list[ModelResult]) -> str:
 
 
 def _environment(result: GateResult) -> str:
-    environment = result.environment
+    run = {"manifest": result.manifest, "shard": result.shard, "started": result.started_at}
+    rows = [[label, plain_markdown(value)] for label, value in run.items() if value]
+    rows.append(["took", wording.seconds(result.seconds)])
+    if not result.parts:
+        return table(["", ""], [*rows, *_machine(result.environment)])
+    tables = [table(["", ""], [*rows, ["parts", f"{len(result.parts):,}"]])]
+    for titles, environment in _machines(result):
+        tables += [f"**{few(map(plain_markdown, titles), _FEW_MODELS)}**", table(["", ""], _machine(environment))]
+    return "\n\n".join(tables)
+
+
+def _machines(result: GateResult) -> list[tuple[list[str], Environment]]:
+    """Machines of one kind once, with the parts that ran on them and all that is known of their providers."""
+    groups: dict[str, tuple[list[str], Environment]] = {}
+    for part in result.parts:
+        words = (f"shard {part.shard}" if part.shard else "", ", ".join(part.providers))
+        title = " on ".join(filter(None, words)) or "all providers"
+        kind = repr(replace(part.environment, providers={}))
+        titles, known = groups.get(kind, ([], part.environment))
+        together = replace(known, providers={**part.environment.providers, **known.providers})
+        groups[kind] = ([*titles, title], together)
+    return list(groups.values())
+
+
+def _machine(environment: Environment) -> list[list[str]]:
     features = ", ".join(environment.cpu_features)
     known = {
-        "manifest": result.manifest,
-        "shard": result.shard,
-        "started": result.started_at,
         "onnx-gate": environment.onnx_gate,
         "Python": environment.python,
         "onnxruntime": environment.onnxruntime,
@@ -227,7 +256,6 @@ def _environment(result: GateResult) -> str:
         "threads of ONNX Runtime": str(environment.ort_threads),
     }
     rows = [[label, plain_markdown(value)] for label, value in known.items() if value]
-    rows.insert(2 + bool(result.shard), ["took", wording.seconds(result.seconds)])
     rows += [
         [
             f"provider {name(provider)}",
@@ -235,4 +263,4 @@ def _environment(result: GateResult) -> str:
         ]
         for provider, state in environment.providers.items()
     ]
-    return table(["", ""], rows)
+    return rows

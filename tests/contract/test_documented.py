@@ -104,11 +104,18 @@ def test_every_key_of_the_manifest_is_in_its_reference(section: type[Section]) -
     assert {key for key in keys if not re.search(rf"`{key}`|\b{key}:", REFERENCE)} == set()
 
 
-@pytest.mark.parametrize("command", ["run"])
-def test_every_option_is_in_the_readme(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "some"),
+    [
+        ("run", {"--output", "--only", "--provider", "--jobs", "--shard", "--plan"}),
+        ("plan", {"--shards", "--results", "--only", "--provider"}),
+        ("merge", {"--output", "--manifest", "--provider"}),
+    ],
+)
+def test_every_option_is_in_the_readme(command: str, some: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What `--help` lists."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", capsys.readouterr().out)) - {"--help"}
-    assert options >= {"--output", "--only", "--provider", "--jobs", "--shard"}
+    assert options >= some
     assert {option for option in options if not re.search(rf"{option}(?![\w-])", README)} == set()

@@ -13,11 +13,11 @@ from tests.contract.sources import MODULES, Module, imports, reachable, room_of
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"publish", "signals"},
+    {"publish", "signals", "shards"},
     {"progress", "doctor", "requirements", "settings", "github", "reports", "folder"},
     {"console"},
     {"pipeline"},
-    {"verdict", "environment"},
+    {"verdict", "environment", "split"},
     {"coverage"},
     {"worker"},
     {"triage"},

@@ -1,0 +1,1 @@
+"""One manifest on many machines: a plan of who judges what, and one result of what they found."""

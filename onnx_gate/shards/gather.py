@@ -1,0 +1,92 @@
+"""Folders of parts → one result, and one folder with the files of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from onnx_gate.errors import NotWritten, UsageError
+from onnx_gate.folder import OutputFolder
+from onnx_gate.records import GateResult
+from onnx_gate.shards.files import chunks, opened
+from onnx_gate.shards.merge import merge_parts
+from onnx_gate.shards.parts import Found, read_part
+from onnx_gate.wording import one_line
+
+LARGEST_LOG = 64 * 1024 * 1024
+LARGEST_MODEL = 64 * 1024 * 1024 * 1024
+
+
+def require_apart(output: Path, folders: Sequence[Path]) -> None:
+    """The reports of a part are not to be overwritten by those of the whole."""
+    if output.resolve() in {folder.resolve() for folder in folders}:
+        raise UsageError(
+            f"--output {one_line(str(output))}: this is the folder of a part. Fix: name a folder of its own"
+        )
+
+
+def merge_folders(
+    folders: Sequence[Path],
+    output: OutputFolder,
+    *,
+    providers: Sequence[str] = (),
+    manifest_sha256: str = "",
+    problems: Sequence[str] = (),
+) -> GateResult:
+    """One result of all parts; their models and logs are copied to the output folder."""
+    parts = [read_part(folder) for folder in folders]
+    result = merge_parts(parts, providers=providers, manifest_sha256=manifest_sha256, problems=problems)
+    holders: dict[str, list[Found]] = {}
+    for part in parts:
+        for model in part.result.models:
+            holders.setdefault(model.id, []).append(part)
+    try:
+        logged = {model_id for model_id, held_by in holders.items() if _copy_files(model_id, held_by, output)}
+    except OSError as error:
+        raise NotWritten(
+            f"{output.path}: the models and logs of the parts can't be copied ({error.strerror}). "
+            "Fix: make room, or name another --output"
+        ) from error
+    models = tuple(model if model.id in logged else replace(model, log="") for model in result.models)
+    return replace(result, models=models)
+
+
+def _copy_files(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:
+    """Whether there is a log."""
+    _copy_model(model_id, parts, output)
+    return _copy_log(model_id, parts, output)
+
+
+def _copy_model(model_id: str, parts: Sequence[Found], output: OutputFolder) -> None:
+    """Of the first part that has it, with its external data."""
+    for part in parts:
+        with opened(part.folder, f"models/{model_id}.onnx", LARGEST_MODEL) as model:
+            if model is None:
+                continue
+            output.keep_copy("models", f"{model_id}.onnx", chunks(model))
+        with opened(part.folder, f"models/{model_id}.onnx.data", LARGEST_MODEL) as data:
+            if data:
+                output.keep_copy("models", f"{model_id}.onnx.data", chunks(data))
+        return
+
+
+def _copy_log(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:
+    """Those of all parts, one after the other; False where there is none."""
+    with ExitStack() as stack:
+        logs = [
+            (part, log)
+            for part in parts
+            if (log := stack.enter_context(opened(part.folder, f"logs/{model_id}.log", LARGEST_LOG)))
+        ]
+
+        def joined() -> Iterator[bytes]:
+            for part, log in logs:
+                if len(logs) > 1:
+                    yield f"── {part.title} ──\n".encode()
+                yield from chunks(log)
+
+        if logs:
+            output.keep_copy("logs", f"{model_id}.log", joined())
+        return bool(logs)

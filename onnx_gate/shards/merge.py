@@ -1,0 +1,237 @@
+"""Parts → one result. What can't be trusted is refused as a whole; what is missing is an error, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from onnx_gate.errors import CannotMerge
+from onnx_gate.records import (
+    EXECUTION_PROVIDERS,
+    AskedModel,
+    Check,
+    GateResult,
+    ModelResult,
+    Part,
+    ProviderState,
+    Scope,
+)
+from onnx_gate.shards.parts import Found, title_of
+from onnx_gate.shards.rows import merge_row, not_judged
+from onnx_gate.shards.trust import own_providers
+from onnx_gate.split import make_scope
+from onnx_gate.verdict import judge_run
+from onnx_gate.wording import one_line, plural
+
+_MOST_NAMES = 20
+_AGAIN = "Fix: run that job again, and merge the artifacts of all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Machines:
+    """The runs that were asked for the same providers: one split of the manifest."""
+
+    scope: Scope
+    """Of all of them."""
+    parts: Mapping[int, Found]
+    """By the shard's number."""
+    holds: Mapping[str, int]
+    """By the model's id, the number of its shard."""
+
+    def missing(self) -> list[int]:
+        """The shards that nobody brought."""
+        return [number for number in range(1, self.scope.shards + 1) if number not in self.parts]
+
+    def found(self, model: AskedModel) -> ModelResult | None:
+        """What they say of a model."""
+        part = self.parts.get(self.holds[model.id])
+        return next((each for each in part.result.models if each.id == model.id), None) if part else None
+
+
+def merge_parts(
+    parts: Sequence[Found], *, providers: Sequence[str] = (), manifest_sha256: str = "", problems: Iterable[str] = ()
+) -> GateResult:
+    """One result of all parts; `providers` are those that must have run, or else all that the manifest names.
+
+    Raises CannotMerge for parts that are not of one run: of another manifest, of another plan, or there twice.
+    """
+    _require_one_manifest(parts, manifest_sha256)
+    fleet = [_machines(group) for group in _by_providers(parts)]
+    asked = [model for model in parts[0].scope.models if model.shard]
+    _require_each_once(fleet, asked)
+    models = tuple(_row(model, fleet, providers) for model in asked)
+    told = (*problems, *_missing_shards(fleet), *_stopped(parts), *_not_run(fleet, asked, providers))
+    verdict, exit_code = judge_run(models, parts_missing=bool(told))
+    ordered = [machines.parts[number] for machines in fleet for number in sorted(machines.parts)]
+    first, whole = ordered[0].result, [replace(model, shard=min(model.shard, 1)) for model in parts[0].scope.models]
+    return GateResult(
+        verdict=verdict,
+        exit_code=exit_code,
+        complete=not told,
+        started_at=min(part.result.started_at for part in ordered),
+        seconds=max(part.result.seconds for part in ordered),
+        manifest=first.manifest,
+        scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, providers),
+        problems=told,
+        environment=replace(first.environment, providers=_provider_states(ordered)),
+        parts=tuple(_part(part) for part in ordered),
+        models=models,
+    )
+
+
+def _row(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str]) -> ModelResult:
+    given = [found for machines in fleet if (found := machines.found(model))]
+    return merge_row(model, given, _lost(model, fleet, providers))
+
+
+# ── Are they parts of one run? ──────────────────────────────────────────────────────────────────────────
+
+
+def _require_one_manifest(parts: Sequence[Found], manifest_sha256: str) -> None:
+    if not parts:
+        raise CannotMerge("there is no results.json to merge. Fix: have every shard upload its output folder")
+    if manifest_sha256 and parts[0].scope.manifest_sha256 != manifest_sha256:
+        raise CannotMerge(
+            f"{_where(parts[0])}: it is of another manifest than --manifest names (got {_digest(parts[0])}, expected "
+            f"{manifest_sha256[:12]}). Fix: check out the commit that was judged"
+        )
+    for part in parts[1:]:
+        if part.scope.manifest_sha256 != parts[0].scope.manifest_sha256:
+            raise CannotMerge(
+                f"{_where(part)}: it is of another manifest than {_where(parts[0])} (got {_digest(part)}, expected "
+                f"{_digest(parts[0])}). Fix: merge the shards of one commit only"
+            )
+        if _asked(part) != _asked(parts[0]):
+            raise CannotMerge(
+                f"{_where(part)}: its run was asked for other models than that of {_where(parts[0])}. "
+                "Fix: give every shard the same --only, or the same --plan"
+            )
+
+
+def _asked(part: Found) -> list[AskedModel]:
+    """Models and what is asked of them, whoever holds them."""
+    return [replace(model, shard=min(model.shard, 1)) for model in part.scope.models]
+
+
+def _by_providers(parts: Sequence[Found]) -> list[list[Found]]:
+    groups: dict[tuple[int, ...], list[Found]] = {}
+    order = list(EXECUTION_PROVIDERS)
+    for part in parts:
+        groups.setdefault(tuple(sorted(map(order.index, part.scope.providers))), []).append(part)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _machines(group: Sequence[Found]) -> _Machines:
+    first = group[0]
+    by_number: dict[int, Found] = {}
+    for part in group:
+        if part.scope.plan_sha256 != first.scope.plan_sha256:
+            raise CannotMerge(
+                f"{_where(part)}: {part.title} is of another plan than {first.title} in {_where(first)}. "
+                "Fix: merge the shards of one plan only, all with the same --plan, or all without one"
+            )
+        other = by_number.setdefault(part.number, part)
+        if other is not part:
+            raise CannotMerge(
+                f"{_where(part)}: {part.title} is there twice, also in {_where(other)}. "
+                "Fix: give every job its own shard, and merge each artifact once"
+            )
+    holds = {model.id: model.shard for model in first.scope.models}
+    return _Machines(scope=first.scope, parts=by_number, holds=holds)
+
+
+def _require_each_once(fleet: Sequence[_Machines], asked: Sequence[AskedModel]) -> None:
+    for model in asked:
+        seen: dict[str, _Machines] = {}
+        for machines in fleet:
+            for name in own_providers(model, machines.scope):
+                if name in seen:
+                    twice = [next(iter(each.parts.values())) for each in (seen[name], machines)]
+                    raise CannotMerge(
+                        f"{_where(twice[1])}: {model.id} on {name} is also in the runs of {_where(twice[0])}. "
+                        "Fix: give each machine the providers that only it is to run, such as --provider cpu"
+                    )
+                seen[name] = machines
+
+
+def _where(part: Found) -> str:
+    return one_line(str(part.folder))
+
+
+def _digest(part: Found) -> str:
+    return part.scope.manifest_sha256[:12]
+
+
+# ── What is missing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lost(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str]) -> Iterator[Check]:
+    """An error for each provider that the model was to run on and that nobody brought."""
+    for machines in fleet:
+        if (number := machines.holds[model.id]) not in machines.parts:
+            message = f"{title_of(number, machines.scope)} is missing, and this model is in it. {_AGAIN}"
+            yield from (not_judged(name, message) for name in own_providers(model, machines.scope))
+    for name in _unasked(model, fleet, providers):
+        yield not_judged(name, f"the manifest asks for {name}, and no part was to run on it. {_run_or_leave(name)}")
+
+
+def _unasked(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str]) -> list[str]:
+    covered = {name for machines in fleet for name in own_providers(model, machines.scope)}
+    return [name for name in model.providers if (not providers or name in providers) and name not in covered]
+
+
+def _run_or_leave(name: str) -> str:
+    return f"Fix: run a job with --provider {name}, or tell merge with --provider which ones are to have run"
+
+
+def _missing_shards(fleet: Sequence[_Machines]) -> Iterator[str]:
+    for machines in fleet:
+        held: dict[int, list[str]] = {number: [] for number in machines.missing()}
+        for model_id, number in machines.holds.items():
+            held.get(number, []).append(model_id)
+        for number, ids in held.items():
+            yield f"{title_of(number, machines.scope)} is missing: it holds {_names(ids)}. {_AGAIN}"
+
+
+def _stopped(parts: Sequence[Found]) -> Iterator[str]:
+    for part in parts:
+        if not part.result.complete:
+            yield f"{part.title} was stopped before its end ({_where(part)}). {_AGAIN}"
+
+
+def _not_run(fleet: Sequence[_Machines], asked: Sequence[AskedModel], providers: Sequence[str]) -> Iterator[str]:
+    wanting: dict[str, list[str]] = {}
+    for model in asked:
+        for name in _unasked(model, fleet, providers):
+            wanting.setdefault(name, []).append(model.id)
+    for name, ids in wanting.items():
+        yield f"no part was to run on {name}, which the manifest asks for: {_names(ids)}. {_run_or_leave(name)}"
+
+
+def _names(ids: Sequence[str]) -> str:
+    more = f" and {plural(len(ids) - _MOST_NAMES, 'other model')}" if len(ids) > _MOST_NAMES else ""
+    return f"{', '.join(ids[:_MOST_NAMES])}{more}" or "no model"
+
+
+# ── What they ran on ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _provider_states(parts: Sequence[Found]) -> dict[str, ProviderState]:
+    """Available where it answered on any machine."""
+    states: dict[str, ProviderState] = {}
+    for part in parts:
+        for name, state in part.result.environment.providers.items():
+            if name not in states or (state.available and not states[name].available):
+                states[name] = state
+    return states
+
+
+def _part(part: Found) -> Part:
+    result = part.result
+    return Part(
+        shard=result.shard,
+        providers=part.scope.providers,
+        started_at=result.started_at,
+        seconds=result.seconds,
+        environment=result.environment,
+    )

@@ -1,0 +1,109 @@
+"""Folders → the results of each part, or why they can't be taken for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from onnx_gate.errors import CannotMerge, UsageError
+from onnx_gate.records import GateResult, Scope
+from onnx_gate.reports.json import parse_strictly
+from onnx_gate.shards.files import opened
+from onnx_gate.shards.trust import require_trust
+from onnx_gate.wording import one_line, shorten
+
+LARGEST_RESULTS = 256 * 1024 * 1024
+MOST_PARTS = 10_000
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A part, and where it was found."""
+
+    folder: Path
+    """The output folder of its run."""
+    result: GateResult
+    """What it says, after everything that can be checked was checked."""
+    scope: Scope
+    """The result's own."""
+    number: int
+    """Of the shard, counted from 1."""
+
+    @property
+    def title(self) -> str:
+        """`shard 2/3`, and the providers where the call named some."""
+        return title_of(self.number, self.scope)
+
+
+def title_of(number: int, scope: Scope) -> str:
+    """A shard in words, also one that is missing."""
+    shard = f"shard {number}/{scope.shards}" if scope.shards > 1 else "the run"
+    return f"{shard} on {', '.join(scope.providers)}" if scope.providers else shard
+
+
+def find_parts(given: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The folders that hold a results.json, those given or one level below; and those in which there is none."""
+    folders: list[Path] = []
+    barren: list[str] = []
+    for name in given:
+        folder = Path(name)
+        if not folder.is_dir():
+            what = "it is a file" if folder.exists() else "there is no such folder"
+            raise UsageError(
+                f"{one_line(name)}: {what}, expected the output folder of a shard, or a folder of such folders. "
+                "Fix: name where the artifacts were downloaded to"
+            )
+        # The caller's own link is the caller's own business.
+        found = list(_within(folder.resolve() if folder.is_symlink() else folder))
+        folders += found
+        if not found:
+            barren.append(f"{one_line(name)}: no results.json in it, nor in a folder in it")
+    if len(folders) > MOST_PARTS:
+        raise CannotMerge(f"got {len(folders):,} parts, at most {MOST_PARTS:,} are merged. Fix: name fewer folders")
+    return folders, barren
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    if _is_there(folder / "results.json"):
+        yield folder
+        return
+    for child in sorted(folder.iterdir()):
+        if child.is_symlink():
+            raise CannotMerge(f"{one_line(str(child))}: a link; none is followed. Fix: name the folder itself")
+        if child.is_dir() and _is_there(child / "results.json"):
+            yield child
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+def read_part(folder: Path) -> Found:
+    """A part that says nothing that contradicts itself; raises CannotMerge for any other."""
+    shown = one_line(f"{folder}/results.json")
+    with opened(folder, "results.json", LARGEST_RESULTS) as file:
+        data = file.read() if file else b""
+    try:
+        result = parse_strictly(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise _refused(shown, f"not a results.json of this version of onnx-gate ({place}: {first['msg']})") from None
+    except (ValueError, RecursionError) as error:
+        raise _refused(shown, f"not as onnx-gate writes it ({error})") from None
+    try:
+        number, scope = require_trust(result)
+    except ValueError as error:
+        raise _refused(shown, str(error)) from None
+    return Found(folder=folder, result=result, scope=scope, number=number)
+
+
+def _refused(shown: str, why: str) -> CannotMerge:
+    return CannotMerge(
+        f"{shown}: {shorten(one_line(why), _LONGEST_REASON)}. Fix: run that job again, with the same version of "
+        "onnx-gate as this one, and don't change what it wrote"
+    )

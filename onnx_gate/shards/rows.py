@@ -1,0 +1,92 @@
+"""What several machines found out about one model → one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from onnx_gate.coverage import state_coverage
+from onnx_gate.records import AskedModel, Cause, Check, ConvertInfo, ModelResult, Placement, Status
+from onnx_gate.shards.trust import NOWHERE, was_not_asked
+from onnx_gate.verdict import worst
+from onnx_gate.wording import size
+
+
+def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable[Check]) -> ModelResult:
+    """One row, judged anew; `missing` are the errors that stand for what nobody brought."""
+    ran = [model for model in given if not was_not_asked(model)]
+    lacking = tuple(missing)
+    if not ran and not lacking and given:
+        return given[0]
+    checks = _in_order([*(check for model in ran for check in model.checks), *lacking], asked)
+    verdict = worst(check.status for check in checks)
+    first_error = next((check for check in checks if check.status is Status.ERROR), None)
+    diverged = [model for model in ran if model.verdict is Status.DIVERGED]
+    placement: dict[str, Placement] = {}
+    for model in ran:
+        placement |= model.placement
+    return ModelResult(
+        id=asked.id,
+        line=asked.line,
+        framework=asked.framework,
+        variant_of=asked.variant_of,
+        verdict=verdict,
+        cause=diverged[0].cause if diverged else first_error.cause if first_error else None,
+        advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
+        error=first_error.message if first_error else "",
+        allow_failure=asked.allow_failure,
+        cached=bool(ran) and all(model.cached for model in ran),
+        seconds=round(sum(model.seconds for model in ran), 3),
+        convert=next((model.convert for model in ran if model.convert), None),
+        checks=checks,
+        coverage=state_coverage(checks, also=dict.fromkeys(warning for model in ran for warning in _also(model))),
+        placement=placement,
+        notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
+        log=next((model.log for model in ran if model.log), ""),
+        weak_reference=any(model.weak_reference for model in ran),
+    )
+
+
+def not_judged(provider: str, message: str) -> Check:
+    """In the place of what should have been compared."""
+    return Check(provider=provider, case="merge", output="", status=Status.ERROR, cause=Cause.UNKNOWN, message=message)
+
+
+def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
+    """As one run would have made them: the model as a whole, its file, then each provider as the manifest has them.
+
+    What two machines say of the model or of its file in the same words is said once.
+    """
+    order = [*NOWHERE, *asked.providers]
+    kept: dict[object, Check] = {}
+    for number, check in enumerate(checks):
+        said = (check.provider, check.case, check.output, check.message)
+        kept.setdefault(said if check.provider in NOWHERE else number, check)
+    return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
+
+
+def _also(model: ModelResult) -> Iterable[str]:
+    """The warnings of others, who saw more than the checks tell."""
+    computed = state_coverage(model.checks)
+    known = set(computed.warnings) if computed else set()
+    return (warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known)
+
+
+def _different_files(ran: Sequence[ModelResult]) -> Iterable[str]:
+    """Each machine converts for itself: a divergence on one of them may be its converter's."""
+    files = {_file(model.convert) for model in ran if model.convert}
+    if len(files) > 1:
+        told = "; ".join(
+            f"{', '.join(_providers(model))}: opset {model.convert.opset}, {model.convert.nodes} nodes, "
+            f"{size(model.convert.size_bytes)}"
+            for model in ran
+            if model.convert
+        )
+        yield f"the machines judged different ONNX files ({told}): compare the versions of their converters"
+
+
+def _file(convert: ConvertInfo) -> tuple[object, ...]:
+    return convert.opset, tuple(sorted(convert.opsets.items())), convert.nodes, convert.size_bytes
+
+
+def _providers(model: ModelResult) -> list[str]:
+    return list(dict.fromkeys(check.provider for check in model.checks if check.provider not in NOWHERE))

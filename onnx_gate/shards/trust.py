@@ -1,0 +1,179 @@
+"""What a part says of itself, held against itself: verdicts are made again from the checks, never believed.
+
+It can't be seen here whether a check was left out or made up: who may write a part's results may lie about its models.
+What can be seen is whatever doesn't fit together, and that no part speaks of another's models.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+from onnx_gate import __version__
+from onnx_gate.errors import UsageError
+from onnx_gate.records import (
+    EXECUTION_PROVIDERS,
+    FRAMEWORKS,
+    AskedModel,
+    Check,
+    GateResult,
+    ModelResult,
+    Scope,
+    Status,
+)
+from onnx_gate.settings import parse_shard
+from onnx_gate.split import plan_digest
+from onnx_gate.verdict import judge_run, worst
+
+MOST_SHARDS = 10_000
+NOWHERE = ("", "graph")
+"""What is said of the model as a whole, or of its file."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._-]{0,49})?")
+_SLACK = 1e-6
+
+
+def require_trust(result: GateResult) -> tuple[int, Scope]:
+    """The shard's number and scope; raises ValueError with the first thing that doesn't fit."""
+    for reason in _misfits(result):
+        raise ValueError(reason)
+    if result.scope is None:
+        raise ValueError("it doesn't say which part of the manifest it is")
+    return _number(result), result.scope
+
+
+def own_providers(asked: AskedModel, scope: Scope) -> tuple[str, ...]:
+    """The model's providers that a run of this scope was to run on."""
+    return tuple(name for name in asked.providers if not scope.providers or name in scope.providers)
+
+
+def _number(result: GateResult) -> int:
+    return parse_shard(result.shard)[0] if result.shard is not None else 1
+
+
+def _misfits(result: GateResult) -> Iterator[str]:
+    if result.environment.onnx_gate != __version__:
+        yield f"it was written by onnx-gate {result.environment.onnx_gate}, and this is {__version__}"
+    if result.parts:
+        yield "it is merged already"
+    if result.problems:
+        yield "it has problems that only a merged result has"
+    if result.scope is None:
+        yield "it doesn't say which part of the manifest it is"
+    else:
+        yield from _misfits_of_scope(result, result.scope)
+        yield from _misfits_of_models(result, result.scope)
+    yield from _misfits_of_run(result)
+
+
+def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
+    try:
+        number, count = parse_shard(result.shard) if result.shard is not None else (1, 1)
+    except UsageError as error:
+        yield str(error)
+        return
+    if count != scope.shards or scope.shards > MOST_SHARDS or f"{number}/{count}" != (result.shard or "1/1"):
+        yield f"shard {result.shard} of a plan of {scope.shards}; expected at most {MOST_SHARDS:,}, and the same count"
+    for model in scope.models:
+        if not _ID.fullmatch(model.id):
+            yield f"the id {model.id!r} is none"
+        if not model.providers or set(model.providers) - set(EXECUTION_PROVIDERS) or model.framework not in FRAMEWORKS:
+            yield f"{model.id} has providers or a framework that there are not"
+        if not 0 <= model.shard <= scope.shards:
+            yield f"{model.id} is in shard {model.shard} of {scope.shards}"
+    if set(scope.providers) - set(EXECUTION_PROVIDERS):
+        yield "it was asked for providers that there are not"
+    if twice := [name for name, count in Counter(model.id.casefold() for model in scope.models).items() if count > 1]:
+        yield f"the manifest has {twice[0]} twice"
+    if scope.plan_sha256 != plan_digest(scope.manifest_sha256, scope.shards, scope.models):
+        yield "the digest of its plan is not that of its models"
+
+
+def _misfits_of_models(result: GateResult, scope: Scope) -> Iterator[str]:
+    number = _number(result)
+    own = [model for model in scope.models if model.shard == number]
+    if [model.id for model in result.models] != [model.id for model in own]:
+        yield f"its models are not those of shard {number}/{scope.shards}"
+        return
+    for model, asked in zip(result.models, own, strict=True):
+        for reason in _misfits_of_model(model, asked, own_providers(asked, scope)):
+            yield f"{model.id}: {reason}"
+
+
+def _misfits_of_run(result: GateResult) -> Iterator[str]:
+    verdict, code = judge_run(result.models, empty_shard=not result.models)
+    if result.verdict is not verdict:
+        yield f"the verdict is {result.verdict}, its models make it {verdict}"
+    if result.complete and result.exit_code != code:
+        yield f"the exit code is {result.exit_code}, its models make it {code}"
+    try:
+        when = datetime.fromisoformat(result.started_at)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        yield f"it started at {result.started_at!r}, which is no time"
+
+
+def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[str, ...]) -> Iterator[str]:
+    said = (model.line, model.framework, model.variant_of, model.allow_failure)
+    if said != (asked.line, asked.framework, asked.variant_of, asked.allow_failure):
+        yield "it is not as the manifest has it"
+    if model.log not in ("", f"logs/{model.id}.log"):
+        yield f"its log is {model.log!r}"
+    if model.verdict is not worst(check.status for check in model.checks):
+        yield f"the verdict is {model.verdict}, its checks make it {worst(check.status for check in model.checks)}"
+    if set(model.placement) - set(providers):
+        yield "nodes are placed on a provider that it was not to run on"
+    compared = Counter((check.provider, check.case, check.output) for check in model.checks if check.output)
+    if twice := [key for key, count in compared.items() if count > 1]:
+        yield f"{' '.join(twice[0])} is compared twice"
+    if was_not_asked(model) == bool(providers):
+        yield "it is skipped as a whole and was to run, or the other way round"
+    else:
+        for check in model.checks:
+            yield from (
+                f"{check.case} {check.output}: {reason}" for reason in _misfits_of_check(check, asked, providers)
+            )
+        yield from _unaccounted(model, providers)
+
+
+def was_not_asked(model: ModelResult) -> bool:
+    """Whether none of the model's providers is among those that the call asked for."""
+    return [(check.provider, check.case, check.status) for check in model.checks] == [("", "select", Status.SKIPPED)]
+
+
+def _unaccounted(model: ModelResult, providers: tuple[str, ...]) -> Iterator[str]:
+    """No news is a failure: each provider was compared, or something stood in its way."""
+    stopped = any(check.provider in NOWHERE and check.status is not Status.SKIPPED for check in model.checks)
+    for provider in providers:
+        if not stopped and not any(check.provider == provider for check in model.checks):
+            yield f"it says nothing of {provider}"
+
+
+def _misfits_of_check(check: Check, asked: AskedModel, providers: tuple[str, ...]) -> Iterator[str]:
+    if check.provider not in (*providers, *NOWHERE):
+        yield f"it ran on {check.provider!r}, which it was not to"
+    if (check.status is Status.DIVERGED) != bool(check.breaches):
+        yield f"it is called {check.status}, and has {len(check.breaches)} breaches"
+    if check.status is Status.SKIPPED and asked.providers.get(check.provider, bool(providers)):
+        yield "it is skipped, and the manifest requires it"
+    if check.status is Status.PASSED:
+        if check.provider not in providers or not check.output:
+            yield "a pass of nothing that was asked for"
+        elif not _holds(check):
+            yield "it is called passed, and its own numbers are beyond its limits"
+
+
+def _holds(check: Check) -> bool:
+    """Whether the numbers of a pass keep the limits beside them."""
+    limits = check.limits
+    share = max(limits.get("max_mismatch", 0.0), 1 - limits.get("min_agreement", 1.0))
+    lower = (("min_cosine", check.cosine), ("min_snr_db", check.snr_db), ("min_top1", check.top1))
+    return (
+        0 <= check.mismatched <= check.total
+        and check.mismatched <= share * check.total + _SLACK
+        and not (check.max_abs is not None and check.max_abs > limits.get("max_abs", math.inf))
+        and not any(name in limits and got is not None and got < limits[name] for name, got in lower)
+    )
