@@ -63,7 +63,7 @@ def find_parts(given: Sequence[str]) -> tuple[list[Path], list[str]]:
         if not found:
             barren.append(f"{one_line(name)}: no results.json in it, nor in a folder in it")
     if len(folders) > MOST_PARTS:
-        raise CannotMerge(f"got {len(folders):,} parts, at most {MOST_PARTS:,} are merged. Fix: name fewer folders")
+        raise UsageError(f"got {len(folders):,} parts, at most {MOST_PARTS:,} are merged. Fix: name fewer folders")
     return folders, barren
 
 
@@ -72,9 +72,8 @@ def _within(folder: Path) -> Iterator[Path]:
         yield folder
         return
     for child in sorted(folder.iterdir()):
-        if child.is_symlink():
-            raise CannotMerge(f"{one_line(str(child))}: a link; none is followed. Fix: name the folder itself")
-        if child.is_dir() and _is_there(child / "results.json"):
+        # No link is followed: to read this one will say so.
+        if child.is_symlink() or (child.is_dir() and _is_there(child / "results.json")):
             yield child
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import Cause, GateResult, ProviderState, Status
+from onnx_gate.records import Cause, GateResult, Part, ProviderState, Status
 from onnx_gate.reports import json
+from onnx_gate.split import make_scope
+from onnx_gate.verdict import judge_run
 from tests.shards.conftest import Runs
 from tests.shards.project import IDS, change, change_model, change_text, merge
 
@@ -32,19 +34,14 @@ def passing(shards: Path) -> tuple[Path, str]:
 
 
 def only_passes(shards: Path) -> None:
-    """Parts in which nothing fails, so that it takes the loss to fail the job: a manifest without the bad ones."""
+    """Parts in which nothing fails, so that it takes the loss to fail the job: a call without the bad ones."""
     bad = {"rotten", "broken", "tolerated", "half@int8-dynamic"}
     for folder in shards.iterdir():
-        text = (folder / "results.json").read_text()
-        assert text
         change(folder, lambda result: without(result, bad))
 
 
 def without(result: GateResult, ids: set[str]) -> GateResult:
     """As if the call had left these out."""
-    from onnx_gate.split import make_scope
-    from onnx_gate.verdict import judge_run
-
     assert result.scope
     asked = [replace(model, shard=0) if model.id in ids else model for model in result.scope.models]
     models = tuple(model for model in result.models if model.id not in ids)
@@ -124,15 +121,11 @@ def other_version(result: GateResult) -> GateResult:
 
 
 def other_manifest(result: GateResult) -> GateResult:
-    from onnx_gate.split import make_scope
-
     assert result.scope
     return replace(result, scope=make_scope("0" * 64, result.scope.shards, result.scope.models, ()))
 
 
 def other_count(result: GateResult) -> GateResult:
-    from onnx_gate.split import make_scope
-
     assert result.scope
     scope = make_scope(result.scope.manifest_sha256, 4, result.scope.models, ())
     return replace(result, scope=scope, shard="2/4")
@@ -140,8 +133,6 @@ def other_count(result: GateResult) -> GateResult:
 
 def swap_two(result: GateResult) -> GateResult:
     """A plan in which two models that are others' have changed places."""
-    from onnx_gate.split import make_scope
-
     assert result.scope
     numbers = {1: 3, 3: 1}
     asked = [replace(model, shard=numbers.get(model.shard, model.shard)) for model in result.scope.models]
@@ -171,9 +162,7 @@ FOREIGN: dict[str, tuple[Callable[[GateResult], GateResult], str]] = {
 }
 
 
-def json_part(result: GateResult):  # type: ignore[no-untyped-def]
-    from onnx_gate.records import Part
-
+def json_part(result: GateResult) -> Part:
     return Part(shard=None, providers=(), started_at="", seconds=0, environment=result.environment)
 
 
@@ -323,8 +312,6 @@ def test_a_part_that_contradicts_itself_is_refused(
 
 def hostile_ids(result: GateResult, name: str) -> GateResult:
     """The same name in both places, so that nothing but its form is wrong."""
-    from onnx_gate.split import make_scope
-
     assert result.scope
     own = result.models[0].id
     asked = [replace(model, id=name) if model.id == own else model for model in result.scope.models]
@@ -345,7 +332,6 @@ def test_a_skip_of_what_the_manifest_requires_is_refused(
     shards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would have been an error."""
-    from onnx_gate.split import make_scope
 
     def require(result: GateResult) -> GateResult:
         assert result.scope
