@@ -92,7 +92,9 @@ def make_plan(manifest: Manifest, options: RunOptions, shards: int, seconds: Map
     weights = expected_seconds(runnable, seconds)
     numbers = _balance([spec.id for spec in specs], weights, min(shards, len(runnable)))
     count = max(numbers.values(), default=0)
-    held = tuple(tuple(one for one, number in numbers.items() if number == each) for each in range(1, count + 1))
+    held: list[list[str]] = [[] for _ in range(count)]
+    for one, number in numbers.items():
+        held[number - 1].append(one)
     text = write_plan(manifest.sha256, count, {spec.id: numbers.get(spec.id, 0) for spec in manifest.models})
     if len(text) > LONGEST_PLAN:
         raise UsageError(
@@ -101,7 +103,12 @@ def make_plan(manifest: Manifest, options: RunOptions, shards: int, seconds: Map
         )
     known = any(spec.id in seconds for spec in runnable)
     loads = tuple(sum(weights.get(one, 0.0) for one in ids) for ids in held)
-    return Plan(manifest=manifest.path, text=text if count else "", shards=held, seconds=loads if known else None)
+    return Plan(
+        manifest=manifest.path,
+        text=text if count else "",
+        shards=tuple(map(tuple, held)),
+        seconds=loads if known else None,
+    )
 
 
 def seconds_if_known(path: str | None) -> tuple[dict[str, float], list[str]]:

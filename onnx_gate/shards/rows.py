@@ -8,7 +8,7 @@ from onnx_gate.coverage import state_coverage
 from onnx_gate.records import AskedModel, Cause, Check, ConvertInfo, ModelResult, Placement, Status
 from onnx_gate.shards.trust import NOWHERE, was_not_asked
 from onnx_gate.verdict import worst
-from onnx_gate.wording import size
+from onnx_gate.wording import plural, size
 
 
 def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable[Check]) -> ModelResult:
@@ -76,7 +76,7 @@ def _different_files(ran: Sequence[ModelResult]) -> Iterable[str]:
     files = {_file(model.convert) for model in ran if model.convert}
     if len(files) > 1:
         told = "; ".join(
-            f"{', '.join(_providers(model))}: opset {model.convert.opset}, {model.convert.nodes} nodes, "
+            f"{', '.join(_providers(model))}: opset {model.convert.opset}, {plural(model.convert.nodes, 'node')}, "
             f"{size(model.convert.size_bytes)}"
             for model in ran
             if model.convert

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from onnx_gate.records import Cause, ConvertInfo, Elsewhere, GateResult, Placement, Status, Tolerance, Worst
+from onnx_gate.records import (
+    Cause,
+    ConvertInfo,
+    Elsewhere,
+    GateResult,
+    Part,
+    Placement,
+    ProviderState,
+    Status,
+    Tolerance,
+    Worst,
+)
 from tests.golden.records import breach, error, floats, gate, labels, model, skip
 
 CONVERSION = (
@@ -299,6 +310,45 @@ def empty_shard() -> GateResult:
     return gate(shard="3/3")
 
 
+def merged() -> GateResult:
+    """Three machines of two kinds, one of which is missing: what it should have brought is an error, by name."""
+    lost = "Fix: run that job again, and merge the artifacts of all"
+    alone = gate(model("tagger", floats("batch=1", "logits", 3e-7)))
+    gpu = replace(
+        alone.environment,
+        cpu="Intel Xeon",
+        onnxruntime="1.23.0 (onnxruntime-gpu)",
+        providers={"cuda": ProviderState(available=True)},
+    )
+    parts = [("1/2", ("cpu",), alone.environment), ("1/1", ("cuda",), gpu)]
+    return gate(
+        model(
+            "tagger",
+            floats("batch=1", "logits", 3e-7),
+            floats("batch=1", "logits", 4e-6, provider="cuda"),
+            placement={"cuda": Placement(nodes=42, on_provider=42)},
+        ),
+        model(
+            "vad",
+            error("cpu", "merge", Cause.UNKNOWN, f"shard 2/2 on cpu is missing, and this model is in it. {lost}"),
+            floats("batch=1", "speech", 2e-6, provider="cuda"),
+            line=9,
+        ),
+        complete=False,
+        problems=(f"shard 2/2 on cpu is missing: it holds vad. {lost}", "<b>|`\n: no results.json in it"),
+        parts=tuple(
+            Part(
+                shard=None if shard == "1/1" else shard,
+                providers=providers,
+                started_at="2026-03-01T12:00:00+00:00",
+                seconds=12.3,
+                environment=environment,
+            )
+            for shard, providers, environment in parts
+        ),
+    )
+
+
 def variants() -> GateResult:
     """Precision variants: a row each, with limits of their own; edges that passed in one row."""
     edges = ("zeros", "ones", "lowest", "highest", "tiny", "huge", "negative-zero", "denormal", "repeated-rows")
@@ -380,6 +430,7 @@ FAMILIES = {
     "cancelled": cancelled,
     "nasty": nasty,
     "empty-shard": empty_shard,
+    "merged": merged,
     "variants": variants,
     "weak": weak,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import shutil
@@ -34,20 +35,31 @@ def outside_of_actions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """`run`, then `plan --results` of it, then `run --shard --plan` three times."""
-    folder = tmp_path_factory.mktemp("runs")
-    manifest = write_project(folder)
-    code = main(["run", str(manifest), "--jobs", "2", "--output", str(folder / "whole")])
-    plan, matrix = (
-        printed("plan", str(manifest), "--shards", "3", "--results", str(folder / "whole"), "--print", what)
-        for what in ("plan", "matrix")
-    )
-    shards = []
-    for entry in json.loads(matrix)["include"]:
-        shards.append(folder / "shards" / entry["name"])
-        main(["run", str(manifest), "--shard", entry["shard"], "--plan", plan, "--output", str(shards[-1])])
-    return Runs(manifest, plan, folder / "whole", code, tuple(shards))
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Runs:
+    """`run`, then `plan --results` of it, then `run --shard --plan` three times; once for all processes that test."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "runs"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = folder / "told.json"
+        if not told.exists():
+            told.write_text(json.dumps(run_all(folder)))
+    plan, code, names = json.loads(told.read_text())
+    shards = tuple(folder / "shards" / name for name in names)
+    return Runs(folder / "onnx-gate.yml", plan, folder / "whole", code, shards)
+
+
+def run_all(folder: Path) -> tuple[str, int, list[str]]:
+    """The plan, the exit code of the whole run, and the names of the shards' folders."""
+    manifest = str(write_project(folder))
+    code = main(["run", manifest, "--jobs", "2", "--output", str(folder / "whole")])
+    argv = ["plan", manifest, "--shards", "3", "--results", str(folder / "whole")]
+    plan, matrix = printed(*argv, "--print", "plan"), json.loads(printed(*argv))
+    for entry in matrix["include"]:
+        output = folder / "shards" / entry["name"]
+        main(["run", manifest, "--shard", entry["shard"], "--plan", plan, "--output", str(output)])
+    return plan, code, [entry["name"] for entry in matrix["include"]]
 
 
 @pytest.fixture

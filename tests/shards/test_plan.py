@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_gate.cli import main
@@ -50,20 +50,20 @@ def test_the_longest_go_first_each_to_who_has_least() -> None:
     assert plan.seconds == (8.0, 8.0)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(min_value=1e-3, max_value=1e6), min_size=1, max_size=40),
     st.integers(min_value=1, max_value=256),
 )
 def test_every_model_is_in_one_shard_and_no_shard_is_empty(times: list[float], count: int) -> None:
-    """Whatever the times and the number; and no shard is far from the best that there can be."""
+    """Whatever the times and the number; and no shard has more than its share and one model."""
     given_models = manifest(len(times))
     seconds = {f"m{number}": time for number, time in enumerate(times)}
     plan = make_plan(given_models, OPTIONS, count, seconds)
     assert len(plan.shards) == min(count, len(times))
     assert all(plan.shards)
     assert sorted(one for ids in plan.shards for one in ids) == sorted(seconds)
-    best = max(max(times), sum(times) / len(plan.shards))
-    assert max(loads(plan, seconds)) <= 4 / 3 * best + max(times) / 3 + 1e-6
+    assert max(loads(plan, seconds)) <= (sum(times) / len(plan.shards) + max(times)) * (1 + 1e-9)
     for number, ids in enumerate(plan.shards, start=1):
         options = RunOptions(jobs=1, shard=(number, len(plan.shards)), plan=plan.text)
         assert tuple(spec.id for spec in select_models(given_models, options)) == ids

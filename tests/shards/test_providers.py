@@ -238,4 +238,4 @@ def test_different_files_on_two_machines_are_told(machines: Path, tmp_path: Path
 
     _, merged = merge(tmp_path / "merged", machines / "cpu", copies("cuda", other_file))
     assert merged is not None
-    assert merged.models[0].notes[-1].startswith("the machines judged different ONNX files (cpu: opset 18, 1 node")
+    assert merged.models[0].notes[-1].startswith("the machines judged different ONNX files (cpu: opset 18, 1 node, ")
