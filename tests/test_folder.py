@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,20 @@ def test_any_text_can_be_written(tmp_path: Path, text: str) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         path = folder.write("summary.md", text)
     assert path.read_text(encoding="utf-8") == text.replace("\ud800", "\\ud800")
+
+
+def test_a_copy_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A file that breaks off half way leaves what was there."""
+
+    def breaks_off() -> Iterator[bytes]:
+        yield b"new"
+        raise OSError("gone")
+
+    with OutputFolder(tmp_path / "out") as folder:
+        folder.keep_copy("models", "a.onnx", [b"o", b"ld"])
+        with pytest.raises(OSError, match="gone"):
+            folder.keep_copy("models", "a.onnx", breaks_off())
+    assert (tmp_path / "out/models/a.onnx").read_bytes() == b"old"
 
 
 def test_an_earlier_runs_reports_are_gone_at_the_start(tmp_path: Path) -> None:

@@ -62,6 +62,22 @@ def test_all_arguments_arrive() -> None:
     assert (asked.options.require_cuda, asked.options.jobs, asked.options.shard) == (True, 2, (2, 5))
 
 
+def test_a_shard_and_its_plan_arrive() -> None:
+    """From a step of a matrix, and from a command line."""
+    asked = from_inputs({"INPUT_SHARD": " 2/5 ", "INPUT_PLAN": "plan1:ab:5:1,2\n"})
+    assert (asked.options.shard, asked.options.plan) == ((2, 5), "plan1:ab:5:1,2")
+    assert from_command_line("--shard", "2/5", "--plan", "plan1:ab:5:1,2").options == asked.options
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"INPUT_PLAN": "plan1:"}, {"INPUT_PLAN": "plan1:", "INPUT_SHARD": "1/2", "INPUT_ONLY": "a"}]
+)
+def test_a_plan_goes_with_a_shard_and_without_a_choice(inputs: dict[str, str]) -> None:
+    """A choice on top of the plan's would leave models to nobody."""
+    with pytest.raises(UsageError, match=r"^--plan: a plan holds which models each shard judges"):
+        from_inputs(inputs)
+
+
 @pytest.mark.parametrize("name", ["INPUT_REQUIRE-CUDA", "INPUT_REQUIRE_CUDA"])
 def test_hyphens_and_underscores_name_the_same_input(name: str) -> None:
     """The runner keeps hyphens; `docker run --env` in a shell has to do without."""
@@ -70,7 +86,7 @@ def test_hyphens_and_underscores_name_the_same_input(name: str) -> None:
 
 def test_an_empty_input_is_one_that_was_left_out() -> None:
     """The runner passes every input of action.yml, empty where the step doesn't name it."""
-    names = ("MANIFEST", "OUTPUT", "ONLY", "PROVIDERS", "REQUIRE-CUDA", "JOBS", "REQUIREMENTS")
+    names = ("MANIFEST", "OUTPUT", "ONLY", "PROVIDERS", "REQUIRE-CUDA", "SHARD", "PLAN", "JOBS", "REQUIREMENTS")
     assert from_inputs({f"INPUT_{name}": "" for name in names}) == from_inputs({})
     assert from_inputs({f"INPUT_{name}": " \n" for name in names}) == from_inputs({})
 

@@ -74,12 +74,10 @@ def _stopped(result: GateResult) -> list[str]:
     if result.complete:
         return []
     if result.problems:
-        lines = [f"> - {plain_markdown(problem)}" for problem in result.problems[:_MOST_WARNINGS]]
+        lines = [f"- {plain_markdown(problem)}" for problem in result.problems[:_MOST_WARNINGS]]
         if more := len(result.problems) - len(lines):
-            lines.append(f"> - … and {more:,} more: see results.json.")
-        return [
-            "\n".join(["> [!WARNING]", "> Parts of the run are missing. What is missing did not pass.", ">", *lines])
-        ]
+            lines.append(f"- … and {more:,} more: see results.json.")
+        return ["> [!WARNING]\n> Parts of the run are missing. What is missing did not pass.", "\n".join(lines)]
     return ["> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass."]
 
 

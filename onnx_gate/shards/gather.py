@@ -12,7 +12,7 @@ from onnx_gate.folder import OutputFolder
 from onnx_gate.records import GateResult
 from onnx_gate.shards.files import chunks, opened
 from onnx_gate.shards.merge import merge_parts
-from onnx_gate.shards.parts import Found, read_part
+from onnx_gate.shards.parts import Found, read_parts
 from onnx_gate.wording import one_line
 
 LARGEST_LOG = 64 * 1024 * 1024
@@ -36,7 +36,7 @@ def merge_folders(
     problems: Sequence[str] = (),
 ) -> GateResult:
     """One result of all parts; their models and logs are copied to the output folder."""
-    parts = [read_part(folder) for folder in folders]
+    parts = read_parts(folders)
     result = merge_parts(parts, providers=providers, manifest_sha256=manifest_sha256, problems=problems)
     holders: dict[str, list[Found]] = {}
     for part in parts:

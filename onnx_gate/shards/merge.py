@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onnx_gate.errors import CannotMerge
+from onnx_gate.errors import CannotMerge, UsageError
 from onnx_gate.records import (
     EXECUTION_PROVIDERS,
     AskedModel,
@@ -59,6 +59,7 @@ def merge_parts(
     fleet = [_machines(group) for group in _by_providers(parts)]
     asked = [model for model in parts[0].scope.models if model.shard]
     _require_each_once(fleet, asked)
+    _require_known(providers, asked)
     models = tuple(_row(model, fleet, providers) for model in asked)
     told = (*problems, *_missing_shards(fleet), *_stopped(parts), *_not_run(fleet, asked, providers))
     verdict, exit_code = judge_run(models, parts_missing=bool(told))
@@ -95,13 +96,14 @@ def _require_one_manifest(parts: Sequence[Found], manifest_sha256: str) -> None:
             f"{_where(parts[0])}: it is of another manifest than --manifest names (got {_digest(parts[0])}, expected "
             f"{manifest_sha256[:12]}). Fix: check out the commit that was judged"
         )
+    asked = _asked(parts[0])
     for part in parts[1:]:
         if part.scope.manifest_sha256 != parts[0].scope.manifest_sha256:
             raise CannotMerge(
                 f"{_where(part)}: it is of another manifest than {_where(parts[0])} (got {_digest(part)}, expected "
                 f"{_digest(parts[0])}). Fix: merge the shards of one commit only"
             )
-        if _asked(part) != _asked(parts[0]):
+        if part.scope.models is not parts[0].scope.models and _asked(part) != asked:
             raise CannotMerge(
                 f"{_where(part)}: its run was asked for other models than that of {_where(parts[0])}. "
                 "Fix: give every shard the same --only, or the same --plan"
@@ -152,6 +154,16 @@ def _require_each_once(fleet: Sequence[_Machines], asked: Sequence[AskedModel]) 
                         "Fix: give each machine the providers that only it is to run, such as --provider cpu"
                     )
                 seen[name] = machines
+
+
+def _require_known(providers: Sequence[str], asked: Sequence[AskedModel]) -> None:
+    """To expect what nobody is to run on would be to expect nothing."""
+    for name in providers:
+        if not any(name in model.providers for model in asked):
+            raise UsageError(
+                f"--provider {name}: no model is to run on it, so that nothing would be expected of any part. "
+                "Fix: name providers of the manifest, or none for all of them"
+            )
 
 
 def _where(part: Found) -> str:

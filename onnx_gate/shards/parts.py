@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,11 +12,10 @@ from onnx_gate.errors import CannotMerge, UsageError
 from onnx_gate.records import GateResult, Scope
 from onnx_gate.reports.json import parse_strictly
 from onnx_gate.shards.files import opened
-from onnx_gate.shards.trust import require_trust
+from onnx_gate.shards.trust import MOST_PARTS, require_trust
 from onnx_gate.wording import one_line, shorten
 
 LARGEST_RESULTS = 256 * 1024 * 1024
-MOST_PARTS = 10_000
 _LONGEST_REASON = 300
 
 
@@ -27,7 +26,7 @@ class Found:
     folder: Path
     """The output folder of its run."""
     result: GateResult
-    """What it says, after everything that can be checked was checked."""
+    """What it says, after everything that can be checked was checked; less its scope."""
     scope: Scope
     """The result's own."""
     number: int
@@ -57,8 +56,13 @@ def find_parts(given: Sequence[str]) -> tuple[list[Path], list[str]]:
                 f"{one_line(name)}: {what}, expected the output folder of a shard, or a folder of such folders. "
                 "Fix: name where the artifacts were downloaded to"
             )
-        # The caller's own link is the caller's own business.
-        found = list(_within(folder.resolve() if folder.is_symlink() else folder))
+        try:
+            # The caller's own link is the caller's own business.
+            found = list(_within(folder.resolve() if folder.is_symlink() else folder))
+        except OSError as error:
+            raise UsageError(
+                f"{one_line(name)}: it can't be read ({error.strerror}). Fix: name a folder that you may read"
+            ) from None
         folders += found
         if not found:
             barren.append(f"{one_line(name)}: no results.json in it, nor in a folder in it")
@@ -81,6 +85,18 @@ def _is_there(path: Path) -> bool:
     return path.is_symlink() or path.exists()
 
 
+def read_parts(folders: Sequence[Path]) -> list[Found]:
+    """All parts. Those of one plan name the same models: kept once, 256 shards of 2,000 models stay small."""
+    parts: list[Found] = []
+    for folder in folders:
+        part = read_part(folder)
+        for other in parts[-1:]:
+            if other.scope.models == part.scope.models:
+                part = replace(part, scope=replace(part.scope, models=other.scope.models))
+        parts.append(part)
+    return parts
+
+
 def read_part(folder: Path) -> Found:
     """A part that says nothing that contradicts itself; raises CannotMerge for any other."""
     shown = one_line(f"{folder}/results.json")
@@ -98,7 +114,7 @@ def read_part(folder: Path) -> Found:
         number, scope = require_trust(result)
     except ValueError as error:
         raise _refused(shown, str(error)) from None
-    return Found(folder=folder, result=result, scope=scope, number=number)
+    return Found(folder=folder, result=replace(result, scope=None), scope=scope, number=number)
 
 
 def _refused(shown: str, why: str) -> CannotMerge:

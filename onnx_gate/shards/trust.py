@@ -28,7 +28,7 @@ from onnx_gate.settings import parse_shard
 from onnx_gate.split import plan_digest
 from onnx_gate.verdict import judge_run, worst
 
-MOST_SHARDS = 10_000
+MOST_PARTS = 10_000
 NOWHERE = ("", "graph")
 """What is said of the model as a whole, or of its file."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._-]{0,49})?")
@@ -74,8 +74,8 @@ def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
     except UsageError as error:
         yield str(error)
         return
-    if count != scope.shards or scope.shards > MOST_SHARDS or f"{number}/{count}" != (result.shard or "1/1"):
-        yield f"shard {result.shard} of a plan of {scope.shards}; expected at most {MOST_SHARDS:,}, and the same count"
+    if count != scope.shards or scope.shards > MOST_PARTS or f"{number}/{count}" != (result.shard or "1/1"):
+        yield f"shard {result.shard} of a plan of {scope.shards}; expected at most {MOST_PARTS:,}, and the same count"
     for model in scope.models:
         if not _ID.fullmatch(model.id):
             yield f"the id {model.id!r} is none"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from onnx_gate.errors import ManifestError
@@ -369,3 +371,10 @@ def test_models_come_in_the_order_and_with_the_lines_of_the_file(project: Projec
     assert [(model.id, model.line) for model in manifest.models] == [("b", 4), ("a", 7)]
     assert {model.folder for model in manifest.models} == {str(project.folder.resolve())}
     assert manifest.path == str(project.manifest)
+
+
+def test_a_manifest_is_known_by_its_text(project: Project) -> None:
+    """As `sha256sum` has it, comments included: whoever splits it has to be sure that all split the same."""
+    text = "version: 1\nmodels: [{id: a, source: m.onnx}]  # …\n"
+    assert project.load(text).sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert project.load(f"{text}\n").sha256 != project.load(text).sha256

@@ -45,6 +45,13 @@ def test_second_round_trip_changes_nothing(name: str) -> None:
     assert json.render(json.parse(text)) == text
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_written_is_read_strictly(name: str) -> None:
+    """With NaN, infinities, labels of all kinds and characters that JSON can't hold."""
+    text = json.render(FAMILIES[name]())
+    assert json.render(json.parse_strictly(text.encode())) == text
+
+
 def test_lone_surrogates_are_spelled_out() -> None:
     """A path whose bytes are no UTF-8 does not stop the report."""
     document = plain_json.loads(json.render(FAMILIES["nasty"]()))

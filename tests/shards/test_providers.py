@@ -148,6 +148,11 @@ def test_merge_may_be_told_which_providers_are_to_have_run(machines: Path, tmp_p
     assert seen(merged)["cuda-only"] == [("", "skipped")]
 
 
+def test_to_expect_a_provider_that_no_model_has_is_a_wrong_call(machines: Path, tmp_path: Path) -> None:
+    """It would expect nothing of anybody."""
+    assert merge(tmp_path / "merged", machines / "cpu", "--provider", "webgpu") == (2, None)
+
+
 @pytest.mark.parametrize("lost", [("cpu-1", "cuda"), ("cpu-2", "cuda")])
 def test_a_shard_that_is_missing_of_one_provider_is_an_error(
     machines: Path, tmp_path: Path, lost: tuple[str, ...]
