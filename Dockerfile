@@ -18,7 +18,9 @@ ENV PATH=/opt/onnx-gate/bin:$PATH \
     LANG=en_US.UTF-8 \
     PYTHONUNBUFFERED=1 \
     # Root's __pycache__ folders in the workspace would break the next checkout on a self-hosted runner.
-    PYTHONDONTWRITEBYTECODE=1
+    PYTHONDONTWRITEBYTECODE=1 \
+    # The gate is root here, beside the runner's tokens and the Docker socket: models run as users of their own.
+    ONNX_GATE_ISOLATION=uids
 
 # The dependencies come before the code, so that a change of code doesn't install them anew.
 COPY pyproject.toml constraints.txt /tmp/dependencies/
@@ -67,5 +69,6 @@ RUN pip install --no-cache-dir --no-deps /tmp/onnx-gate \
 # The runner sets its own; this one serves `docker run -v "$PWD:/github/workspace"`.
 WORKDIR /github/workspace
 
-# No shell between the runner and Python: sh loses variables like INPUT_REQUIRE-CUDA.
-ENTRYPOINT ["/opt/onnx-gate/bin/python", "/opt/onnx-gate/entrypoint.py"]
+# No shell between the runner and Python: sh loses variables like INPUT_REQUIRE-CUDA. And -I: a workflow's PYTHONPATH
+# may lead into the repository, whose files must not be imported by root.
+ENTRYPOINT ["/opt/onnx-gate/bin/python", "-I", "-B", "-u", "/opt/onnx-gate/entrypoint.py"]

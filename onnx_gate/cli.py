@@ -5,8 +5,15 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from onnx_gate import __version__, settings
@@ -38,7 +45,9 @@ def main_action() -> int:
     def run_action() -> int:
         from onnx_gate import publish, requirements
         from onnx_gate.github.commands import error_annotations
+        from onnx_gate.worker.privileges import hide
 
+        hide()
         try:
             asked = settings.from_inputs()
         except GateError as error:
@@ -46,9 +55,9 @@ def main_action() -> int:
                 say("\n".join(error_annotations(error)))
             raise
         with publish.errors_told(asked):
-            if asked.requirements:
-                requirements.install(asked.requirements, settings.pip_environ())
-            return _judge_and_publish(asked)
+            given, environ, isolation = asked.requirements, settings.pip_environ(), asked.options.isolation
+            with requirements.installed(given, environ, isolation) as packages:
+                return _judge_and_publish(replace(asked, options=replace(asked.options, packages=packages)))
 
     return _guarded(run_action)
 
@@ -107,6 +116,12 @@ def _add_run(run: ArgumentParser) -> None:
     run.add_argument("--jobs", type=_positive, metavar="N", help="models at a time (default: the CPUs of this process)")
     run.add_argument("--shard", metavar="I/N", help="judge the I-th of N parts of the manifest")
     run.add_argument("--plan", metavar="PLAN", help="which models each shard holds, as `onnx-gate plan` gives it")
+    run.add_argument(
+        "--allow-pickle",
+        action=BooleanOptionalAction,
+        help="load sources that run code of their own: pickle, joblib, TorchScript, .pt2 "
+        "(default: unless the checkout left credentials beside them)",
+    )
     run.set_defaults(command=_run)
 
 
@@ -148,7 +163,9 @@ def _positive(text: str) -> int:
 
 def _run(arguments: Namespace) -> int:
     from onnx_gate import publish
+    from onnx_gate.worker.privileges import hide
 
+    hide()
     asked = settings.from_arguments(arguments)
     with publish.errors_told(asked):
         return _judge_and_publish(asked)
@@ -233,7 +250,7 @@ def _report(arguments: Namespace) -> int:
 def _doctor(arguments: Namespace) -> int:
     from onnx_gate import doctor
 
-    text, healthy = doctor.examine(settings.worker_environ())
+    text, healthy = doctor.examine(settings.worker_environ(), settings.isolation())
     say(text)
     return EXIT_PASSED if healthy else EXIT_NOT_JUDGED
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from onnx_gate.environment import describe_environment, installed_runtimes, version
-from onnx_gate.records import EXECUTION_PROVIDERS, ProviderState
+from onnx_gate.records import EXECUTION_PROVIDERS, Isolation, ProviderState
 
 _EXTRAS = {
     "sklearn": ("scikit-learn", "skl2onnx"),
@@ -19,10 +19,14 @@ _EXTRAS = {
 }
 _OTHER_NAMES = {"xgboost": "xgboost-cpu"}
 """Distributions that are one package under two names."""
+_ISOLATION: dict[Isolation, str] = {
+    "uids": "uids; every model runs as a user of its own",
+    "none": "none; models run as you, and can read and change what you can",
+}
 _ALWAYS = ("cpu", "cuda")
 
 
-def examine(environ: Mapping[str, str]) -> tuple[str, bool]:
+def examine(environ: Mapping[str, str], isolation: Isolation) -> tuple[str, bool]:
     """The report, and whether models can be judged here at all."""
     runtimes = installed_runtimes()
     states = _probe_all(environ) if runtimes else {}
@@ -30,6 +34,7 @@ def examine(environ: Mapping[str, str]) -> tuple[str, bool]:
     lines = [
         f"onnx-gate {environment.onnx_gate}, Python {environment.python}, {environment.platform}, {environment.cpu}",
         *_runtime_lines(runtimes),
+        f"isolation: {_ISOLATION[isolation]}",
         "",
         "frameworks",
         *(_framework_line(name, packages) for name, packages in _EXTRAS.items()),

@@ -9,10 +9,10 @@ from importlib import metadata
 from onnx_gate import __version__
 from onnx_gate.cpu import cpu_name, has_vnni, int8_features
 from onnx_gate.errors import UsageError
-from onnx_gate.records import ORT_THREADS, Environment, ProviderState
+from onnx_gate.records import ORT_THREADS, Environment, Isolation, ProviderState
 
 
-def describe_environment(providers: dict[str, ProviderState]) -> Environment:
+def describe_environment(providers: dict[str, ProviderState], isolation: Isolation = "none") -> Environment:
     """Versions and hardware, for the report."""
     return Environment(
         onnx_gate=__version__,
@@ -33,6 +33,7 @@ def describe_environment(providers: dict[str, ProviderState]) -> Environment:
         catboost=version("catboost"),
         onnxmltools=version("onnxmltools"),
         onnxconverter_common=version("onnxconverter-common"),
+        isolation=isolation,
         providers=providers,
     )
 

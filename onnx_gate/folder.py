@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
+import re
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 
 from onnx_gate.errors import UsageError
+from onnx_gate.removal import remove
+from onnx_gate.worker.privileges import is_ours
 
 REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
 
@@ -49,16 +51,18 @@ class OutputFolder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         for log in self.logs.glob("*.log"):
             self._move(log, "logs")
-        shutil.rmtree(self.work, ignore_errors=True)
+        remove(self.work)
         self._hand_to_owner()
 
     def keep_model(self, model_id: str) -> None:
         """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
         scratch = self.scratch / model_id
         # What is in folders there was the worker's own, such as the model that a variant was made of.
-        for file in filter(Path.is_file, scratch.glob("*")) if scratch.is_dir() else ():
-            self._move(file, "models")
-        shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(FileNotFoundError), os.scandir(scratch) as entries:
+            for entry in entries:
+                if _is_models(entry, model_id):
+                    self._move(Path(entry.path), "models")
+        remove(scratch)
 
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file of another output folder to `models/` or `logs/`, whole or not at all."""
@@ -87,10 +91,25 @@ class OutputFolder:
 
     def _hand_to_owner(self) -> None:
         """As root in a container: files that root leaves in a workspace break its owner's next checkout."""
-        owner = self._given.stat()
-        if os.name != "posix" or os.geteuid() != 0 or owner.st_uid == 0:
+        if os.name != "posix" or os.geteuid() != 0:
             return
+        owner = self._given.stat()
         made = [folder for folder in self.path.absolute().parents if folder.is_relative_to(self._given)]
         for file in (*(folder for folder in made if folder != self._given), self.path, *self.path.rglob("*")):
             with suppress(OSError):
-                os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                of_a_model = is_ours(file.lstat().st_uid)
+                if of_a_model or owner.st_uid != 0:
+                    os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                if of_a_model and file.is_file():
+                    file.chmod(0o644)
+
+
+def _is_models(entry: os.DirEntry[str], model_id: str) -> bool:
+    """Whether this may be kept as the model's: code of its own may have put anything there, under any name.
+
+    A link could lead to what is none of its own, and `<another id>.onnx` would take another model's place.
+    """
+    if not entry.is_file(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_nlink != 1:
+        return False
+    own = re.fullmatch(rf"{re.escape(model_id)}\.onnx(\.\d+)?(\.data)?", entry.name)
+    return bool(own) or ".onnx" not in entry.name.lower()

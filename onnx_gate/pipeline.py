@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.errors import UsageError
+from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import (
     Cause,
     Check,
@@ -30,10 +31,14 @@ from onnx_gate.records import (
     Triage,
 )
 from onnx_gate.split import assign_shards, describe_scope
+from onnx_gate.trust.credentials import find_credentials
+from onnx_gate.trust.pickles import refusal
 from onnx_gate.verdict import Findings, judge_model, judge_run
 from onnx_gate.worker.protocol import Note, Placed, Stage
+from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
 from onnx_gate.worker.supervisor import Supervisor
+from onnx_gate.worker.users import secluded
 
 
 class Cancelled(BaseException):
@@ -75,22 +80,25 @@ def run_gate(
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
     specs = select_models(manifest, options)
-    runnable = [spec for spec in specs if spec.providers]
     found = {spec.id: Findings(spec=spec, ended=not spec.providers) for spec in specs}
     watcher.began(specs)
     for findings in found.values():
         if findings.ended:
             watcher.ended(_result(findings))
+    for model_id, event in _refuse_pickles([spec for spec in specs if spec.providers], options):
+        _take(found[model_id], event, folder, watcher)
+    runnable = [findings.spec for findings in found.values() if not findings.ended]
     cancelled = None
     try:
         with (
+            secluded(runnable, options, folder.work),
             Supervisor(
-                jobs=options.jobs, work=folder.work, scratch=folder.scratch, logs=folder.logs, environ=options.environ
+                jobs=options.jobs, work=folder.work, quarters=_quarters(options, folder), environ=options.environ
             ) as supervisor,
             interruptible(),
         ):
-            for model_id, event in supervisor.run(runnable):
-                _take(found[model_id], event, folder, watcher)
+            for model_id, happening in supervisor.run(runnable):
+                _take(found[model_id], happening, folder, watcher)
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
@@ -104,7 +112,7 @@ def run_gate(
         manifest=manifest.path,
         shard="{}/{}".format(*options.shard) if options.shard else None,
         scope=describe_scope(manifest, options),
-        environment=describe_environment(_provider_states(models)),
+        environment=describe_environment(_provider_states(models), options.isolation),
         models=models,
     )
 
@@ -133,6 +141,26 @@ def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
         if not options.providers or provider.name in options.providers
     ]
     return replace(spec, providers=tuple(chosen))
+
+
+def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
+    """What the workflow, or what lies beside it, forbids to load."""
+    for spec in specs:
+        credentials = find_credentials(find_repository(Path(spec.folder))) if options.allow_pickle is None else ""
+        if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
+            yield spec.id, refused
+            yield spec.id, Ended(seconds=0.0)
+
+
+def _quarters(options: RunOptions, folder: Folder) -> Quarters:
+    return Quarters(
+        work=folder.work,
+        scratch=folder.scratch,
+        logs=folder.logs,
+        environ=options.environ,
+        isolation=options.isolation,
+        packages=options.packages,
+    )
 
 
 def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> None:

@@ -12,16 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import EXECUTION_PROVIDERS, RunOptions
+from onnx_gate.records import EXECUTION_PROVIDERS, Isolation, RunOptions
 
-# What a worker may see: enough to find libraries and devices, nothing that opens a door.
+# What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
+# XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
 _WORKER_VARIABLES = re.compile(
-    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|CI|VIRTUAL_ENV|CONDA_PREFIX|PYTHON\w+|XDG_\w+"
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|CI|VIRTUAL_ENV|CONDA_PREFIX|XDG_CACHE_HOME"
+    r"|PYTHON(PATH|HASHSEED|UTF8|IOENCODING|DONTWRITEBYTECODE|PYCACHEPREFIX|WARNINGS|NOUSERSITE|FAULTHANDLER|MALLOC)"
     r"|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_\w+|CUDA_\w+|NVIDIA_\w+|CUDNN_\w+|ROCM_\w+|HIP_\w+|VK_\w+|OMP_\w+|MKL_\w+"
-    r"|OPENBLAS_\w+|KMP_\w+|ORT_\w+|TORCH\w*|HF_HOME|HF_HUB_OFFLINE|TRANSFORMERS_\w+|SSL_CERT_\w+|COVERAGE_\w+"
+    r"|OPENBLAS_\w+|KMP_\w+|ORT_\w+|TORCH\w*|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|TRANSFORMERS_\w+|SSL_CERT_\w+"
+    r"|COVERAGE_\w+"
 )
 _PIP_VARIABLES = re.compile(r"PIP_\w+|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|REQUESTS_CA_BUNDLE")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE|API_?KEY", re.IGNORECASE)
+# Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
+_STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")
+_PRIVATE_FOLDERS = ("HOME", "RUNNER_TEMP", "DOCKER_CONFIG")
 # At one thread a fork is safe, and answers don't depend on the machine.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE", "")
@@ -83,7 +89,8 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
             require_cuda=arguments.require_cuda,
             shard=parse_shard(arguments.shard) if arguments.shard is not None else None,
             plan=_plan(arguments.plan, arguments.shard, arguments.only),
-            environ=worker_environ(environ),
+            allow_pickle=arguments.allow_pickle,
+            **_surroundings(environ),
         ),
         **_listeners(environ),
     )
@@ -106,7 +113,8 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
             require_cuda=_boolean("require-cuda", environ),
             shard=parse_shard(shard) if shard else None,
             plan=_plan(_input("plan", environ) or None, shard or None, only),
-            environ=worker_environ(environ),
+            allow_pickle=_boolean("allow-pickle", environ) if _input("allow-pickle", environ) else None,
+            **_surroundings(environ),
         ),
         requirements=Path(requirements) if requirements else None,
         **_listeners(environ),
@@ -125,6 +133,14 @@ def pip_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The same for installing the user's requirements, with pip's own settings and the way to its index."""
     kept = {name: value for name, value in environ.items() if _PIP_VARIABLES.fullmatch(name)}
     return {**worker_environ(environ), **kept}
+
+
+def isolation(environ: Mapping[str, str] = os.environ) -> Isolation:
+    """What stands between models. The image asks for users of their own, and only root can have that."""
+    asked = environ.get("ONNX_GATE_ISOLATION") or "none"
+    if asked not in ("uids", "none"):
+        raise UsageError(f"ONNX_GATE_ISOLATION: got {asked!r}, expected uids or none")
+    return "uids" if asked == "uids" and sys.platform == "linux" and os.geteuid() == 0 else "none"
 
 
 def available_cpus() -> int:
@@ -157,6 +173,17 @@ def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
 def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether workflow commands are understood."""
     return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What models see, and what is kept from them."""
+    files = [environ.get(f"GITHUB_{name}") for name in _STEP_FILES]
+    folders = [environ.get(name) for name in _PRIVATE_FOLDERS]
+    return {
+        "environ": worker_environ(environ),
+        "isolation": isolation(environ),
+        "private": (*(str(Path(file).parent) for file in files if file), *(folder for folder in folders if folder)),
+    }
 
 
 def _listeners(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch_weights import load_weights
 from onnx_gate.records import ModelSpec
 from onnx_gate.sources import call, failed, kind_of, require_content
+from onnx_gate.trust.archives import archive_entries, is_program, is_torchscript
 
 WAYS_OUT = (
     "write a factory and name both: `source: model.py:build`, `weights: model.pt` (a state dict); or save the whole "
@@ -93,34 +92,16 @@ def _registered(spec: ModelSpec) -> Mapping[Any, Any]:
 
 def _read(path: str, shown: str) -> Any:
     require_content(path, shown)
-    entries = _entries(path, shown)
+    entries = archive_entries(path, shown)
     try:
-        if "code" in entries:
+        if is_torchscript(entries):
             return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
-        if entries & {"models", "serialized_exported_program.json"} or path.lower().endswith(".pt2"):
+        if is_program(entries, path):
             return torch.export.load(path)
     except Exception as error:
         fix = "is it whole, and saved by a version of torch that this one reads? Save it again"
         raise failed("load-failed", f"{shown}: torch {torch.__version__} can't load it", error, fix=fix) from error
     raise _no_model(path, shown)
-
-
-def _entries(path: str, shown: str) -> set[str]:
-    """What the archive holds, a name each below its top folder; empty where it is no archive."""
-    with Path(path).open("rb") as file:
-        start = file.read(2)
-    if start != b"PK":
-        return set()
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [Path(name).parts for name in archive.namelist()]
-    except zipfile.BadZipFile as error:
-        raise CannotJudge(
-            "load-failed",
-            f"{shown}: this is the beginning of an archive, without its end",
-            fix="it was truncated: copy, download or save it again",
-        ) from error
-    return {parts[min(1, len(parts) - 1)] for parts in names if parts}
 
 
 def _no_model(path: str, shown: str) -> CannotJudge:

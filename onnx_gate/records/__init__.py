@@ -43,6 +43,7 @@ from onnx_gate.records.words import (
     VARIANTS,
     Cause,
     Config,
+    Isolation,
     Scalar,
     Status,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "Graph",
     "GraphValue",
     "InputSpec",
+    "Isolation",
     "Location",
     "Manifest",
     "ModelResult",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from onnx_gate.records.words import Scalar
+from onnx_gate.records.words import Isolation, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,3 +229,11 @@ class RunOptions:
     """Who holds which model, as `onnx-gate plan` wrote it; empty where shards take turns."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The environment of the workers."""
+    isolation: Isolation = "none"
+    """`uids`: every model runs as a user of its own, which only root can have them do."""
+    private: tuple[str, ...] = ()
+    """Folders that models have no business in: shut while they run as other users."""
+    packages: str | None = None
+    """The folder with what the user's code imports, installed for this run."""
+    allow_pickle: bool | None = None
+    """Whether sources that run code of their own when loaded may be; None: yes, unless credentials lie beside them."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from onnx_gate.records.found import ConvertInfo, OutputDiff, Placement
 from onnx_gate.records.scope import Scope
-from onnx_gate.records.words import JSON, Cause, Config, Status
+from onnx_gate.records.words import JSON, Cause, Config, Isolation, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +144,8 @@ class Environment:
     """Version."""
     onnxconverter_common: str | None = None
     """Version."""
+    isolation: Isolation = "none"
+    """What stood between models, and between them and the job: a user each, or nothing but processes."""
     providers: Mapping[str, ProviderState] = field(default_factory=dict)
     """By short name, those that the run asked for."""
 

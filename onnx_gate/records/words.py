@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Literal
 
 Scalar = float | int | str | bool | None
 """An element of an array; a float that isn't finite comes as the text that JSON has for it."""
+Isolation = Literal["uids", "none"]
+"""What stands between models: a user each, or nothing but processes."""
 Config = dict[str, str]
 JSON: Config = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 

@@ -5,31 +5,31 @@ Forked from a warm server, or started cold as `python -m onnx_gate.worker.child 
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import gc
 import os
 import pickle
 import resource
-import signal
+import site
 import socket
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from onnx_gate.worker.privileges import adopt_orphans, become, die_with_parent, gain_nothing
 from onnx_gate.worker.protocol import Event, Job, encode
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
-
-def run_child(channel: socket.socket, log_fd: int) -> None:
-    """Do the job that comes through the channel; never returns."""
+def run_child(channel: socket.socket, log_fd: int, *, user: int | None = None) -> None:
+    """Do the job that comes through the channel, as the user given; never returns."""
     code = 1
     try:
-        _detach(log_fd)
+        _detach(log_fd, user)
         job = _receive(channel)
+        _settle(job)
         _limit_memory(job.spec.memory)
         # Imported after the set-up: in a cold start this takes the job's time, log and limits.
         from onnx_gate.worker.judge import judge
@@ -47,14 +47,16 @@ def run_child(channel: socket.socket, log_fd: int) -> None:
         os._exit(code)
 
 
-def _detach(log_fd: int) -> None:
+def _detach(log_fd: int, user: int | None) -> None:
     """A session of its own, so that all that the model's code starts can be ended; output goes to the log."""
     os.setsid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        adopt_orphans()
-        _write("/proc/self/oom_score_adj", "1000")
+    _write("/proc/self/oom_score_adj", "1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if user is not None:
+        become(user)
+    gain_nothing()
+    die_with_parent()
+    adopt_orphans()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(log_fd, 1)
@@ -67,17 +69,28 @@ def _detach(log_fd: int) -> None:
     gc.enable()
 
 
-def adopt_orphans() -> None:
-    """Processes that lose their parent become ours, instead of escaping to the first process of the machine."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
 def _receive(channel: socket.socket) -> Job:
     """The job, pickled by our own parent."""
     with channel.makefile("rb") as file:
         size = int.from_bytes(file.read(8), "big")
         return pickle.loads(file.read(size))  # type: ignore[no-any-return]
+
+
+def _settle(job: Job) -> None:
+    """Where the user's code finds itself: its environment, its folder, and what it can import."""
+    if job.environ is not None:
+        os.environ.clear()
+        os.environ.update(job.environ)
+        for name in ("HOME", "TMPDIR"):
+            Path(job.environ[name]).mkdir(exist_ok=True)
+        # A library may have asked for it in the server.
+        tempfile.tempdir = None
+        # What is out of reach is told when the model is looked for.
+        with suppress(OSError):
+            os.chdir(job.folder)
+    for folder in reversed(job.packages):
+        sys.path.insert(0, folder)
+        site.addsitedir(folder)
 
 
 def _limit_memory(memory: int | None) -> None:

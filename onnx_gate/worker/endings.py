@@ -84,6 +84,16 @@ def printed_too_much(limit: int, at: Stage) -> Failure:
     )
 
 
+def said_too_much(limit: int, at: Stage) -> Failure:
+    """The channel is flooded."""
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"reported more than {limit / 2**20:.0f} MiB during {at.name!r} and was stopped",
+        "judge fewer cases, or split the model; code that writes to its channel itself can't be judged",
+    )
+
+
 def garbage(text: str, at: Stage) -> Failure:
     """Something other than a worker of ours wrote to its channel."""
     return _failure(

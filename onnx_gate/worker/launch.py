@@ -13,12 +13,18 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from onnx_gate.worker.environ import trusted_environ
+from onnx_gate.worker.privileges import become
 from onnx_gate.worker.protocol import Job
+from onnx_gate.worker.quarters import Place
 
 # `-P`: the folder that the user happens to be in must not shadow our imports.
 _PYTHON = [sys.executable, "-P", "-m"]
+# For root: nothing of the environment or of a home folder is imported either, nor anything written.
+_ROOTS_PYTHON = [sys.executable, "-I", "-B", "-m"]
 
 
 @dataclass
@@ -58,16 +64,20 @@ def send_job(process: Process, job: Job) -> None:
         process.channel.sendall(len(payload).to_bytes(8, "big") + payload)
 
 
-def launch_cold(key: str, log_fd: int, environ: Mapping[str, str]) -> Process:
-    """A fresh interpreter."""
+def launch_cold(key: str, place: Place, packages: tuple[str, ...] = ()) -> Process:
+    """A fresh interpreter, which imports from `packages` first."""
+    log_fd, user = place.log_fd, place.user
+    path = {"PYTHONPATH": os.pathsep.join(packages)} if packages else {}
     ours, theirs = socket.socketpair()
     popen = subprocess.Popen(
         [*_PYTHON, "onnx_gate.worker.child", str(theirs.fileno()), str(log_fd)],
         pass_fds=(theirs.fileno(), log_fd),
-        env=dict(environ),
+        env={**place.environ, **path},
+        cwd="/" if user else None,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=log_fd,
+        preexec_fn=partial(become, user) if user else None,
     )
     theirs.close()
     return Process(key=key, channel=ours, pid=popen.pid, popen=popen)
@@ -76,7 +86,9 @@ def launch_cold(key: str, log_fd: int, environ: Mapping[str, str]) -> Process:
 class Server:
     """The parent's side of a warm server."""
 
-    def __init__(self, framework: str, *, export: bool, environ: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, framework: str, *, export: bool, environ: Mapping[str, str], log: Path, as_root: bool = False
+    ) -> None:
         self.framework = framework
         self.ready = False
         self.dead = False
@@ -86,14 +98,15 @@ class Server:
         with log.open("ab") as log_file:
             self._popen = subprocess.Popen(
                 [
-                    *_PYTHON,
+                    *(_ROOTS_PYTHON if as_root else _PYTHON),
                     "onnx_gate.worker.server",
                     str(theirs.fileno()),
                     framework,
                     "export" if export else "no",
                 ],
                 pass_fds=(theirs.fileno(),),
-                env=dict(environ),
+                env=trusted_environ(environ) if as_root else dict(environ),
+                cwd="/" if as_root else None,
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
@@ -101,13 +114,14 @@ class Server:
             )
         theirs.close()
 
-    def launch(self, key: str, log_fd: int) -> Process:
-        """Ask for a process; its pid comes later."""
+    def launch(self, key: str, log_fd: int, *, user: int | None = None) -> Process:
+        """Ask for a process, as the user given; its pid comes later."""
         ours, theirs = socket.socketpair()
         process = Process(key=key, channel=ours)
         self._processes[key] = process
         try:
-            socket.send_fds(self.control, [json.dumps({"job": key}).encode()], [theirs.fileno(), log_fd])
+            message = json.dumps({"job": key, "user": user}).encode()
+            socket.send_fds(self.control, [message], [theirs.fileno(), log_fd])
         except OSError:
             self.dead = True
             process.status = signal.SIGKILL

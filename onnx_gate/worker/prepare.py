@@ -19,6 +19,7 @@ from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
+from onnx_gate.worker.access import require_access
 from onnx_gate.worker.columns import check_columns
 from onnx_gate.worker.edges import ask_edges
 from onnx_gate.worker.given import Unrounded, unrounded
@@ -131,6 +132,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     """Everything up to the ONNX file, its cases and what is expected of it."""
     spec = job.spec
     send(Stage(name="load"))
+    require_access(spec, job.scratch)
     framework = get_framework(spec.framework)
     shipped = read_graph(spec.onnx, spec.onnx_shown) if spec.onnx else None
     source = framework.load(spec)

@@ -7,6 +7,7 @@ to the channel, and a pickle would let it run code in the parent too.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -36,6 +37,12 @@ class Job:
     """The model, with the providers that are still to run."""
     scratch: str
     """A folder of its own, in which `<id>.onnx` is left."""
+    folder: str
+    """Where the gate was called."""
+    environ: Mapping[str, str] | None = None
+    """The environment, where the process was started with less."""
+    packages: tuple[str, ...] = ()
+    """Folders of packages that come before those of the process."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ class Running:
     started: float | None = None
     memory_at_start: int = 0
     buffer: bytearray = field(default_factory=bytearray)
+    received: int = 0
     at: Stage = field(default_factory=lambda: Stage(name="start"))
     finished_providers: set[str] = field(default_factory=set)
     done: bool = False

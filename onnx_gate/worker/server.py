@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 
 from onnx_gate.frameworks import get_framework
-from onnx_gate.worker.child import adopt_orphans, run_child
+from onnx_gate.worker.child import run_child
+from onnx_gate.worker.privileges import adopt_orphans
 
 _MESSAGE = 65536
 
@@ -43,32 +44,39 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
         if wake_read in readable:
             os.read(wake_read, 4096)
             _report_ended(control, children)
-        if control.fileno() in readable and not _take_job(control, children, (wake_read, wake_write)):
+        if control.fileno() in readable and not _take_job(control, children):
             break
     for pid in children:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
 
 
-def _take_job(control: socket.socket, children: dict[int, str], wake: tuple[int, int]) -> bool:
+def _take_job(control: socket.socket, children: dict[int, str]) -> bool:
     message, fds, _, _ = socket.recv_fds(control, _MESSAGE, 2)
     if not message:
         return False
     channel_fd, log_fd = fds
+    job = json.loads(message)
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        control.close()
-        for fd in wake:
-            os.close(fd)
-        run_child(socket.socket(fileno=channel_fd), log_fd)
+        # Neither the way to the parent nor anything else of the server's stays in reach of a model.
+        control.detach()
+        _close_all_but(channel_fd, log_fd)
+        run_child(socket.socket(fileno=channel_fd), log_fd, user=job["user"])
     os.close(channel_fd)
     os.close(log_fd)
-    key = json.loads(message)["job"]
-    children[pid] = key
-    _send(control, {"job": key, "pid": pid})
+    children[pid] = job["job"]
+    _send(control, {"job": job["job"], "pid": pid})
     return True
+
+
+def _close_all_but(*kept: int) -> None:
+    for fd in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        if fd > 2 and fd not in kept:
+            with contextlib.suppress(OSError):
+                os.close(fd)
 
 
 def _report_ended(control: socket.socket, children: dict[int, str]) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from onnx_gate.records import Failure, ModelSpec, ProviderSpec
 from onnx_gate.worker import endings
 from onnx_gate.worker.launch import Server, launch_cold, send_job
+from onnx_gate.worker.packages import shadows_ours
 from onnx_gate.worker.protocol import (
     LONGEST_LINE,
     Done,
@@ -29,6 +30,7 @@ from onnx_gate.worker.protocol import (
     Stage,
     decode,
 )
+from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Running, Started, has_data, receive, resident
 
 WATCH_SECONDS = 0.05
@@ -36,6 +38,8 @@ SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
+MOST_SAID = 256 * 1024 * 1024
+"""Bytes of events from one process: a model must not fill the memory of the parent."""
 CAN_FORK = sys.platform == "linux"
 
 
@@ -47,18 +51,17 @@ class Supervisor:
         *,
         jobs: int,
         work: Path,
-        scratch: Path,
-        logs: Path,
+        quarters: Quarters,
         environ: Mapping[str, str],
         fork: bool = CAN_FORK,
         patience: float = SERVER_SECONDS,
     ) -> None:
         self._jobs = jobs
         self._work = work
-        self._scratch = scratch
-        self._logs = logs
+        self._quarters = quarters
         self._environ = environ
-        self._fork = fork
+        # What a server has imported can't be replaced in its children.
+        self._fork = fork and not shadows_ours(quarters.packages)
         self._patience = patience
         self._servers: dict[str, Server] = {}
         self._running: dict[str, Running] = {}
@@ -70,7 +73,7 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         for running in self._running.values():
-            running.process.kill()
+            self._end(running)
         for server in self._servers.values():
             server.close()
         self._selector.close()
@@ -106,7 +109,7 @@ class Supervisor:
 
     def _start_server(self, framework: str, *, export: bool) -> None:
         log = self._work / f"{framework}.log"
-        server = Server(framework, export=export, environ=self._environ, log=log)
+        server = Server(framework, export=export, environ=self._environ, log=log, as_root=self._quarters.separate)
         self._servers[framework] = server
         self._selector.register(server.control, selectors.EVENT_READ, server)
 
@@ -119,16 +122,20 @@ class Supervisor:
         return None
 
     def _start(self, spec: ModelSpec) -> None:
-        scratch = self._scratch / spec.id
-        scratch.mkdir(exist_ok=True)
-        log_fd = os.open(self._logs / f"{spec.id}.log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        place, packages = self._quarters.open(spec.id), self._quarters.packages
         server = self._servers.get(spec.framework)
         if server and server.ready and not server.dead:
-            process = server.launch(spec.id, log_fd)
+            process = server.launch(spec.id, place.log_fd, user=place.user)
         else:
-            process = launch_cold(spec.id, log_fd, self._environ)
-        job = Job(spec=spec, scratch=str(scratch))
-        self._running[spec.id] = Running(spec=spec, process=process, log_fd=log_fd, job=job)
+            process = launch_cold(spec.id, place, packages)
+        job = Job(
+            spec=spec,
+            scratch=str(place.scratch),
+            folder=str(Path.cwd()),
+            environ=place.environ if place.user else None,
+            packages=packages,
+        )
+        self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job)
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
@@ -166,6 +173,9 @@ class Supervisor:
             self._hang_up(running)
             return
         running.buffer += chunk or b""
+        running.received += len(chunk or b"")
+        if running.received > MOST_SAID and not running.killed:
+            self._kill(running, endings.said_too_much(MOST_SAID, running.at))
         while not running.killed and (end := running.buffer.find(b"\n")) >= 0:
             line = bytes(running.buffer[:end])
             del running.buffer[: end + 1]
@@ -225,12 +235,17 @@ class Supervisor:
 
     def _kill(self, running: Running, why: Failure) -> None:
         running.killed = why
+        self._end(running)
+
+    def _end(self, running: Running) -> None:
+        """With all that it started; where it has a user of its own, nothing gets away."""
         running.process.kill()
+        self._quarters.clear(running.spec.id)
 
     def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Account for a process that is gone; after a crash, the providers that are left get a new one."""
         spec = running.spec
-        running.process.kill()
+        self._end(running)
         if not running.hung_up:
             self._hang_up(running)
         running.process.channel.close()

@@ -164,6 +164,8 @@ def _runner_mounts(runner: Path) -> list[str]:
     for folder in ("home", "workflow", "file_commands", "runner_temp"):
         (runner / folder).mkdir()
     (runner / "workflow/event.json").write_text('{"ref": "refs/heads/main"}', encoding="utf-8")
+    (runner / "home/.netrc").write_text("machine github.com password a-secret", encoding="utf-8")
+    (runner / "runner_temp/git-credentials.config").write_text("[http]\n", encoding="utf-8")
     for name in FILE_COMMANDS:
         (runner / "file_commands" / name).touch()
     return [f"--volume={folder}:/github/{folder.name}" for folder in runner.iterdir()]

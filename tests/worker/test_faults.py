@@ -209,6 +209,7 @@ def test_a_server_that_hangs_is_given_up(tmp_path):
     from onnx_gate.manifest.load import load_manifest
     from onnx_gate.settings import worker_environ
     from onnx_gate.worker.protocol import ProviderDone
+    from onnx_gate.worker.quarters import Quarters
     from onnx_gate.worker.supervisor import Supervisor
 
     shutil.copy(Path(__file__).parent / "faulty.py", tmp_path)
@@ -222,9 +223,8 @@ def test_a_server_that_hangs_is_given_up(tmp_path):
     )
     specs = list(load_manifest(tmp_path / "m.yml").models)
     environ = worker_environ() | {"PYTHONPATH": str(tmp_path / "site")}
-    with Supervisor(
-        jobs=1, work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=environ, patience=0.5
-    ) as supervisor:
+    quarters = Quarters(work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=environ)
+    with Supervisor(jobs=1, work=tmp_path, quarters=quarters, environ=environ, patience=0.5) as supervisor:
         events = [event for _, event in supervisor.run(specs)]
     assert any(isinstance(event, ProviderDone) for event in events)
 
@@ -234,6 +234,7 @@ def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):
     from onnx_gate.manifest.load import load_manifest
     from onnx_gate.settings import worker_environ
     from onnx_gate.worker.protocol import ProviderDone
+    from onnx_gate.worker.quarters import Quarters
     from onnx_gate.worker.running import Ended
     from onnx_gate.worker.supervisor import Supervisor
 
@@ -243,9 +244,8 @@ def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):
         "models: [{id: good, source: 'faulty.py:good'}, {id: bad, source: 'faulty.py:segfault'}]\n"
     )
     specs = list(load_manifest(tmp_path / "m.yml").models)
-    with Supervisor(
-        jobs=2, work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=worker_environ(), fork=False
-    ) as supervisor:
+    quarters = Quarters(work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=worker_environ())
+    with Supervisor(jobs=2, work=tmp_path, quarters=quarters, environ=worker_environ(), fork=False) as supervisor:
         events = list(supervisor.run(specs))
     assert [event for name, event in events if name == "good" and isinstance(event, ProviderDone)]
     assert [getattr(event, "cause", None) for name, event in events if name == "bad"][-2] is Cause.CRASHED

@@ -1,0 +1,111 @@
+"""A user of its own for every model: what one of them does, no other has to bear."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from onnx_gate.errors import UsageError
+from onnx_gate.manifest.paths import find_repository
+from onnx_gate.records import ModelSpec, RunOptions
+from onnx_gate.worker.environ import import_path
+from onnx_gate.worker.privileges import MODELS, become, end_all
+
+_NOT_NEEDED = ("HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "SHELL")
+_NEEDED_CAPABILITIES = "CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID and SETUID"
+
+
+class Users:
+    """Gives every model a user; there are about 1,500, so that hardly one is ever given twice."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+        # Another run beside this one ends processes by their users too.
+        self._start = secrets.randbelow(len(MODELS))
+
+    def of(self, model_id: str) -> int:
+        """The model's user, also when it is started again."""
+        return self._given.setdefault(model_id, MODELS[(self._start + len(self._given)) % len(MODELS)])
+
+    def end(self, model_id: str) -> None:
+        """End all that a model has started, wherever it has got to."""
+        if model_id in self._given:
+            end_all(self._given[model_id])
+
+
+def require_users() -> None:
+    """Fail rather than run models with fewer walls than the report would tell of."""
+    reason = _try_a_user()
+    if reason:
+        raise UsageError(
+            f"models can't be run as users of their own ({reason}), which ONNX_GATE_ISOLATION=uids asks for. "
+            f"Fix: run the container with Docker's default capabilities ({_NEEDED_CAPABILITIES}), or set "
+            "ONNX_GATE_ISOLATION=none if you trust every model with all that this job can reach"
+        )
+
+
+@contextmanager
+def secluded(specs: Sequence[ModelSpec], options: RunOptions, work: Path) -> Iterator[None]:
+    """Where models have users of their own: keep them out of what is the workflow's and the checkout's."""
+    if options.isolation == "none" or not specs:
+        yield
+        return
+    require_users()
+    repositories = {find_repository(Path(spec.folder)) for spec in specs}
+    private = [*map(Path, options.private), *(repository / ".git" for repository in repositories)]
+    with closed(private, needed=[*repositories, work.absolute(), *_needed(options)]):
+        yield
+
+
+def _needed(options: RunOptions) -> list[Path]:
+    """What models have to get to beside their own: Python, and the caches and packages that the user names."""
+    named = [value for name, value in options.environ.items() if name not in _NOT_NEEDED]
+    places = [*named, *import_path(options.environ), options.packages or "/", sys.prefix, sys.base_prefix, __file__]
+    return [Path(place) for place in places if place.startswith("/")]
+
+
+@contextmanager
+def closed(folders: Sequence[Path], needed: Sequence[Path]) -> Iterator[None]:
+    """Shut folders to all but their owners while models run, save those in which something is that models need."""
+    modes: dict[Path, int] = {}
+    try:
+        for folder in dict.fromkeys(folders):
+            if folder.is_dir() and not any(path.is_relative_to(folder) for path in needed):
+                modes[folder] = stat.S_IMODE(folder.stat().st_mode)
+                with suppress(OSError):
+                    folder.chmod(modes[folder] & ~0o007)
+        yield
+    finally:
+        for folder, mode in modes.items():
+            with suppress(OSError):
+                folder.chmod(mode)
+
+
+def _try_a_user() -> str:
+    """What stands in the way of running Python as another user; empty if nothing does."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become(MODELS[0])
+            blocked = next((path for path in _python() if not os.access(path, os.R_OK)), None)
+            os.write(write, f"they can't read {blocked}".encode() if blocked else b"")
+        except OSError as error:
+            os.write(write, f"{error.strerror}".encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as file:
+        reason = file.read()
+    os.waitpid(pid, 0)
+    return reason
+
+
+def _python() -> list[str]:
+    """What a process has to read to run us."""
+    return [sys.executable, os.__file__, __file__]
