@@ -20,6 +20,7 @@ from onnx_gate import __version__, settings
 from onnx_gate.console import prepare_streams, say
 from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
 from onnx_gate.folder import OutputFolder
+from onnx_gate.records import CommentMode
 from onnx_gate.settings import Settings
 
 # What is imported inside a function is what `--help` doesn't need.
@@ -44,16 +45,11 @@ def main_action() -> int:
 
     def run_action() -> int:
         from onnx_gate import publish, requirements
-        from onnx_gate.github.commands import error_annotations
         from onnx_gate.worker.privileges import hide
 
         hide()
-        try:
+        with publish.errors_told(settings.to_tell_failure(None)):
             asked = settings.from_inputs()
-        except GateError as error:
-            if settings.in_actions():
-                say("\n".join(error_annotations(error)))
-            raise
         with publish.errors_told(asked):
             given, environ, isolation = asked.requirements, settings.pip_environ(), asked.options.isolation
             with requirements.installed(given, environ, isolation) as packages:
@@ -90,6 +86,7 @@ def build_parser() -> ArgumentParser:
     report.add_argument(
         "--output", default="onnx-gate-report", metavar="DIR", help="where to write (default: %(default)s)"
     )
+    _add_comment(report)
     report.set_defaults(command=_report)
     doctor = commands.add_parser("doctor", help="tell what this machine can run, and why not")
     doctor.set_defaults(command=_doctor)
@@ -122,6 +119,7 @@ def _add_run(run: ArgumentParser) -> None:
         help="load sources that run code of their own: pickle, joblib, TorchScript, .pt2 "
         "(default: unless the checkout left credentials beside them)",
     )
+    _add_comment(run)
     run.set_defaults(command=_run)
 
 
@@ -152,7 +150,17 @@ def _add_merge(merge: ArgumentParser) -> None:
         metavar="NAME",
         help="a provider that must have run (default: all that the manifest names); repeatable",
     )
+    _add_comment(merge)
     merge.set_defaults(command=_merge)
+
+
+def _add_comment(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--comment",
+        choices=list(CommentMode),
+        default=CommentMode.NEVER,
+        help="comment on the pull request, with GITHUB_TOKEN (default: %(default)s)",
+    )
 
 
 def _positive(text: str) -> int:
@@ -166,7 +174,8 @@ def _run(arguments: Namespace) -> int:
     from onnx_gate.worker.privileges import hide
 
     hide()
-    asked = settings.from_arguments(arguments)
+    with publish.errors_told(settings.to_tell_failure(arguments)):
+        asked = settings.from_arguments(arguments)
     with publish.errors_told(asked):
         return _judge_and_publish(asked)
 
@@ -184,7 +193,7 @@ def _judge_and_publish(asked: Settings) -> int:
     select_models(manifest, asked.options)
     signals = Signals()
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
-        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout)
+        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
             result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
         finally:
@@ -225,6 +234,13 @@ def _merge(arguments: Namespace) -> int:
     return result.exit_code
 
 
+def _debugger(asked: Settings) -> Callable[[str], None]:
+    from onnx_gate.console import command
+    from onnx_gate.github.commands import debug
+
+    return (lambda line: command(debug(line))) if asked.debugs else lambda line: None
+
+
 def _check(arguments: Namespace) -> int:
     from onnx_gate.manifest.load import load_manifest
 
@@ -236,6 +252,7 @@ def _check(arguments: Namespace) -> int:
 
 def _report(arguments: Namespace) -> int:
     from onnx_gate import publish
+    from onnx_gate.comments import publish_comment
     from onnx_gate.reports import json
     from onnx_gate.wording import headline
 
@@ -244,6 +261,7 @@ def _report(arguments: Namespace) -> int:
     with OutputFolder(Path(arguments.output)) as folder:
         publish.write_reports(result, folder)
     say(f"{headline(result)}\nreports: {arguments.output}/summary.md, junit.xml, results.json")
+    publish_comment(result, CommentMode(arguments.comment), settings.workflow())
     return result.exit_code
 
 
@@ -260,11 +278,9 @@ def _guarded(command: Callable[[], int]) -> int:
     prepare_streams()
     try:
         return command()
-    except ManifestError as error:
-        say(str(error), sys.stderr)
-        return error.exit_code
     except GateError as error:
-        say(f"onnx-gate: {error}", sys.stderr)
+        say(str(error) if isinstance(error, ManifestError) else f"onnx-gate: {error}", sys.stderr)
+        _tell_where()
         return error.exit_code
     except KeyboardInterrupt:
         say("onnx-gate: stopped before anything was run", sys.stderr)
@@ -276,3 +292,13 @@ def _guarded(command: Callable[[], int]) -> int:
             sys.stderr,
         )
         return EXIT_BUG
+
+
+def _tell_where() -> None:
+    """Where an error comes from, for those who run the job again with debug logging on."""
+    known = settings.workflow()
+    if known.in_actions and known.debug:
+        from onnx_gate.console import command
+        from onnx_gate.github.commands import debug
+
+        command(debug(traceback.format_exc()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from onnx_gate.console import say
@@ -44,10 +44,12 @@ def _what_differs(result: ModelResult) -> str:
 
 
 class PlainProgress:
-    """A line a model."""
+    """A line a model; `debug` is told of every stage."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, debug: Callable[[str], None] = lambda line: None) -> None:
         self._stream = stream
+        self._debug = debug
+        self._started: dict[str, float] = {}
         self._total = self._done = 0
         self._told: set[tuple[str, str]] = set()
 
@@ -56,10 +58,12 @@ class PlainProgress:
         self._print(f"onnx-gate: {plural(self._total, 'model')}")
 
     def started(self, model_id: str) -> None:
-        pass
+        self._started[model_id] = time.monotonic()
+        self._debug(f"{model_id}: started")
 
     def stage(self, model_id: str, name: str) -> None:
-        pass
+        since = time.monotonic() - self._started.get(model_id, time.monotonic())
+        self._debug(one_line(f"{model_id}: {name}, after {seconds(since)}"))
 
     def ended(self, result: ModelResult) -> None:
         self._done += 1

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from onnx_gate.console import say
+from onnx_gate.comments import HURRY, publish_comment, publish_failure
+from onnx_gate.console import command, say
 from onnx_gate.errors import GateError, NotWritten
 from onnx_gate.folder import OutputFolder
-from onnx_gate.github import commands, files
+from onnx_gate.github import commands, files, log
+from onnx_gate.github.places import place_in_repository
 from onnx_gate.records import GateResult
-from onnx_gate.reports import RENDER, markdown
+from onnx_gate.reports import RENDER, failure, markdown
 from onnx_gate.settings import Settings
 from onnx_gate.wording import headline, one_line
 
-SUMMARY_LIMIT = 1024 * 1024 - 1024
+SMALLEST_SUMMARY = 1000
+"""Bytes: below that not even a verdict fits."""
 
 
 def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
     """All that a run has to say, to all who listen."""
     write_reports(result, folder)
+    if asked.in_actions:
+        log.show_logs(result.models, folder.logs, everything=asked.workflow.debug)
+    if asked.debugs:
+        command(*map(commands.debug, commands.facts(result)))
     for problem in result.problems:
         say(f"onnx-gate: {one_line(problem)}")
     say(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
     _tell_workflow(
         asked,
-        commands.result_annotations(result),
-        markdown.render_within(result, SUMMARY_LIMIT),
+        commands.result_annotations(result, place_in_repository(result.manifest, asked.workflow.workspace)),
+        lambda room: markdown.render_within(result, room),
         files.outputs_of(result, str(asked.output)),
     )
+    publish_comment(result, asked.comment, asked.workflow)
 
 
 def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], asked: Settings) -> None:
@@ -37,7 +45,7 @@ def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], a
     for line in told:
         say(one_line(line), sys.stderr)
     say(matrix)
-    _tell_workflow(asked, [], "", outputs)
+    _tell_workflow(asked, [], None, outputs)
 
 
 def write_reports(result: GateResult, folder: OutputFolder) -> None:
@@ -55,23 +63,49 @@ def write_reports(result: GateResult, folder: OutputFolder) -> None:
 
 @contextmanager
 def errors_told(asked: Settings) -> Iterator[None]:
-    """A run that does not come about shows in the workflow too."""
+    """A run that does not come about shows in the workflow too, and takes the place of what an earlier one said."""
     try:
         yield
     except GateError as error:
-        counts = {"verdict": "error", "passed": "0", "diverged": "0", "errors": "0"}
-        _tell_workflow(asked, commands.error_annotations(error), files.error_summary(error), counts)
+        _tell_failure(error, asked)
+        raise
+    except KeyboardInterrupt:
+        _tell_failure(GateError("it was stopped before anything was run"), asked, hurry=True)
+        raise
+    except Exception as error:
+        _tell_failure(GateError(f"a bug in onnx-gate itself ({type(error).__name__}): see the log"), asked)
         raise
 
 
-def _tell_workflow(asked: Settings, annotations: list[str], summary: str, outputs: Mapping[str, str]) -> None:
+def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> None:
+    """Annotations, summary, outputs and comment of a run without a result."""
+    _tell_workflow(
+        asked,
+        commands.error_annotations(error, place_in_repository(str(asked.manifest), asked.workflow.workspace)),
+        lambda room: failure.render_within(error, room),
+        {"verdict": "error", "passed": "0", "diverged": "0", "errors": "0"},
+    )
+    if not asked.options.shard:
+        patience = {"patience": HURRY} if hurry else {}
+        publish_failure(error, str(asked.manifest), asked.comment, asked.workflow, **patience)
+
+
+def _tell_workflow(
+    asked: Settings, annotations: list[str], summary: Callable[[int], str] | None, outputs: Mapping[str, str]
+) -> None:
     """A file of the runner's that can't be written is worth a warning; the verdict stands."""
     if asked.in_actions and annotations:
-        say("\n".join(annotations))
+        command(*annotations)
     try:
-        if asked.step_summary and summary:
-            files.write_summary(asked.step_summary, summary)
         if asked.github_output:
             files.write_outputs(asked.github_output, outputs)
+        if not asked.step_summary or not summary:
+            return
+        if (room := files.summary_room(asked.step_summary)) >= SMALLEST_SUMMARY:
+            files.write_summary(asked.step_summary, summary(room))
+        else:
+            say("onnx-gate: the step's summary is full, so that nothing was added to it", sys.stderr)
     except OSError as error:
         say(f"onnx-gate: the workflow can't be told ({error.strerror}: {error.filename})", sys.stderr)
+    except ValueError as error:
+        say(f"onnx-gate: the workflow can't be told ({error})", sys.stderr)

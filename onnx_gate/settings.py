@@ -7,12 +7,12 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import EXECUTION_PROVIDERS, Isolation, RunOptions
+from onnx_gate.records import EXECUTION_PROVIDERS, CommentMode, Isolation, RunOptions, Workflow
 
 # What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
 # XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
@@ -49,10 +49,22 @@ class Settings:
     """$GITHUB_STEP_SUMMARY."""
     github_output: Path | None = None
     """$GITHUB_OUTPUT."""
-    in_actions: bool = False
-    """Annotations are understood."""
+    comment: CommentMode = CommentMode.NEVER
+    """When to comment on the pull request."""
+    workflow: Workflow = field(default_factory=Workflow)
+    """The workflow that this is a step of, if any."""
     live: bool = False
     """Somebody watches a terminal."""
+
+    @property
+    def in_actions(self) -> bool:
+        """Workflow commands are understood."""
+        return self.workflow.in_actions
+
+    @property
+    def debugs(self) -> bool:
+        """The workflow was run again to see more."""
+        return self.workflow.in_actions and self.workflow.debug
 
 
 def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -73,6 +85,7 @@ def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) ->
         manifest=Path(arguments.manifest or "onnx-gate.yml"),
         output=Path(arguments.output),
         options=RunOptions(jobs=1, providers=_providers("--provider", arguments.provider), environ={}),
+        comment=CommentMode(arguments.comment),
         **_listeners(environ),
     )
 
@@ -92,6 +105,7 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
             allow_pickle=arguments.allow_pickle,
             **_surroundings(environ),
         ),
+        comment=CommentMode(arguments.comment),
         **_listeners(environ),
     )
 
@@ -117,7 +131,21 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
             **_surroundings(environ),
         ),
         requirements=Path(requirements) if requirements else None,
-        **_listeners(environ),
+        comment=_comment_mode(environ),
+        **_listeners(environ, token=_input("token", environ)),
+    )
+
+
+def to_tell_failure(arguments: Namespace | None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Where to tell that the inputs or the arguments are wrong: what doesn't depend on them, else the defaults."""
+    given = _input("comment", environ) if arguments is None else arguments.comment
+    manifest = _input("manifest", environ) or "onnx-gate.yml" if arguments is None else arguments.manifest
+    return Settings(
+        manifest=Path(manifest),
+        output=Path(),
+        options=RunOptions(jobs=1),
+        comment=CommentMode(given) if given in tuple(CommentMode) else CommentMode.AUTO,
+        **_listeners(environ, token="" if arguments else _input("token", environ)),
     )
 
 
@@ -170,11 +198,6 @@ def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
     return text.strip()
 
 
-def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether workflow commands are understood."""
-    return environ.get("GITHUB_ACTIONS") == "true"
-
-
 def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
     """What models see, and what is kept from them."""
     files = [environ.get(f"GITHUB_{name}") for name in _STEP_FILES]
@@ -186,15 +209,42 @@ def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _listeners(environ: Mapping[str, str]) -> dict[str, Any]:
-    understood = in_actions(environ)
+def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Workflow:
+    """What the runner says; a command's token comes from the environment, the action's is an input."""
+    server, repository, run = (environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    event, workspace = environ.get("GITHUB_EVENT_PATH"), environ.get("GITHUB_WORKSPACE")
+    return Workflow(
+        in_actions=environ.get("GITHUB_ACTIONS") == "true",
+        debug=environ.get("RUNNER_DEBUG") == "1",
+        workspace=Path(workspace) if workspace else None,
+        api_url=environ.get("GITHUB_API_URL", ""),
+        graphql_url=environ.get("GITHUB_GRAPHQL_URL", ""),
+        repository=repository,
+        event_name=environ.get("GITHUB_EVENT_NAME", ""),
+        event_path=Path(event) if event else None,
+        ref=environ.get("GITHUB_REF", ""),
+        commit=environ.get("GITHUB_SHA", ""),
+        run_url=f"{server}/{repository}/actions/runs/{run}" if server and repository and run else "",
+        token=(token or environ.get("GITHUB_TOKEN", "")).strip(),
+    )
+
+
+def _listeners(environ: Mapping[str, str], *, token: str = "") -> dict[str, Any]:
+    known = workflow(environ, token=token)
     summary, output = environ.get("GITHUB_STEP_SUMMARY"), environ.get("GITHUB_OUTPUT")
     return {
         "step_summary": Path(summary) if summary else None,
         "github_output": Path(output) if output else None,
-        "in_actions": understood,
-        "live": sys.stdout.isatty() and not understood and "CI" not in environ,
+        "workflow": known,
+        "live": sys.stdout.isatty() and not known.in_actions and "CI" not in environ,
     }
+
+
+def _comment_mode(environ: Mapping[str, str]) -> CommentMode:
+    value = _input("comment", environ) or CommentMode.AUTO
+    if value not in tuple(CommentMode):
+        raise UsageError(f"input 'comment': got {value!r}, expected one of {', '.join(CommentMode)}")
+    return CommentMode(value)
 
 
 def _input(name: str, environ: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from onnx_gate import settings
 from onnx_gate.cli import build_parser
 from onnx_gate.errors import UsageError
+from onnx_gate.records import CommentMode, Workflow
 from onnx_gate.settings import Settings, from_arguments, from_inputs, parse_shard, worker_environ
 
 
@@ -29,7 +30,7 @@ def test_a_step_without_inputs_gets_the_defaults() -> None:
 
 def test_a_command_without_arguments_gets_the_same() -> None:
     """The action is `run` with the inputs of the step."""
-    assert from_command_line() == from_inputs({})
+    assert from_command_line("--comment", "auto") == from_inputs({})
 
 
 def test_all_inputs_arrive() -> None:
@@ -43,20 +44,24 @@ def test_all_inputs_arrive() -> None:
             "INPUT_REQUIRE-CUDA": "true",
             "INPUT_JOBS": "3",
             "INPUT_REQUIREMENTS": "models/requirements.txt",
+            "INPUT_COMMENT": "always",
+            "INPUT_TOKEN": " a-token\n",
         }
     )
     assert (asked.manifest, asked.output) == (Path("ci/gate.yml"), Path("out/report"))
     assert (asked.options.only, asked.options.providers) == (("a", "b", "c"), ("cpu", "cuda"))
     assert (asked.options.require_cuda, asked.options.jobs) == (True, 3)
     assert asked.requirements == Path("models/requirements.txt")
+    assert (asked.comment, asked.workflow.token) == (CommentMode.ALWAYS, "a-token")
 
 
 def test_all_arguments_arrive() -> None:
     """Repeatable ones in their order."""
     asked = from_command_line(
         *("ci/gate.yml", "--output", "out", "--only", "b", "--only", "a", "--provider", "cuda", "--provider", "cpu"),
-        *("--require-cuda", "--jobs", "2", "--shard", "2/5"),
+        *("--require-cuda", "--jobs", "2", "--shard", "2/5", "--comment", "auto"),
     )
+    assert asked.comment is CommentMode.AUTO
     assert (asked.manifest, asked.output) == (Path("ci/gate.yml"), Path("out"))
     assert (asked.options.only, asked.options.providers) == (("b", "a"), ("cuda", "cpu"))
     assert (asked.options.require_cuda, asked.options.jobs, asked.options.shard) == (True, 2, (2, 5))
@@ -87,6 +92,7 @@ def test_hyphens_and_underscores_name_the_same_input(name: str) -> None:
 def test_an_empty_input_is_one_that_was_left_out() -> None:
     """The runner passes every input of action.yml, empty where the step doesn't name it."""
     names = ("MANIFEST", "OUTPUT", "ONLY", "PROVIDERS", "REQUIRE-CUDA", "SHARD", "PLAN", "JOBS", "REQUIREMENTS")
+    names = (*names, "ALLOW-PICKLE", "COMMENT", "TOKEN")
     assert from_inputs({f"INPUT_{name}": "" for name in names}) == from_inputs({})
     assert from_inputs({f"INPUT_{name}": " \n" for name in names}) == from_inputs({})
 
@@ -196,6 +202,44 @@ def test_the_runners_files_are_found() -> None:
 def test_elsewhere_there_are_no_annotations(value: str) -> None:
     """The runner says `true`."""
     assert from_inputs({"GITHUB_ACTIONS": value}).in_actions is False
+
+
+@pytest.mark.parametrize("written", ["yes", "true", "Auto", "auto,always"])
+def test_other_modes_of_commenting_are_refused(written: str) -> None:
+    """With those that there are."""
+    with pytest.raises(UsageError) as caught:
+        from_inputs({"INPUT_COMMENT": written})
+    assert str(caught.value) == f"input 'comment': got {written!r}, expected one of auto, always, never"
+
+
+def test_a_command_comments_only_where_it_is_asked_to() -> None:
+    """The action does on pull requests."""
+    assert (from_command_line().comment, from_inputs({}).comment) == (CommentMode.NEVER, CommentMode.AUTO)
+
+
+def test_the_workflow_is_known() -> None:
+    """Where the interface is, what the event is, and the page of the run."""
+    environ = {
+        "GITHUB_API_URL": "https://ghes.example/api/v3",
+        "GITHUB_SERVER_URL": "https://ghes.example",
+        "GITHUB_REPOSITORY": "acme/models",
+        "GITHUB_RUN_ID": "77",
+        "GITHUB_EVENT_PATH": "/github/workflow/event.json",
+        "GITHUB_WORKSPACE": "/github/workspace",
+        "GITHUB_TOKEN": SECRET,
+        "RUNNER_DEBUG": "1",
+    }
+    known = from_command_line(environ=environ).workflow
+    assert known.api_url == "https://ghes.example/api/v3"
+    assert known.run_url == "https://ghes.example/acme/models/actions/runs/77"
+    assert (known.event_path, known.workspace) == (Path("/github/workflow/event.json"), Path("/github/workspace"))
+    assert (known.token, known.debug) == (SECRET, True)
+    assert from_inputs({**environ, "INPUT_TOKEN": "another"}).workflow.token == "another"
+
+
+def test_without_a_workflow_nothing_is_known() -> None:
+    """No host is a default: GitHub Enterprise Server has its own."""
+    assert settings.workflow({}) == Workflow()
 
 
 # ── What workers see ────────────────────────────────────────────────────────────────────────────────────

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from onnx_gate.errors import GateError, ManifestError
 from onnx_gate.records import GateResult, Status
-from onnx_gate.wording import plain_markdown, plural
 
-MOST_PROBLEMS = 200
+SUMMARY_LIMIT = 1024 * 1024 - 1024
+"""Bytes of all summaries of a step: above 1 MiB GitHub drops them whole."""
 
 
 def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
@@ -29,27 +28,26 @@ def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
 
 
 def write_outputs(path: Path, outputs: Mapping[str, str]) -> None:
-    """Append to $GITHUB_OUTPUT; a random delimiter, so that no value can end its own block."""
+    """Append to $GITHUB_OUTPUT."""
+    blocks = [output_block(name, value, f"ghadelimiter_{secrets.token_hex(16)}") for name, value in outputs.items()]
     # A path whose bytes are no UTF-8 goes out as it came in.
     with path.open("a", encoding="utf-8", errors="surrogateescape") as file:
-        for name, value in outputs.items():
-            delimiter = f"ghadelimiter_{secrets.token_hex(16)}"
-            file.write(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+        file.writelines(blocks)
+
+
+def output_block(name: str, value: str, delimiter: str) -> str:
+    """One output; the delimiter is random, and refused where the value holds it: no value ends its own block."""
+    if delimiter in name or delimiter in value:
+        raise ValueError(f"the output {name!r} holds its own delimiter")
+    return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
+
+
+def summary_room(path: Path) -> int:
+    """Bytes that $GITHUB_STEP_SUMMARY still takes: what the step wrote before counts too."""
+    return SUMMARY_LIMIT - (path.stat().st_size if path.exists() else 0)
 
 
 def write_summary(path: Path, text: str) -> None:
     """Append to $GITHUB_STEP_SUMMARY."""
     with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(f"{text}\n")
-
-
-def error_summary(error: GateError) -> str:
-    """A run that did not come about, for the job summary."""
-    if not isinstance(error, ManifestError):
-        return f"## 🟥 onnx-gate: the run did not come about\n\n{plain_markdown(str(error))}"
-    problems = error.problems
-    lines = [f"## 🟥 onnx-gate: {plural(len(problems), 'problem')} in the manifest, nothing was run", ""]
-    lines += [f"- {plain_markdown(str(problem))}" for problem in problems[:MOST_PROBLEMS]]
-    if more := len(problems[MOST_PROBLEMS:]):
-        lines.append(f"- … and {more} more: see the log.")
-    return "\n".join(lines)

@@ -47,6 +47,7 @@ from onnx_gate.records.words import (
     Scalar,
     Status,
 )
+from onnx_gate.records.workflow import CommentMode, Workflow
 
 __all__ = [
     "EDGES",
@@ -60,6 +61,7 @@ __all__ = [
     "AskedModel",
     "Cause",
     "Check",
+    "CommentMode",
     "Config",
     "Confusion",
     "ConvertInfo",
@@ -91,5 +93,6 @@ __all__ = [
     "Tolerance",
     "Triage",
     "VariantSpec",
+    "Workflow",
     "Worst",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from onnx_gate import wording
 from onnx_gate.records import Check, Confusion, ConvertInfo, ModelResult, Scalar, Status
@@ -54,12 +55,21 @@ def all_checks(model: ModelResult) -> str:
     return f"{table(header, rows, right=range(5, 10))}\n\n" + "\n".join(f"- {fact}" for fact in _facts(model))
 
 
-def fold(title: str, body: str) -> str:
+def fold(title: str, body: str, *, unfolded: bool = False) -> str:
     """Closed until somebody wants it. GitHub renders markdown in it only after a blank line."""
-    return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
+    return f"<details{' open' if unfolded else ''}>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def table(header: list[str], rows: list[list[str]], *, right: Iterable[int] = ()) -> str:
+class Grid(NamedTuple):
+    """What a table is made of."""
+
+    header: list[str]
+    rows: list[list[str]]
+    right: Iterable[int] = ()
+    """Columns that are set to the right, by number."""
+
+
+def table(header: list[str], rows: list[list[str]], right: Iterable[int] = ()) -> str:
     """A table, with the columns named by number set to the right."""
     numeric = set(right)
     rule = ["---:" if column in numeric else "---" for column in range(len(header))]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from onnx_gate import wording
 from onnx_gate.records import Environment, GateResult, ModelResult, Status
 from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block, few, fold, name, table
-from onnx_gate.wording import ICONS, code, code_html, number, plain_markdown, plural, prose
+from onnx_gate.reports.fit import fill, size_in_bytes, table_within
+from onnx_gate.reports.overview import FAILED, FEW_MODELS, overview, skipped, stopped, title, weak_passes
+from onnx_gate.wording import code, code_html, plain_markdown, plural, prose
 
-_FAILED = (Status.DIVERGED, Status.ERROR)
-_LEFT_OUT = "*The rest is left out here for its size: see summary.md in the output folder.*"
-_FEW_MODELS = 10
-_MOST_WARNINGS = 20
+_LEFT_OUT = "*The rest is left out here for its size{}: see summary.md in the output folder.*"
+_LONGEST_COUNT = 60
 
 
 def render(result: GateResult) -> str:
@@ -24,142 +23,51 @@ def render(result: GateResult) -> str:
 
 def render_within(result: GateResult, limit: int) -> str:
     """As much of the report as fits into so many bytes: what passed goes first, the verdict never."""
-    if _bytes(page := render(result)) <= limit:
+    if size_in_bytes(page := render(result)) <= limit:
         return page
-    last = f"\n\n{_LEFT_OUT}\n"
-    room = limit - _bytes(last)
-    for detailed in (_FAILED, ()):
-        if _bytes(page := _page(result, detailed=detailed)) <= room:
-            return page.rstrip() + last
-    # This one holds no fold that could be cut open.
-    brief = _page(result, detailed=(), listed=_FAILED, environment=False).encode("utf-8", "backslashreplace")
-    kept = brief if len(brief) <= room else brief[:room].rpartition(b"\n")[0]
-    return kept.decode("utf-8").rstrip() + last
+    room = limit - len(_LEFT_OUT) - _LONGEST_COUNT
+    for detailed in (FAILED, ()):
+        if size_in_bytes(page := _page(result, detailed=detailed)) <= room:
+            return f"{page.rstrip()}\n\n{_LEFT_OUT.format('')}\n"
+    return _brief(result, room)
 
 
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "backslashreplace"))
+def _brief(result: GateResult, room: int) -> str:
+    """The worst of what failed: at most half of the room for rows, the rest for sections, each of them whole."""
+    failed = sorted((model for model in result.models if model.verdict in FAILED), key=wording.urgency)
+    groups = alike(failed)
+    sections = ("\n\n".join(_section(group, detailed=False)) for group in groups)
+    rows, _ = table_within(overview(failed or result.models), room // 2, size_in_bytes)
+    text, _ = fill("\n\n".join([title(result), *stopped(result)]), [rows] if rows else [], room, size_in_bytes)
+    text, _ = fill(text, skipped(result), room, size_in_bytes)
+    text, told = fill(text, sections, room, size_in_bytes)
+    missing = sum(map(len, groups[told:]))
+    count = f", {plural(missing, 'model')} that failed among it" if missing else ""
+    return f"{text}\n\n{_LEFT_OUT.format(count)}\n"
 
 
-def _page(
-    result: GateResult,
-    *,
-    detailed: Collection[Status],
-    listed: Collection[Status] = tuple(Status),
-    environment: bool = True,
-) -> str:
-    """The whole report: a row for the models that are listed, every check of those that are detailed."""
-    failed = sorted((model for model in result.models if model.verdict in _FAILED), key=_urgency)
-    others = [model for model in result.models if model.verdict not in _FAILED and model.verdict in detailed]
+def _page(result: GateResult, *, detailed: Collection[Status]) -> str:
+    """The whole report, with every check of the models that are detailed."""
+    failed = sorted((model for model in result.models if model.verdict in FAILED), key=_urgency)
+    others = [model for model in result.models if model.verdict not in FAILED and model.verdict in detailed]
     others = [model for model in others if _was_compared(model)]
-    blocks = [f"## {wording.run_icon(result)} {wording.headline(result)}", *_stopped(result)]
-    blocks += _overview([model for model in result.models if model.verdict in listed])
-    blocks += _skipped(result)
-    blocks += _weak_passes(result)
-    for alike in _alike(failed):
-        blocks += _failed_models(alike, detailed=alike[0].verdict in detailed)
+    blocks = [title(result), *stopped(result)]
+    blocks += [table(*overview(result.models))] if result.models else []
+    blocks += [*skipped(result), *weak_passes(result)]
+    for group in alike(failed):
+        blocks += _section(group, detailed=group[0].verdict in detailed)
     if others:
-        title = f"Every check of {plural(len(others), 'other model' if failed else 'model')}"
-        blocks.append(fold(title, _folds(others)))
-    if environment:
-        blocks.append(fold("Environment", _environment(result)))
+        all_of = f"Every check of {plural(len(others), 'other model' if failed else 'model')}"
+        blocks.append(fold(all_of, _folds(others)))
+    blocks.append(fold("Environment", _environment(result)))
     return "\n\n".join(blocks) + "\n"
 
 
 def _urgency(model: ModelResult) -> int:
-    return 2 if wording.is_allowed(model) else _FAILED.index(model.verdict)
+    return 2 if wording.is_allowed(model) else FAILED.index(model.verdict)
 
 
-def _stopped(result: GateResult) -> list[str]:
-    if result.complete:
-        return []
-    if result.problems:
-        lines = [f"- {plain_markdown(problem)}" for problem in result.problems[:_MOST_WARNINGS]]
-        if more := len(result.problems) - len(lines):
-            lines.append(f"- … and {more:,} more: see results.json.")
-        return ["> [!WARNING]\n> Parts of the run are missing. What is missing did not pass.", "\n".join(lines)]
-    return ["> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass."]
-
-
-def _overview(models: list[ModelResult]) -> list[str]:
-    if not models:
-        return []
-    providers = wording.provider_names(models)
-    last = "cause" if any(model.cause for model in models) else "note"
-    header = ["model", "framework", *map(name, providers), "largest difference", "time", last]
-    rows = [_overview_row(model, providers) for model in models]
-    # Where nothing failed there may be nothing to tell.
-    shown = len(header) if any(row[-1] for row in rows) else -1
-    return [table(header[:shown], [row[:shown] for row in rows], right=(len(header) - 3, len(header) - 2))]
-
-
-def _overview_row(model: ModelResult, providers: list[str]) -> list[str]:
-    worst = wording.worst_check(model)
-    return [
-        f"{wording.model_icon(model)} {code(model.id)}",
-        name(model.framework),
-        *(_provider_cell(model, provider) for provider in providers),
-        number(worst.max_abs) if worst and worst.max_abs is not None else wording.difference(worst),
-        "cached" if model.cached else wording.seconds(model.seconds),
-        f"**{model.cause}**" if model.cause else ", ".join(_notes(model)),
-    ]
-
-
-def _notes(model: ModelResult) -> Iterable[str]:
-    """What makes a pass a weak one."""
-    if model.weak_reference:
-        yield "compared with itself only"
-    if model.coverage and model.coverage.warnings:
-        yield f"{wording.ALLOWED} see below"
-
-
-def _weak_passes(result: GateResult) -> list[str]:
-    """Why a wrong model might have passed too, or what else should be known: said of each, at the top."""
-    lines = [
-        f"- {code(model.id)}: {prose(warning)}"
-        for model in result.models
-        if model.verdict not in _FAILED
-        for warning in (model.coverage.warnings if model.coverage else ())
-    ]
-    if len(lines) > _MOST_WARNINGS:
-        more = len(lines) - _MOST_WARNINGS
-        lines = [*lines[:_MOST_WARNINGS], f"- … and {more:,} more: see results.json."]
-    return [f"{wording.ALLOWED} **Passed, with a warning:**\n\n" + "\n".join(lines)] if lines else []
-
-
-def _provider_cell(model: ModelResult, provider: str) -> str:
-    """`❌ 5 of 10 diverged`: how many of the checks are what the cell says."""
-    status = wording.provider_status(model, provider)
-    if status is None:
-        return "–"
-    counts = Counter(check.status for check in model.checks if check.provider == provider)
-    if status is Status.DIVERGED:
-        icon = wording.ALLOWED if model.allow_failure else ICONS[status]
-        return f"{icon} {counts[status]:,} of {counts.total():,} diverged"
-    return f"{ICONS[status]} {counts[status]:,} passed" if status is Status.PASSED else f"{ICONS[status]} {status}"
-
-
-def _skipped(result: GateResult) -> list[str]:
-    """Once a reason, not once a model: what was not run did not pass."""
-    skipped: dict[tuple[str, str], list[str]] = {}
-    for model in result.models:
-        for check in model.checks:
-            if check.status is Status.SKIPPED:
-                skipped.setdefault((check.provider, check.message), []).append(model.id)
-    return [
-        f"{ICONS[Status.SKIPPED]} **{f'{name(provider)} was not compared' if provider else 'Skipped'}** "
-        f"({_these(ids, result)}): {plain_markdown(message)}"
-        for (provider, message), ids in skipped.items()
-    ]
-
-
-def _these(ids: list[str], result: GateResult) -> str:
-    if len(ids) > 1 and len(ids) == len(result.models):
-        return "every model"
-    return few(map(code, ids), _FEW_MODELS)
-
-
-def _alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
+def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
     """One group a model, but for those that could not be judged for the very same reason."""
     groups: dict[tuple[str, ...], list[ModelResult]] = {}
     for model in failed:
@@ -168,27 +76,39 @@ def _alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
     return list(groups.values())
 
 
-def _failed_models(alike: list[ModelResult], *, detailed: bool) -> list[str]:
-    model = alike[0]
-    who = code(model.id) if len(alike) == 1 else plural(len(alike), "model")
+def failed_title(group: list[ModelResult], shown: Callable[[str], str] = code) -> str:
+    """Who failed and why, in one line; `shown` is how a name is set."""
+    model = group[0]
+    who = shown(model.id) if len(group) == 1 else plural(len(group), "model")
     verdict = "diverged" if model.verdict is Status.DIVERGED else "could not be judged"
     cause = f": {model.cause}" if model.cause else ""
     allowed = " (allow_failure: the job doesn't fail)" if wording.is_allowed(model) else ""
-    blocks = [f"### {wording.model_icon(model)} {who} {verdict}{cause}{allowed}", *diverged_blocks(model)]
-    if len(alike) > 1:
-        blocks.append(few((code(one.id) for one in alike), _FEW_MODELS))
+    return f"{wording.model_icon(model)} {who} {verdict}{cause}{allowed}"
+
+
+def failed_body(group: list[ModelResult]) -> list[str]:
+    """The numbers of a model that failed, or the reason that some have in common, and what to change."""
+    model = group[0]
+    blocks = diverged_blocks(model)
+    if len(group) > 1:
+        blocks.append(few((code(one.id) for one in group), FEW_MODELS))
     if model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks):
         blocks.append(error_block(model))
     if model.advice:
         blocks.append(f"**Why, and what to change:** {prose(model.advice)}")
-    warnings = model.coverage.warnings if model.coverage and len(alike) == 1 else ()
-    blocks += [f"{wording.ALLOWED} {prose(warning)}" for warning in warnings]
-    compared = [one for one in alike if _was_compared(one)] if detailed else []
-    if len(alike) > 1 and compared:
+    warnings = model.coverage.warnings if model.coverage and len(group) == 1 else ()
+    return blocks + [f"{wording.ALLOWED} {prose(warning)}" for warning in warnings]
+
+
+def _section(group: list[ModelResult], *, detailed: bool) -> list[str]:
+    model = group[0]
+    blocks = [f"### {failed_title(group)}", *failed_body(group)]
+    compared = [one for one in group if _was_compared(one)] if detailed else []
+    if len(group) > 1 and compared:
         blocks.append(fold(f"Every check of {plural(len(compared), 'model')}", _folds(compared)))
     elif compared:
         blocks.append(fold(f"Every check ({len(model.checks):,})", all_checks(model)))
-    elif len(alike) == 1 and model.log:
+    elif len(group) == 1 and model.log:
         blocks.append(f"Log: {code(model.log)}")
     return blocks
 
@@ -215,7 +135,7 @@ def _environment(result: GateResult) -> str:
         return table(["", ""], [*rows, *_machine(result.environment)])
     tables = [table(["", ""], [*rows, ["parts", f"{len(result.parts):,}"]])]
     for titles, environment in _machines(result):
-        tables += [f"**{few(map(plain_markdown, titles), _FEW_MODELS)}**", table(["", ""], _machine(environment))]
+        tables += [f"**{few(map(plain_markdown, titles), FEW_MODELS)}**", table(["", ""], _machine(environment))]
     return "\n\n".join(tables)
 
 

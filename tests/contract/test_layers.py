@@ -14,6 +14,7 @@ LAYERS = (
     {"__main__"},
     {"cli"},
     {"publish", "signals", "shards"},
+    {"comments"},
     {"progress", "doctor", "requirements", "settings", "github", "reports", "folder"},
     {"console", "removal"},
     {"pipeline"},

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from onnx_gate.errors import ManifestError, Problem, UsageError
-from onnx_gate.github.commands import LONGEST_MESSAGE, annotation, error_annotations, result_annotations
+from onnx_gate.github.commands import (
+    LONGEST_MESSAGE,
+    MOST_WARNINGS,
+    annotation,
+    error_annotations,
+    result_annotations,
+)
+from onnx_gate.github.places import place_in_repository
 from onnx_gate.records import Cause
 from tests.golden.families import FAMILIES
 from tests.golden.records import breach, error, floats, gate, labels, model
@@ -90,7 +98,7 @@ def test_at_most_ten_models(count: int, shown: int, more: int) -> None:
     failing = (model(f"m{n}", error("", "load", Cause.LOAD_FAILED, "gone"), line=n + 1) for n in range(count))
     lines = result_annotations(gate(*failing))
     assert len(lines) == shown
-    assert (f"and {more} more models" in lines[-1]) if more else "m9" in lines[-1]
+    assert (f"and {more:,} more models" in lines[-1]) if more else "m9" in lines[-1]
 
 
 def test_divergences_first_allowed_ones_last() -> None:
@@ -166,5 +174,61 @@ def test_a_pass_that_proves_little_is_a_warning() -> None:
 def test_more_warnings_than_github_shows_are_no_error() -> None:
     """The last line warns, as those that it stands for."""
     lines = result_annotations(gate(*(model(f"m{n}", floats("data", "y", samples=1)) for n in range(30))))
-    assert len(lines) == 10
-    assert lines[-1].startswith("::warning title=onnx-gate::and 21 more models")
+    assert len(lines) == MOST_WARNINGS
+    assert lines[-1].startswith("::warning title=onnx-gate::and 22 more models")
+
+
+def test_errors_and_warnings_are_counted_apart() -> None:
+    """Each as many as GitHub shows of it, less one warning that the gate may need for itself; the worst first."""
+    wrong = [model(f"bad{n}", floats("data", "y", 0.1 * (n + 1), mismatched=2)) for n in range(30)]
+    broken = [model(f"broken{n}", error("", "load", Cause.LOAD_FAILED, "gone")) for n in range(30)]
+    weak = [model(f"weak{n}", floats("data", "y", samples=1)) for n in range(30)]
+    known = model("known", floats("data", "y", 5.0, mismatched=2), allow_failure=True)
+    told = [parse(line) for line in result_annotations(gate(*broken, *weak, *wrong, known))]
+    errors = [properties["title"] for level, properties, _ in told if level == "error"]
+    warnings = [properties["title"] for level, properties, _ in told if level == "warning"]
+    assert errors == [*(f"onnx-gate: bad{n}" for n in range(29, 20, -1)), "onnx-gate"]
+    assert warnings == ["onnx-gate: known", *(f"onnx-gate: weak{n}" for n in range(7)), "onnx-gate"]
+
+
+def test_the_manifest_is_named_as_github_knows_it() -> None:
+    """From the top of the repository, whatever folder the step works in."""
+    weak, bad = model("weak", floats("data", "y", samples=1)), model("bad", floats("data", "y", 0.5, mismatched=3))
+    for line in (
+        *result_annotations(gate(weak, bad), "ml/onnx-gate.yml"),
+        *error_annotations(ManifestError(problems(2)), "ml/onnx-gate.yml"),
+    ):
+        assert parse(line)[1]["file"] == "ml/onnx-gate.yml"
+
+
+@pytest.mark.parametrize(
+    ("checkout", "file", "found"),
+    [
+        (".", "onnx-gate.yml", "ml/onnx-gate.yml"),
+        (".", "../ml/./onnx-gate.yml", "ml/onnx-gate.yml"),
+        (None, "onnx-gate.yml", "ml/onnx-gate.yml"),
+        ("ml", "onnx-gate.yml", "onnx-gate.yml"),
+        ("ml", "../onnx-gate.yml", "onnx-gate.yml"),
+        (".", "../../elsewhere.yml", "../../elsewhere.yml"),
+    ],
+    ids=["a folder", "a detour", "no .git", "a checkout in a folder", "beside a checkout", "outside"],
+)
+def test_the_place_of_a_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkout: str | None, file: str, found: str
+) -> None:
+    """The step works in `ml`."""
+    workspace = tmp_path / "workspace"
+    (workspace / "ml").mkdir(parents=True)
+    if checkout:
+        (workspace / checkout / ".git").mkdir()
+    monkeypatch.chdir(workspace / "ml")
+    assert place_in_repository(file, workspace) == found
+    assert place_in_repository(file, None) == file
+
+
+def test_a_submodule_belongs_to_its_repository(tmp_path: Path) -> None:
+    """It has a .git of its own."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/.git").write_text("gitdir: ../.git/modules/sub")
+    assert place_in_repository(str(tmp_path / "sub/gate.yml"), tmp_path) == "sub/gate.yml"

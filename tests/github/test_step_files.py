@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.errors import ManifestError, Problem, UsageError
-from onnx_gate.github.files import error_summary, outputs_of, write_outputs, write_summary
+from onnx_gate.errors import GateError, ManifestError, Problem, UsageError
+from onnx_gate.github.files import (
+    SUMMARY_LIMIT,
+    output_block,
+    outputs_of,
+    summary_room,
+    write_outputs,
+    write_summary,
+)
+from onnx_gate.reports.failure import render_within
 from tests.golden.families import FAMILIES
 
 
@@ -45,6 +53,21 @@ def test_delimiters_are_random(tmp_path: Path) -> None:
     delimiters = re.findall(r"<<(\S+)", path.read_text())
     assert len(set(delimiters)) == 3
     assert all(len(delimiter) >= 32 for delimiter in delimiters)
+
+
+@pytest.mark.parametrize(("name", "value"), [("a", "x\nEOF\ny"), ("EOF", "x"), ("a", "EOF")])
+def test_a_value_that_holds_the_delimiter_is_refused(name: str, value: str) -> None:
+    """Random as it is, it is looked for."""
+    with pytest.raises(ValueError, match="its own delimiter"):
+        output_block(name, value, "EOF")
+
+
+def test_what_is_there_counts(tmp_path: Path) -> None:
+    """GitHub's limit is one for all that the step writes into its summary."""
+    path = tmp_path / "summary"
+    assert summary_room(path) == SUMMARY_LIMIT
+    path.write_bytes(b"x" * 1000)
+    assert summary_room(path) == SUMMARY_LIMIT - 1000
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
@@ -91,6 +114,10 @@ def test_outputs_of_a_run(name: str, verdict: str, passed: str, diverged: str, e
     }
 
 
+def error_summary(error: GateError) -> str:
+    return render_within(error, SUMMARY_LIMIT)
+
+
 def problem(message: str, line: int = 1) -> Problem:
     return Problem(file="onnx-gate.yml", line=line, column=3, path="models[0]", message=message, fix="write it out")
 
@@ -116,6 +143,16 @@ def test_very_many_problems_fit() -> None:
     text = error_summary(ManifestError([problem("x" * 5000, line) for line in range(1, 1001)]))
     assert len(text.encode("utf-8")) < 1024 * 1024
     assert text.splitlines()[-1] == "- … and 800 more: see the log."
+
+
+@pytest.mark.parametrize("limit", [1000, 5000, 100_000, SUMMARY_LIMIT])
+def test_problems_of_wide_characters_fit_too(limit: int) -> None:
+    """Bytes count, and every item that is shown is whole."""
+    text = render_within(ManifestError([problem("🙂" * 5000, line) for line in range(1, 1001)]), limit)
+    assert len(text.encode("utf-8")) <= limit
+    shown = [line for line in text.splitlines() if line.startswith("- onnx-gate.yml")]
+    assert all(line.endswith("…") for line in shown)
+    assert text.splitlines()[-1] == f"- … and {1000 - len(shown):,} more: see the log."
 
 
 def test_any_other_error_has_a_summary_too() -> None:

@@ -418,6 +418,22 @@ def weak() -> GateResult:
     )
 
 
+def before_diverged() -> GateResult:
+    """The run before: one model has drifted since, two have diverged, one is fixed, one is new, one is gone."""
+    now = {each.id: each for each in diverged().models}
+    good = floats("batch=1", "logits", 1e-7)
+    return gate(
+        model("iris-logreg", error("cpu", "run on cpu", Cause.CRASHED, "segmentation fault"), framework="sklearn"),
+        model("tagger", good),
+        model("ranker", good),
+        replace(now["embedder"], checks=(floats("batch=7", "embedding", 2e-7, mismatched=1),)),
+        model("gone", good),
+    )
+
+
+BEFORE = {"diverged": before_diverged}
+"""What the last comment told, where there was one."""
+
 FAMILIES = {
     "passed": passed,
     "diverged": diverged,

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from onnx_gate.records import GateResult
-from onnx_gate.reports import RENDER
-from tests.golden.families import FAMILIES
+from onnx_gate.reports import RENDER, comment
+from onnx_gate.reports.comment import About
+from tests.golden.families import BEFORE, FAMILIES
 
 FOLDER = Path(__file__).parent
 SUFFIXES = {"results.json": ".json", "summary.md": ".summary.md", "junit.xml": ".junit.xml"}
 """What a report is called beside its family's name."""
 
 
+RUN = "https://github.example/acme/models/actions/runs/7"
+
+
 def golden_files() -> dict[str, tuple[Callable[[], GateResult], Callable[[GateResult], str]]]:
     """By file name: the family, and the report that is made of it."""
-    return {
+    reports = {
         f"{name}{SUFFIXES[report]}": (family, render)
         for name, family in FAMILIES.items()
         for report, render in RENDER.items()
     }
+    comments = {f"{name}.comment.md": (family, partial(render_comment, name)) for name, family in FAMILIES.items()}
+    return {**reports, **comments}
+
+
+def render_comment(name: str, result: GateResult) -> str:
+    """The comment on a family, after the one that came before."""
+    before = BEFORE.get(name)
+    first = About(marker="<!-- onnx-gate comment 0 -->", commit="0f9e8d7" + "0" * 33, run_url=RUN)
+    last = comment.render(before(), first, None) if before else None
+    text = comment.render(result, replace(first, commit="1a2b3c4" + "0" * 33), last)
+    # What is packed there depends on the version of zlib.
+    return re.sub(r"(?<=<!-- onnx-gate state )\S+", "…", text)
 
 
 def main() -> None:

@@ -1,0 +1,269 @@
+"""GitHub's REST interface: few requests, few retries, bounded in time and size; the token goes to one host only."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from onnx_gate import __version__
+from onnx_gate.wording import one_line, shorten
+
+PATIENCE = 60.0
+"""Seconds for all that one client does, waits included."""
+TIMEOUT = 20.0
+"""Seconds without a byte."""
+MOST_TRIES = 3
+MOST_PAGES = 200
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""A page of a hundred comments at their longest is below this."""
+BETWEEN_WRITES = 1.0
+"""Seconds: GitHub asks for it."""
+_TRANSIENT = (500, 502, 503, 504)
+_MOVED = (301, 302, 307, 308)
+_LONGEST_REASON = 300
+_NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
+_PRINTABLE = re.compile(r"[!-~]+")
+
+
+class ApiError(Exception):
+    """A request that came to nothing, in words that hold no secret."""
+
+    def __init__(self, message: str, *, status: int | None = None, unanswered: bool = False) -> None:
+        self.status = status
+        """As HTTP has it; None where there was no answer."""
+        self.unanswered = unanswered
+        """It may have been done all the same."""
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    def json(self) -> Any:
+        """The body, whatever it is."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise ApiError("GitHub's answer is no JSON") from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """urllib would take the token along, to wherever it is sent."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Api:
+    """A client; the clock is given by those who can't wait."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise ApiError(f"GITHUB_API_URL is {one_line(url)!r}, expected an address such as https://api.github.com")
+        # http.client quotes a header that it refuses, and the token with it.
+        if not _PRINTABLE.fullmatch(token):
+            raise ApiError("the token is empty, or holds characters that no token has")
+        self._url = url.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+        self._clock = clock
+        self._sleep = sleep
+        self._deadline = clock() + patience
+        self._last_write: float | None = None
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path."""
+        return self._send("GET", self._url + path).json()
+
+    def get_all(self, path: str) -> Iterator[Any]:
+        """The items of a list, page by page."""
+        url: str | None = self._url + path
+        for _ in range(MOST_PAGES):
+            if url is None:
+                return
+            answer = self._send("GET", url)
+            items = answer.json()
+            if not isinstance(items, list):
+                raise ApiError("GitHub's answer is no list")
+            yield from items
+            url = self._next_page(url, answer)
+        raise ApiError(f"GitHub's list has more than {MOST_PAGES} pages")
+
+    def whoami(self, graphql_url: str) -> str | None:
+        """The login that the token writes as; an app's token may not ask for its user, but for its viewer."""
+        try:
+            told = self.get("/user")
+        except ApiError as error:
+            if error.status not in (401, 403, 404) or _origin(graphql_url) != _origin(self._url):
+                return None
+            try:
+                told = self._send("POST", graphql_url, {"query": "{viewer{login}}"}).json()
+                told = told["data"]["viewer"]
+            except (ApiError, LookupError, TypeError):
+                return None
+        login = told.get("login") if isinstance(told, dict) else None
+        return login if isinstance(login, str) else None
+
+    def post(self, path: str, data: Any) -> Any:
+        """Make something; not tried again where it may have been made."""
+        return self._send("POST", self._url + path, data).json()
+
+    def patch(self, path: str, data: Any) -> Any:
+        """Change something."""
+        return self._send("PATCH", self._url + path, data).json()
+
+    # ── One request, and what may have to be done about its answer ──────────────────────────────────────
+
+    def _send(self, method: str, url: str, data: Any = None) -> Answer:
+        body = None if data is None else json.dumps(data).encode("ascii")
+        tries = hops = 0
+        while True:
+            tries += 1
+            try:
+                answer = self._once(method, url, body)
+            except ApiError as error:
+                if method == "POST" or tries >= MOST_TRIES or not error.unanswered:
+                    raise
+                self._wait(2.0 ** (tries - 1), error)
+                continue
+            if answer.status < 300:
+                return answer
+            if answer.status in _MOVED and hops < MOST_TRIES and (moved := self._moved(method, url, answer)):
+                url, hops, tries = moved, hops + 1, tries - 1
+                continue
+            error = _refusal(answer)
+            pause = self._pause(answer)
+            if pause is None and answer.status in _TRANSIENT and method != "POST":
+                pause = 2.0 ** (tries - 1)
+            if pause is None or tries >= MOST_TRIES:
+                raise error
+            self._wait(pause, error)
+
+    def _once(self, method: str, url: str, body: bytes | None) -> Answer:
+        if method != "GET":
+            self._space_writes()
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise ApiError("GitHub took too long to answer", unanswered=True)
+        request = urllib.request.Request(url, data=body, method=method, headers=self._headers())  # noqa: S310
+        try:
+            try:
+                with self._opener.open(request, timeout=min(self._timeout, left)) as response:
+                    return Answer(response.status, response.headers, self._read(response))
+            except urllib.error.HTTPError as error:
+                with error:
+                    return Answer(error.code, error.headers, self._read(error))
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            words = shorten(one_line(str(reason)), _LONGEST_REASON) or type(reason).__name__
+            raise ApiError(f"GitHub could not be reached ({words})", unanswered=True) from None
+        finally:
+            if method != "GET":
+                self._last_write = self._clock()
+
+    def _headers(self) -> dict[str, str]:
+        return {
+            "Accept": "application/vnd.github+json",
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/json",
+            "User-Agent": f"onnx-gate/{__version__}",
+            "X-GitHub-Api-Version": "2022-11-28",
+        }
+
+    def _read(self, stream: Any) -> bytes:
+        """Whole, but neither endless nor drop by drop for ever."""
+        parts, size = [], 0
+        while part := stream.read1(65536):
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST_ANSWER:
+                raise ApiError(f"GitHub's answer is larger than {LARGEST_ANSWER // 2**20} MiB")
+            if self._clock() > self._deadline:
+                raise ApiError("GitHub took too long to answer", unanswered=True)
+        return b"".join(parts)
+
+    def _moved(self, method: str, url: str, answer: Answer) -> str | None:
+        """Where a renamed repository has gone; never to another host, and a write only where that is meant."""
+        if method != "GET" and answer.status not in (307, 308):
+            return None
+        target = urljoin(url, str(answer.headers.get("Location", "")))
+        return target if _origin(target) == _origin(url) else None
+
+    def _next_page(self, url: str, answer: Answer) -> str | None:
+        found = _NEXT.search(str(answer.headers.get("Link", "")))
+        if not found:
+            return None
+        target: str = urljoin(url, found[1])
+        if _origin(target) != _origin(self._url):
+            raise ApiError("the next page of GitHub's list is on another host")
+        return target
+
+    # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _pause(self, answer: Answer) -> float | None:
+        """Seconds that GitHub asks to wait; None where it doesn't."""
+        if answer.status not in (403, 429):
+            return None
+        after, left = answer.headers.get("retry-after", ""), answer.headers.get("x-ratelimit-remaining", "")
+        if re.fullmatch(r"[0-9]{1,9}", after):
+            return float(after)
+        reset = answer.headers.get("x-ratelimit-reset", "")
+        if left == "0" and re.fullmatch(r"[0-9]{1,12}", reset):
+            return max(0.0, float(reset) - self._clock())
+        return BETWEEN_WRITES if answer.status == 429 else None
+
+    def _wait(self, seconds: float, error: ApiError) -> None:
+        """Before another try, or give up with the error where there is no time for it."""
+        if self._clock() + seconds > self._deadline:
+            wait = f"; to wait for {seconds:,.0f} s is too long" if error.status else ""
+            raise ApiError(f"{error}{wait}", status=error.status, unanswered=error.unanswered)
+        self._sleep(seconds)
+
+    def _space_writes(self) -> None:
+        if self._last_write is not None:
+            self._sleep(max(0.0, min(BETWEEN_WRITES, self._last_write + BETWEEN_WRITES - self._clock())))
+
+
+def _refusal(answer: Answer) -> ApiError:
+    """What GitHub says of a request that it didn't do."""
+    try:
+        told = answer.json()
+    except ApiError:
+        told = None
+    message = told.get("message") if isinstance(told, dict) else None
+    words = f": {shorten(one_line(message), _LONGEST_REASON)}" if isinstance(message, str) else ""
+    return ApiError(
+        f"GitHub answers {answer.status}{words}", status=answer.status, unanswered=answer.status in _TRANSIENT
+    )
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    try:
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        return parts.scheme, None, None

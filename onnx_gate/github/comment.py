@@ -1,0 +1,65 @@
+"""The sticky comment on a pull request: one a manifest, written once and changed in place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from onnx_gate.github.api import Api, ApiError
+from onnx_gate.github.event import PullRequest
+from onnx_gate.records import Workflow
+
+BOT = "github-actions[bot]"
+"""Who writes with a workflow's own token."""
+
+
+def marker_of(manifest: str) -> str:
+    """The first line of a comment on this manifest, which no reader sees; a digest, whatever the path holds."""
+    digest = hashlib.sha256(manifest.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"<!-- onnx-gate comment {digest} -->"
+
+
+def write_comment(
+    api: Api, workflow: Workflow, pull: PullRequest, marker: str, render: Callable[[str | None], str]
+) -> None:
+    """Change our comment, or make it; `render` gets what the last one said."""
+    comments = f"/repos/{workflow.repository}/issues/{pull.number}/comments"
+    body = None
+    for again in (False, True):
+        found = _find(api, workflow, comments, marker)
+        body = body or render(found["body"] if found else None)
+        try:
+            if found:
+                api.patch(f"/repos/{workflow.repository}/issues/comments/{found['id']}", {"body": body})
+            else:
+                api.post(comments, {"body": body})
+            return
+        except ApiError as error:
+            # It was deleted meanwhile, or may have been made though nobody said so: look again, and never make two.
+            if again or not (error.status == 404 if found else error.unanswered):
+                raise
+
+
+def _find(api: Api, workflow: Workflow, comments: str, marker: str) -> dict[str, Any] | None:
+    """Our first comment, on whatever page: the marker alone could be anybody's."""
+    marked = [
+        comment
+        for comment in api.get_all(f"{comments}?per_page=100")
+        if isinstance(comment, dict)
+        and isinstance(comment.get("id"), int)
+        and isinstance(comment.get("body"), str)
+        and comment["body"].startswith(marker)
+        and isinstance(comment.get("user"), dict)
+    ]
+    for comment in marked:
+        if comment["user"].get("login") == BOT and comment["user"].get("type") == "Bot":
+            return comment
+    own = api.whoami(workflow.graphql_url) if marked else None
+    return next((comment for comment in marked if own and _is(comment["user"], own)), None)
+
+
+def _is(user: dict[str, Any], own: str) -> bool:
+    """The two interfaces don't agree on how an app is called."""
+    login = str(user.get("login"))
+    return login == own or (user.get("type") == "Bot" and login.removesuffix("[bot]") == own.removesuffix("[bot]"))

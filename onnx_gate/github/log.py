@@ -1,0 +1,64 @@
+"""What others print, in the job's log: folded, and unable to command the runner."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onnx_gate.console import command, say
+from onnx_gate.github.commands import escape
+from onnx_gate.records import ModelResult, Status
+from onnx_gate.wording import model_icon, one_line, plural, shorten, size, visible
+
+MOST_OF_ONE = 32 * 1024
+"""Bytes of one model's log: its end, where the reason is."""
+MOST_GROUPS = 50
+LONGEST_TITLE = 200
+_LINES = re.compile(r"\r\n|\r|\n")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def show_logs(models: Iterable[ModelResult], logs: Path, *, everything: bool) -> None:
+    """The end of the log of each model that failed, or of all, a group each."""
+    shown = [model for model in models if everything or model.verdict in (Status.DIVERGED, Status.ERROR)]
+    found = [(model, end) for model in shown if (end := read_end(logs / f"{model.id}.log"))]
+    for model, (text, total) in found[:MOST_GROUPS]:
+        cut = f", the last {size(MOST_OF_ONE)} of {size(total)}" if total > MOST_OF_ONE else ""
+        with foreign(f"{model_icon(model)} {model.id}: what it printed{cut}"):
+            say(text)
+    if more := found[MOST_GROUPS:]:
+        say(f"… and {plural(len(more), 'more log')}: see logs/ in the output folder")
+
+
+@contextmanager
+def foreign(title: str) -> Iterator[None]:
+    """A group in which nothing is a command, until a word that nobody can know ends it."""
+    token = secrets.token_hex(16)
+    command(f"::group::{escape(shorten(one_line(title), LONGEST_TITLE))}", f"::stop-commands::{token}")
+    try:
+        yield
+    finally:
+        command(f"::{token}::", "::endgroup::")
+
+
+def read_end(path: Path) -> tuple[str, int] | None:
+    """The last lines of a log and its size in bytes; None where it is empty, gone, or no file of its own."""
+    try:
+        # What lies there was in reach of the model's code: a link may lead anywhere.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                return None
+            file.seek(max(0, about.st_size - MOST_OF_ONE))
+            text = file.read(MOST_OF_ONE).decode("utf-8", "replace")
+    except OSError:
+        return None
+    lines = _LINES.split(text.strip("\r\n"))
+    whole = lines[1:] if about.st_size > MOST_OF_ONE and len(lines) > 1 else lines
+    shown = "\n".join(visible(_COLOURS.sub("", line)) for line in whole)
+    return (shown, about.st_size) if shown.strip() else None
