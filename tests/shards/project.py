@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from onnx_gate.cli import main
 from onnx_gate.records import GateResult, ModelResult
@@ -52,13 +53,6 @@ def write_project(folder: Path, manifest: str = MANIFEST) -> Path:
     return folder / "onnx-gate.yml"
 
 
-def plan(manifest: Path, *argv: str, capsys: Any, printed: str = "matrix") -> str:
-    """What `plan` prints."""
-    capsys.readouterr()
-    assert main(["plan", str(manifest), "--print", printed, *argv]) == 0
-    return str(capsys.readouterr().out).strip()
-
-
 def merge(output: Path, *argv: str | Path) -> tuple[int, GateResult | None]:
     """The exit code, and the result where one was written."""
     code = main(["merge", *map(str, argv), "--output", str(output)])
@@ -94,3 +88,20 @@ def timeless(models: Sequence[ModelResult]) -> list[ModelResult]:
         )
         for model in models
     ]
+
+
+def held(folder: Path) -> list[str]:
+    """The ids of a part's models."""
+    return [model.id for model in json.read(folder).models]
+
+
+def refused(shards: Path, output: Path, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3 with the reason, and no report, not even yesterday's."""
+    output.mkdir()
+    (output / "results.json").write_text("yesterday")
+    code, merged = merge(output, shards)
+    err = capsys.readouterr().err
+    assert (code, merged) == (3, None)
+    assert reason in err
+    assert "Fix: " in err
+    assert len(err.splitlines()) == 1

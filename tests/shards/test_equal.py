@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import Status
+from onnx_gate.records import GateResult, ProviderState, Status
 from onnx_gate.reports import json
 from tests.shards.conftest import Runs
-from tests.shards.project import IDS, merge, timeless
+from tests.shards.project import IDS, change, merge, timeless
 
 
 def test_the_run_has_every_kind_of_ending(runs: Runs) -> None:
@@ -100,3 +100,16 @@ def test_a_merge_tells_the_workflow_what_a_run_would(
     assert "\ndiverged\n" in (tmp_path / "GITHUB_OUTPUT").read_text()
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text().startswith("## ❌ onnx-gate: ")
     assert "::error file=" in capsys.readouterr().out
+
+
+def test_providers_are_available_where_any_machine_has_them(shards: Path, tmp_path: Path) -> None:
+    """One GPU among three machines is a GPU."""
+
+    def with_cuda(result: GateResult) -> GateResult:
+        states = {**result.environment.providers, "cuda": ProviderState(available=True)}
+        return replace(result, environment=replace(result.environment, providers=states))
+
+    change(shards / "3-of-3", with_cuda)
+    _, merged = merge(tmp_path / "merged", shards)
+    assert merged is not None
+    assert merged.environment.providers["cuda"].available
