@@ -81,12 +81,12 @@ def _settle(job: Job) -> None:
     if job.environ is not None:
         os.environ.clear()
         os.environ.update(job.environ)
-        for name in ("HOME", "TMPDIR"):
-            Path(job.environ[name]).mkdir(exist_ok=True)
         # A library may have asked for it in the server.
         tempfile.tempdir = None
         # What is out of reach is told when the model is looked for.
         with suppress(OSError):
+            for name in ("HOME", "TMPDIR"):
+                Path(job.environ[name]).mkdir(exist_ok=True)
             os.chdir(job.folder)
     for folder in reversed(job.packages):
         sys.path.insert(0, folder)

@@ -19,10 +19,10 @@ MANIFEST = """\
 version: 1
 defaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 3]}}, batches: [2], timeout: 120}
 models:
-  - {id: slow, source: 'hostile.py:slow'}
-  - {id: hostile, source: 'hostile.py:build'}
-  - {id: hostile-pickle, source: hostile.pkl}
   - {id: survivor, source: 'hostile.py:survive'}
+  - {id: hostile, source: 'hostile.py:build'}
+  - {id: slow, source: 'hostile.py:slow'}
+  - {id: hostile-pickle, source: hostile.pkl}
   - {id: bomb, source: 'hostile.py:bomb'}
   - {id: neighbour, source: 'hostile.py:neighbour'}
 """
