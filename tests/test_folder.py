@@ -10,6 +10,7 @@ import pytest
 
 from onnx_gate.errors import UsageError
 from onnx_gate.folder import REPORTS, OutputFolder
+from onnx_gate.worker.privileges import MODELS
 
 OWNER = 1001
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -104,6 +105,58 @@ def test_models_are_kept_with_their_weights(tmp_path: Path) -> None:
         folder.keep_model("never-converted")
     kept = {path.name: path.read_bytes() for path in (tmp_path / "out/models").iterdir()}
     assert kept == {"m.onnx": b"graph", "m.onnx.data": b"weights"}
+
+
+def test_what_a_model_may_not_leave_is_not_kept(tmp_path: Path) -> None:
+    """Links, pipes and files of another model's name: its code may have put anything into its folder."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with OutputFolder(tmp_path / "out") as folder:
+        scratch = folder.scratch / "m"
+        (scratch / "float32").mkdir(parents=True)
+        (scratch / "m.onnx").write_bytes(b"graph")
+        (scratch / "m.onnx.0.data").write_bytes(b"weights")
+        (scratch / "loose.weight").write_bytes(b"weights")
+        (scratch / "other.onnx").write_bytes(b"forged")
+        (scratch / "m.onnx.onnx").write_bytes(b"forged")
+        (scratch / "m.onnx.data").symlink_to(secret)
+        (scratch / "folder").symlink_to(tmp_path)
+        (scratch / "hard").hardlink_to(secret)
+        os.mkfifo(scratch / "pipe")
+        folder.keep_model("m")
+        assert not scratch.exists()
+    assert {path.name for path in (tmp_path / "out/models").iterdir()} == {"m.onnx", "m.onnx.0.data", "loose.weight"}
+    assert secret.read_text() == "secret"
+
+
+def test_folders_of_any_depth_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deeper than Python's stack."""
+    with OutputFolder(tmp_path / "out") as folder:
+        deep = folder.scratch / "m"
+        deep.mkdir()
+        monkeypatch.chdir(deep)
+        for _ in range(1500):
+            Path("d").mkdir()
+            os.chdir("d")
+        monkeypatch.chdir(tmp_path)
+        folder.keep_model("m")
+        assert not deep.exists()
+
+
+@as_root
+@pytest.mark.parametrize("owner", [0, OWNER])
+def test_files_of_models_go_to_the_owner_too(tmp_path: Path, owner: int) -> None:
+    """Also to root, with the mode of a file that anybody may read and nobody runs."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    os.chown(workspace, owner, owner)
+    with OutputFolder(workspace / "out") as folder:
+        file = folder.logs / "m.log"
+        file.write_text("log")
+        os.chown(file, MODELS[0], MODELS[0])
+        file.chmod(0o6700)
+    log = (workspace / "out/logs/m.log").stat()
+    assert (log.st_uid, log.st_gid, log.st_mode & 0o7777) == (owner, owner, 0o644)
 
 
 @pytest.mark.parametrize("model_id", ["logs", "scratch", "reports", "summary.md"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,11 +45,13 @@ def test_all_inputs_arrive() -> None:
             "INPUT_PROVIDERS": "cpu\ncuda",
             "INPUT_REQUIRE-CUDA": "true",
             "INPUT_JOBS": "3",
+            "INPUT_ALLOW-PICKLE": "false",
             "INPUT_REQUIREMENTS": "models/requirements.txt",
             "INPUT_COMMENT": "always",
             "INPUT_TOKEN": " a-token\n",
         }
     )
+    assert asked.options.allow_pickle is False
     assert (asked.manifest, asked.output) == (Path("ci/gate.yml"), Path("out/report"))
     assert (asked.options.only, asked.options.providers) == (("a", "b", "c"), ("cpu", "cuda"))
     assert (asked.options.require_cuda, asked.options.jobs) == (True, 3)
@@ -319,6 +323,58 @@ def test_what_opens_a_door_is_kept_from_workers(name: str) -> None:
 def test_what_finds_libraries_and_devices_is_kept(name: str) -> None:
     """With its value."""
     assert worker_environ({name: "as it was"})[name] == "as it was"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "DOCKER_HOST", "DOCKER_CONFIG", "HTTPS_PROXY"),
+        *("DBUS_SESSION_BUS_ADDRESS", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONHOME", "PYTHONUSERBASE", "KRB5CCNAME"),
+    ],
+)
+def test_addresses_of_others_are_kept_from_workers(name: str) -> None:
+    """Sockets, proxies with passwords in them, and files that Python would run."""
+    assert name not in worker_environ({name: "somewhere"})
+
+
+@pytest.mark.parametrize(
+    ("argv", "allowed"), [((), None), (("--allow-pickle",), True), (("--no-allow-pickle",), False)]
+)
+def test_pickles_are_allowed_refused_or_left_to_what_lies_beside_them(
+    argv: tuple[str, ...], allowed: bool | None
+) -> None:
+    """An explicit yes is more than none."""
+    assert from_command_line(*argv).options.allow_pickle is allowed
+    given = {} if allowed is None else {"INPUT_ALLOW-PICKLE": str(allowed).lower()}
+    assert from_inputs(given).options.allow_pickle is allowed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="users are changed on Linux only")
+def test_only_root_can_have_models_run_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image asks for it; elsewhere, and without root, what is not there is not claimed."""
+    asked = {"ONNX_GATE_ISOLATION": "uids"}
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert from_inputs(asked).options.isolation == "uids"
+    assert from_inputs({}).options.isolation == "none"
+    monkeypatch.setattr(os, "geteuid", lambda: 1001)
+    assert from_inputs(asked).options.isolation == "none"
+    with pytest.raises(UsageError, match="ONNX_GATE_ISOLATION: got 'yes', expected uids or none"):
+        from_inputs({"ONNX_GATE_ISOLATION": "yes"})
+
+
+def test_folders_of_the_runner_are_private() -> None:
+    """Those of the files that a step talks through, the home, and the temporary one with the checkout's credentials."""
+    asked = from_inputs(
+        {
+            "GITHUB_EVENT_PATH": "/github/workflow/event.json",
+            "GITHUB_OUTPUT": "/github/file_commands/out",
+            "HOME": "/github/home",
+            "RUNNER_TEMP": "/github/runner_temp",
+        }
+    )
+    assert {Path(folder).name for folder in asked.options.private} == {
+        *("workflow", "file_commands", "home", "runner_temp")
+    }
 
 
 def test_workers_compute_with_one_thread() -> None:
