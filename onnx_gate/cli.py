@@ -50,10 +50,11 @@ def main_action() -> int:
         hide()
         with publish.errors_told(settings.to_tell_failure(None)):
             asked = settings.from_inputs()
-        with publish.errors_told(asked):
-            given, environ, isolation = asked.requirements, settings.pip_environ(), asked.options.isolation
-            with requirements.installed(given, environ, isolation) as packages:
-                return _judge_and_publish(replace(asked, options=replace(asked.options, packages=packages)))
+        with (
+            publish.errors_told(asked),
+            requirements.installed(asked.requirements, settings.pip_environ(), asked.options) as packages,
+        ):
+            return _judge_and_publish(replace(asked, options=replace(asked.options, packages=packages)))
 
     return _guarded(run_action)
 

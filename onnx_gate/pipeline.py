@@ -91,7 +91,7 @@ def run_gate(
     cancelled = None
     try:
         with (
-            secluded(runnable, options, folder.work),
+            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
             Supervisor(
                 jobs=options.jobs, work=folder.work, quarters=_quarters(options, folder), environ=options.environ
             ) as supervisor,

@@ -17,28 +17,28 @@ from pathlib import Path
 
 from onnx_gate.console import say
 from onnx_gate.errors import UsageError
-from onnx_gate.records import Isolation
+from onnx_gate.records import RunOptions
 from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import INSTALLER, become, end_all
-from onnx_gate.worker.users import require_users
+from onnx_gate.worker.users import secluded
 
 _LONGEST = 4 * 1024 * 1024
 _INSTALL = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--requirement")
 
 
 @contextmanager
-def installed(path: Path | None, environ: Mapping[str, str], isolation: Isolation) -> Iterator[str | None]:
+def installed(path: Path | None, environ: Mapping[str, str], options: RunOptions) -> Iterator[str | None]:
     """The folder with all that the file asks for and that isn't here yet; gone when it is left."""
     if path is None:
         yield None
         return
     if not path.is_file():
         raise UsageError(f"input 'requirements': {path} does not exist. Fix: give a path from the repository's top")
-    if isolation == "uids":
-        require_users()
     folder = Path(tempfile.mkdtemp(prefix="onnx-gate-packages-"))
     try:
-        yield _install(path, folder, environ, isolated=isolation == "uids")
+        with secluded(options, folder=path.parent, work=folder):
+            packages = _install(path, folder, environ, isolated=options.isolation == "uids")
+        yield packages
     finally:
         remove(folder)
 

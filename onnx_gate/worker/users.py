@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.paths import find_repository
-from onnx_gate.records import ModelSpec, RunOptions
+from onnx_gate.records import RunOptions
 from onnx_gate.worker.environ import import_path
 from onnx_gate.worker.privileges import MODELS, become, end_all
 
@@ -50,15 +50,18 @@ def require_users() -> None:
 
 
 @contextmanager
-def secluded(specs: Sequence[ModelSpec], options: RunOptions, work: Path) -> Iterator[None]:
-    """Where models have users of their own: keep them out of what is the workflow's and the checkout's."""
-    if options.isolation == "none" or not specs:
+def secluded(options: RunOptions, *, folder: Path, work: Path) -> Iterator[None]:
+    """Where models have users of their own: keep them out of what is the workflow's and the checkout's.
+
+    `folder` is one of the repository that they may read, `work` where they may write.
+    """
+    if options.isolation == "none":
         yield
         return
     require_users()
-    repositories = {find_repository(Path(spec.folder)) for spec in specs}
-    private = [*map(Path, options.private), *(repository / ".git" for repository in repositories)]
-    with closed(private, needed=[*repositories, work.absolute(), *_needed(options)]):
+    repository = find_repository(folder.resolve())
+    private = [*map(Path, options.private), repository / ".git"]
+    with closed(private, needed=[repository, work.absolute(), *_needed(options)]):
         yield
 
 

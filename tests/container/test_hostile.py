@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import socket
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,11 @@ models:
   - {id: neighbour, source: 'hostile.py:neighbour'}
 """
 PICKLED = "[space := {'__file__': '/github/workspace/hostile.py'}, exec(source, space), space['build']()][-1]"
+SET_UP = """
+for name in ("environment", "environments_of_others", "files", "signals", "privileges", "commands"):
+    print(MARK + json.dumps({name: ATTEMPTS[name]()}), file=sys.stderr, flush=True)
+sys.exit("that was all")
+"""
 DENIED = "PermissionError"
 hostile_models = pytest.mark.parametrize("model", ["hostile", "hostile-pickle"])
 
@@ -58,6 +65,32 @@ def attacked(make_workspace: Any, run_action: Any, tmp_path_factory: pytest.Temp
             env={"GITHUB_TOKEN": "a-secret", "INPUT_TOKEN": "a-secret", "PYTHONPATH": "/github/workspace"},
             options=(f"--volume={path}:/var/run/docker.sock",),
         )
+
+
+@pytest.fixture(scope="module")
+def installed(make_workspace: Any, run_action: Any) -> Any:
+    """A package of the requirements that makes the same attempts while it is installed, and fails to be heard."""
+    source = Path(hostile.__file__).read_text(encoding="utf-8")
+    workspace = make_workspace(
+        "quickstart",
+        files={
+            "requirements.txt": "--no-index\n--find-links .\nevil==1.0\n",
+            "evil-1.0.tar.gz": _source_distribution("evil", source.replace("def build(", "def factory(") + SET_UP),
+        },
+    )
+    env = {"GITHUB_TOKEN": "a-secret", "PIP_NO_BUILD_ISOLATION": "0"}
+    return run_action(workspace, {"requirements": "requirements.txt"}, env=env)
+
+
+def _source_distribution(name: str, set_up: str) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        files = {"setup.py": set_up, "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"}
+        for path, text in files.items():
+            entry = tarfile.TarInfo(f"{name}-1.0/{path}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return data.getvalue()
 
 
 def outcomes(run: Any, model: str) -> dict[str, Any]:
@@ -172,3 +205,22 @@ def test_files_belong_to_the_owner_of_the_workspace(attacked: Any) -> None:
 def test_folders_are_open_again(attacked: Any) -> None:
     """What was shut while models ran is as it was."""
     assert (attacked.workspace / ".git").stat().st_mode & 0o777 == 0o755
+
+
+def test_requirements_reach_as_little(installed: Any) -> None:
+    """A package that is installed is another user too; that it can't be is the end of the run, in words."""
+    assert installed.exit_code == 2
+    assert "that was all" in installed.log
+    lines = [line.partition(hostile.MARK)[2] for line in installed.log.splitlines() if hostile.MARK in line]
+    told = {name: outcome for line in lines for name, outcome in json.loads(line).items()}
+    assert (told["environment"], told["environments_of_others"], told["signals"]) == ([], [], [])
+    assert {outcome for path, outcome in told["files"].items() if ".git" not in path} == {DENIED}
+    assert told["privileges"]["Uid"].split() == ["64000"] * 4
+    assert told["privileges"]["CapBnd"] == "0" * 16
+
+
+def test_what_an_installation_prints_is_no_command(installed: Any) -> None:
+    """No line of the job's log starts with its words."""
+    assert "::error::hacked" in installed.log
+    assert not [line for line in installed.log.splitlines() if line.lstrip().startswith("::") and "hacked" in line]
+    assert "##[" not in installed.log

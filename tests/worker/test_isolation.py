@@ -193,7 +193,7 @@ def test_a_folder_in_which_models_need_something_stays_open(tmp_path: Path) -> N
 def test_without_isolation_nothing_is_shut(tmp_path: Path) -> None:
     """At one's desk, folders are one's own."""
     tmp_path.chmod(0o755)
-    with secluded([], RunOptions(jobs=1, private=(str(tmp_path),)), tmp_path):
+    with secluded(RunOptions(jobs=1, private=(str(tmp_path),)), folder=Path("/elsewhere"), work=Path("/work")):
         assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
