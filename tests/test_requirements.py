@@ -25,8 +25,8 @@ def build():
 """
 MANIFEST = """\
 version: 1
-models:
-  - {id: line, source: 'model.py:build', framework: sklearn, batches: [2], inputs: {X: {dtype: float32, shape: [batch, 3]}}}
+defaults: {framework: sklearn, batches: [2], inputs: {X: {dtype: float32, shape: [batch, 3]}}}
+models: [{id: line, source: 'model.py:build'}]
 """
 OPTIONS = RunOptions(jobs=1)
 

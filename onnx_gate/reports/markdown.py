@@ -172,6 +172,7 @@ def _machine(environment: Environment) -> list[list[str]]:
         "platform": environment.platform,
         "CPU": f"{environment.cpu}{f' ({features})' if features else ''}",
         "threads of ONNX Runtime": str(environment.ort_threads),
+        "isolation of models": environment.isolation,
     }
     rows = [[label, plain_markdown(value)] for label, value in known.items() if value]
     rows += [

@@ -30,8 +30,10 @@ models:
 """
 PICKLED = "[space := {'__file__': '/github/workspace/hostile.py'}, exec(source, space), space['build']()][-1]"
 SET_UP = """
-for name in ("environment", "environments_of_others", "files", "signals", "privileges", "commands"):
+for name in ("environment", "files", "folders", "privileges", "commands"):
     print(MARK + json.dumps({name: ATTEMPTS[name]()}), file=sys.stderr, flush=True)
+others = [pid for pid in environments_of_others() if _users_of(pid) != os.getuid()]
+print(MARK + json.dumps({"others": others}), file=sys.stderr, flush=True)
 sys.exit("that was all")
 """
 DENIED = "PermissionError"
@@ -213,8 +215,9 @@ def test_requirements_reach_as_little(installed: Any) -> None:
     assert "that was all" in installed.log
     lines = [line.partition(hostile.MARK)[2] for line in installed.log.splitlines() if hostile.MARK in line]
     told = {name: outcome for line in lines for name, outcome in json.loads(line).items()}
-    assert (told["environment"], told["environments_of_others"], told["signals"]) == ([], [], [])
-    assert {outcome for path, outcome in told["files"].items() if ".git" not in path} == {DENIED}
+    assert (told["environment"], told["others"]) == ([], [])
+    assert {outcome for path, outcome in told["files"].items() if ".git/" not in path} == {DENIED}
+    assert set(told["folders"].values()) == {DENIED}
     assert told["privileges"]["Uid"].split() == ["64000"] * 4
     assert told["privileges"]["CapBnd"] == "0" * 16
 
