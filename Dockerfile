@@ -64,6 +64,8 @@ FROM ${VARIANT}
 COPY . /tmp/onnx-gate
 RUN pip install --no-cache-dir --no-deps /tmp/onnx-gate \
     && mv /tmp/onnx-gate/entrypoint.py /opt/onnx-gate/ \
+    # In a job that runs in this image, the command is root's too: it imports nothing from where PYTHONPATH leads.
+    && sed -i '1s/$/ -IB/' /opt/onnx-gate/bin/onnx-gate \
     && rm -rf /tmp/onnx-gate /tmp/dependencies
 
 # The runner sets its own; this one serves `docker run -v "$PWD:/github/workspace"`.

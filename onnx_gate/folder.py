@@ -25,6 +25,7 @@ class OutputFolder:
         self.path = path
         if beside is not None:
             self._refuse_to_overwrite(beside)
+        self._refuse_links()
         try:
             self._given = next(folder for folder in path.absolute().parents if folder.exists())
             path.mkdir(parents=True, exist_ok=True)
@@ -88,6 +89,19 @@ class OutputFolder:
                 f"--output {self.path}: the manifest is in this folder, and reports would overwrite files beside it. "
                 "Fix: name a folder of its own, such as onnx-gate-report"
             )
+
+    def _refuse_links(self) -> None:
+        """Root would write, and give away, whatever a link leads to; and a repository can hold any link."""
+        if os.name != "posix" or os.geteuid() != 0:
+            return
+        here, output = Path.cwd(), self.path.absolute()
+        within = [folder for folder in (output, *output.parents) if folder.is_relative_to(here)]
+        for folder in (*within, output / "models", output / "logs"):
+            if folder.is_symlink():
+                raise UsageError(
+                    f"--output {self.path}: {folder} is a link, which is not followed by root. "
+                    "Fix: remove it, or name another folder"
+                )
 
     def _hand_to_owner(self) -> None:
         """As root in a container: files that root leaves in a workspace break its owner's next checkout."""

@@ -231,6 +231,22 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 @as_root
+@pytest.mark.parametrize("link", ["out", "out/models", "out/logs", "above"])
+def test_root_follows_no_link_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
+    """A pull request could have put one there; nothing is written to where it leads."""
+    elsewhere, workspace = tmp_path / "elsewhere", tmp_path / "workspace"
+    elsewhere.mkdir()
+    (elsewhere / "summary.md").write_text("theirs")
+    (workspace / link).parent.mkdir(parents=True)
+    (workspace / link).symlink_to(elsewhere)
+    monkeypatch.chdir(workspace)
+    output = Path("above/out") if link == "above" else Path("out")
+    with pytest.raises(UsageError, match=r"--output .* is a link, which is not followed by root\. Fix: "):
+        OutputFolder(output)
+    assert [path.read_text() for path in elsewhere.iterdir()] == ["theirs"]
+
+
+@as_root
 def test_roots_own_workspace_stays_roots(tmp_path: Path) -> None:
     """At one's own desk, as root, nothing changes hands."""
     with OutputFolder(tmp_path / "out") as folder:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from onnx_gate.errors import ManifestError
-from onnx_gate.manifest.paths import Paths
+from onnx_gate.manifest.file import refuse_file
+from onnx_gate.manifest.paths import Paths, find_repository
 from onnx_gate.manifest.problems import Reporter, show
 from onnx_gate.manifest.schema import Model, Settings, Version
 from onnx_gate.manifest.section import Section, keys_of, nearest
@@ -28,12 +29,19 @@ class _Outline(Section):
 def load_manifest(path: Path) -> Manifest:
     """Read, check and resolve a manifest; raises ManifestError with every problem found."""
     shown = str(path)
+    _refuse_link_away(path, shown)
     tree = read_tree(path, shown)
     report = Reporter(shown, tree)
     models = _read_models(tree.data, report, Paths(path.parent, report))
     if report.problems:
         raise ManifestError(report.problems)
     return Manifest(path=shown, models=tuple(models), sha256=tree.sha256)
+
+
+def _refuse_link_away(path: Path, shown: str) -> None:
+    """Who reads it may be root, and what a message cites of a file must not be what only root may read."""
+    if path.is_symlink() and not path.resolve().is_relative_to(find_repository(path.parent.resolve())):
+        raise refuse_file(shown, "it is a link that leaves the repository", "put the manifest itself there")
 
 
 def _read_models(data: Any, report: Reporter, paths: Paths) -> list[ModelSpec]:

@@ -78,7 +78,7 @@ def closed(folders: Sequence[Path], needed: Sequence[Path]) -> Iterator[None]:
     modes: dict[Path, int] = {}
     try:
         for folder in dict.fromkeys(folders):
-            if folder.is_dir() and not any(path.is_relative_to(folder) for path in needed):
+            if folder.is_dir() and not folder.is_symlink() and not any(path.is_relative_to(folder) for path in needed):
                 modes[folder] = stat.S_IMODE(folder.stat().st_mode)
                 with suppress(OSError):
                     folder.chmod(modes[folder] & ~0o007)

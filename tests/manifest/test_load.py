@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -378,3 +379,19 @@ def test_a_manifest_is_known_by_its_text(project: Project) -> None:
     text = "version: 1\nmodels: [{id: a, source: m.onnx}]  # …\n"
     assert project.load(text).sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert project.load(f"{text}\n").sha256 != project.load(text).sha256
+
+
+def test_a_manifest_that_is_a_link_stays_in_its_repository(tmp_path: Path) -> None:
+    """Else a message could cite what only the gate may read."""
+    repository = tmp_path / "repository"
+    (repository / ".git").mkdir(parents=True)
+    (tmp_path / "secret").write_text("TOKEN=a-secret")
+    (repository / "onnx-gate.yml").symlink_to(tmp_path / "secret")
+    with pytest.raises(ManifestError) as caught:
+        load_manifest(repository / "onnx-gate.yml")
+    assert "it is a link that leaves the repository" in str(caught.value)
+    assert "a-secret" not in str(caught.value)
+    (repository / "inside.yml").symlink_to("model.yml")
+    (repository / "model.yml").write_text("version: 1\nmodels: []\n")
+    with pytest.raises(ManifestError, match="models"):
+        load_manifest(repository / "inside.yml")
