@@ -155,13 +155,13 @@ class Api:
             if answer.status in _MOVED and hops < MOST_TRIES and (moved := self._moved(method, url, answer)):
                 url, hops, tries = moved, hops + 1, tries - 1
                 continue
-            error = _refusal(answer)
+            refusal = _refusal(answer)
             pause = self._pause(answer)
             if pause is None and answer.status in _TRANSIENT and method != "POST":
                 pause = 2.0 ** (tries - 1)
             if pause is None or tries >= MOST_TRIES:
-                raise error
-            self._wait(pause, error)
+                raise refusal
+            self._wait(pause, refusal)
 
     def _once(self, method: str, url: str, body: bytes | None) -> Answer:
         if method != "GET":

@@ -14,7 +14,7 @@ _PIECES = re.compile(
     r"|(?P<text>[^\\`<]+|.)",
     re.ASCII | re.DOTALL,
 )
-_CALLS = re.compile(r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
+_CALLS = re.compile(r"(?<=@)(?=\w|\Z)|(?<=#)(?=\d)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
 
 
 def unlinked(markdown: str) -> str:
