@@ -67,7 +67,8 @@ def _framework_line(name: str, packages: tuple[str, ...]) -> str:
 
 
 def _provider_line(name: str, state: ProviderState) -> str:
-    return f"  ok  {name}" if state.available else f"  no  {name}: {state.reason}"
+    kind = f" ({state.kind})" if state.kind else ""
+    return f"  ok  {name}" if state.available else f"  no  {name}{kind}: {state.reason}"
 
 
 def _probe_all(environ: Mapping[str, str]) -> dict[str, ProviderState]:
@@ -89,4 +90,4 @@ def _probe(name: str, environ: Mapping[str, str]) -> ProviderState:
     except (ValueError, IndexError):
         end = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return ProviderState(available=False, reason=f"the process ended with exit code {done.returncode}: {end}")
-    return ProviderState(available=bool(told["available"]), reason=str(told["reason"]))
+    return ProviderState(available=bool(told["available"]), reason=str(told["reason"]), kind=told["kind"])

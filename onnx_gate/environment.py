@@ -51,9 +51,15 @@ def installed_runtimes() -> dict[str, str]:
     found = {}
     for distribution in metadata.distributions():
         name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if name == "onnxruntime" or (name.startswith("onnxruntime-") and name != "onnxruntime-extensions"):
+        if name.startswith("onnxruntime") and _is_a_runtime(distribution):
             found[name] = distribution.version
     return found
+
+
+def _is_a_runtime(distribution: metadata.Distribution) -> bool:
+    """It brings the package itself: plug-in providers and extensions are named after it, and live beside it."""
+    files = distribution.files
+    return files is None or any(file.as_posix() == "onnxruntime/__init__.py" for file in files)
 
 
 def require_supported_system() -> None:

@@ -81,8 +81,9 @@ class CannotJudge(GateError):
 
 
 class NotAvailable(CannotJudge):
-    """A provider that did not load."""
+    """A provider that can't be used here, with the kind of the reason (one of records.Absence)."""
 
-    def __init__(self, message: str, *, device_present: bool, fix: str = "") -> None:
+    def __init__(self, message: str, *, device_present: bool, kind: str = "unknown", fix: str = "") -> None:
         self.device_present = device_present
+        self.kind = kind
         super().__init__("provider-unavailable", message, fix=fix)

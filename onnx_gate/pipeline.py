@@ -15,6 +15,8 @@ from onnx_gate.environment import describe_environment, require_one_runtime, req
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import (
+    EXECUTION_PROVIDERS,
+    SHORT_NAMES,
     Cause,
     Check,
     ConvertInfo,
@@ -125,6 +127,7 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
             near = difflib.get_close_matches(wanted, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
             raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
+    _require_known_providers(manifest, options)
     if options.require_cuda and not any(_with_providers(spec, options).uses("cuda") for spec in manifest.models):
         raise UsageError(
             f"CUDA is required, and no model of {manifest.path} is to run on it. "
@@ -132,6 +135,16 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
         )
     numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
     return [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id] == own]
+
+
+def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
+    """A misspelt name would filter out what was to be judged."""
+    known = {*EXECUTION_PROVIDERS, *(provider.name for spec in manifest.models for provider in spec.providers)}
+    for wanted in options.providers:
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted.lower(), [*SHORT_NAMES, *known], n=1)
+            hint = f" Fix: did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"providers: got {wanted!r}, expected one of {', '.join(sorted(known))}.{hint}")
 
 
 def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
@@ -235,5 +248,5 @@ def _provider_states(models: Iterable[ModelResult]) -> dict[str, ProviderState]:
         if check.total or check.status is Status.PASSED:
             states[check.provider] = ProviderState(available=True)
         elif check.cause is Cause.PROVIDER_UNAVAILABLE and check.provider not in states:
-            states[check.provider] = ProviderState(available=False, reason=check.message)
+            states[check.provider] = ProviderState(available=False, reason=check.message, kind=check.absence)
     return {name: state for name, state in states.items() if name not in ("", "graph")}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import EXECUTION_PROVIDERS, CommentMode, Isolation, RunOptions, Workflow
+from onnx_gate.records import SHORT_NAMES, CommentMode, Isolation, RunOptions, Workflow
 
 # What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
 # XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
@@ -73,7 +73,7 @@ def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> 
         manifest=Path(arguments.manifest),
         output=Path(),
         options=RunOptions(
-            jobs=1, only=_ids(arguments.only), providers=_providers("--provider", arguments.provider), environ={}
+            jobs=1, only=_ids(arguments.only), providers=_providers(arguments.provider), environ={}
         ),
         **_listeners(environ),
     )
@@ -84,7 +84,7 @@ def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) ->
     return Settings(
         manifest=Path(arguments.manifest or "onnx-gate.yml"),
         output=Path(arguments.output),
-        options=RunOptions(jobs=1, providers=_providers("--provider", arguments.provider), environ={}),
+        options=RunOptions(jobs=1, providers=_providers(arguments.provider), environ={}),
         comment=CommentMode(arguments.comment),
         **_listeners(environ),
     )
@@ -98,7 +98,7 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
         options=RunOptions(
             jobs=arguments.jobs or available_cpus(),
             only=_ids(arguments.only),
-            providers=_providers("--provider", arguments.provider),
+            providers=_providers(arguments.provider),
             require_cuda=arguments.require_cuda,
             shard=parse_shard(arguments.shard) if arguments.shard is not None else None,
             plan=_plan(arguments.plan, arguments.shard, arguments.only),
@@ -123,7 +123,7 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
         options=RunOptions(
             jobs=int(jobs) if jobs else available_cpus(),
             only=only,
-            providers=_providers("input 'providers'", _list(_input("providers", environ))),
+            providers=_providers(_list(_input("providers", environ))),
             require_cuda=_boolean("require-cuda", environ),
             shard=parse_shard(shard) if shard else None,
             plan=_plan(_input("plan", environ) or None, shard or None, only),
@@ -267,9 +267,7 @@ def _ids(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for each in given for part in _list(each) or (each,))
 
 
-def _providers(where: str, names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    names = [part for name in names for part in _list(name)]
-    for name in names:
-        if name not in EXECUTION_PROVIDERS:
-            raise UsageError(f"{where}: got {name!r}, expected one of {', '.join(EXECUTION_PROVIDERS)}")
-    return tuple(dict.fromkeys(names))
+def _providers(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Under the names that the reports have; what is no provider, the manifest has to know."""
+    parts = [part for name in names for part in _list(name)]
+    return tuple(dict.fromkeys(SHORT_NAMES.get(part, part) for part in parts))

@@ -69,6 +69,7 @@ def judge_model(found: Findings) -> ModelResult:
         checks=checks,
         coverage=state_coverage(checks, also=found.warnings),
         placement=found.placement,
+        sessions={provider.name: provider.session for provider in found.spec.providers},
         notes=tuple(found.notes),
         log=found.log,
         weak_reference=found.weak_reference,
@@ -184,6 +185,7 @@ def _failed(failure: Failure) -> Check:
         output="",
         status=Status.ERROR,
         cause=failure.cause,
+        absence=failure.absence,
         message=f"{failure.message.rstrip('.')}.{fix}",
     )
 
@@ -195,6 +197,7 @@ def _skipped(failure: Failure) -> Check:
         output="",
         status=Status.SKIPPED,
         cause=failure.cause,
+        absence=failure.absence,
         message=f"this machine has no such device: {failure.message}",
     )
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff, Scalar, Status
+from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff, Scalar, SessionSpec, Status
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
@@ -291,6 +291,14 @@ def tolerance(check: Check) -> str:
         # Any element may be beyond it: what is asked is asked of all together.
         return ", ".join(limit for limit in allowed if not limit.startswith("max_mismatch"))
     return ", ".join([f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed])
+
+
+def session(given: SessionSpec) -> str:
+    """What isn't the default in how a session was set up."""
+    usual = SessionSpec()
+    names = ("optimization", "intra_op_threads", "inter_op_threads", "deterministic")
+    changed = [f"{name} {getattr(given, name)}" for name in names if getattr(given, name) != getattr(usual, name)]
+    return ", ".join([*changed, *(f"{name} = {value}" for name, value in given.config.items())])
 
 
 def rests_on(coverage: Coverage) -> str:

@@ -37,9 +37,6 @@ def check_together(report: Reporter, model: schema.Model, framework: str | None,
             "remove it",
             key=True,
         )
-    if "cpu" in model.providers and model.providers["cpu"].options:
-        # ONNX Runtime would ignore them without a word.
-        add((*trail, "providers", "cpu", "options"), "the cpu provider has no options", "remove them", key=True)
     for name in model.convert.model_dump(exclude_none=True):
         if model.onnx or framework == "onnx":
             add(

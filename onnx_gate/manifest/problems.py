@@ -15,10 +15,7 @@ from onnx_gate.manifest.section import keys_of, nearest, suggest
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
 
 NOT_SERVED_YET = {
-    "min_placed": "a limit on placement",
-    "forbid_elsewhere": "a limit on placement",
     "min_speedup": "a limit on latency",
-    "session": "session options",
 }
 """Keys that are planned: refused as such, instead of as typing errors."""
 
@@ -99,7 +96,8 @@ class Reporter:
         elif kind == "missing":
             self.add(trail[:-1], f"the key {trail[-1]!r} is missing", f"add `{trail[-1]}:`")
         elif kind == "onnx_gate":
-            self.add(trail, f"{_got(got, context)}, expected {context['expected']}", context["fix"], key=is_key)
+            message = f"{_got(got, context)}, expected {context['expected']}"
+            self.add(trail, message, context["fix"], key=is_key or context["key"])
         elif kind == "literal_error":
             words = re.findall(r"'([^']*)'", context["expected"])
             self.add(trail, f"got {show(got)}, expected {context['expected']}", suggest(got, words), key=is_key)
@@ -174,7 +172,7 @@ def _keys_at(schema: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     for step in loc:
         current = _step_into(current, step)
     models = [part for part in _parts(current) if isinstance(part, type) and issubclass(part, BaseModel)]
-    hidden = {"mode"}
+    hidden = {"mode", "name"}
     return sorted({key for model in models for key in keys_of(model)} - hidden)
 
 

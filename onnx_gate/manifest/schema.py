@@ -9,11 +9,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from onnx_gate.manifest.convert import Convert
 from onnx_gate.manifest.dims import Dim, DimName
+from onnx_gate.manifest.providers import Provider, Providers
 from onnx_gate.manifest.rules import Rule, Tolerance
-from onnx_gate.manifest.section import Names, Section, Size, Text, refuse, unique
+from onnx_gate.manifest.section import Fraction, Names, Section, Size, Text, refuse, unique
+from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import Variants
-from onnx_gate.records import EDGES, EXECUTION_PROVIDERS, FRAMEWORKS
+from onnx_gate.records import EDGES, FRAMEWORKS
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _SIZES = {"": 1, "B": 1}
@@ -30,71 +32,6 @@ def _check_version(value: Any) -> Any:
 
 
 Version = Annotated[Literal[1], BeforeValidator(_check_version)]
-
-
-def _option_text(value: Any) -> Any:
-    # ONNX Runtime takes provider options as text.
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    return str(value) if isinstance(value, int) else value
-
-
-def _check_required(value: Any) -> Any:
-    if value is not True and value != "auto":
-        raise refuse("", "true or auto", "remove it: auto is the default" if value is False else "")
-    return value
-
-
-class Provider(Section):
-    """One execution provider."""
-
-    required: Annotated[Literal[True, "auto"], BeforeValidator(_check_required)] = Field(
-        "auto", description="true: not available is an error on any machine"
-    )
-    options: dict[
-        str, Annotated[str, BeforeValidator(_option_text, json_schema_input_type=str | int | float | bool)]
-    ] = Field(default_factory=dict, description="ONNX Runtime's own options of this provider")
-    tolerance: Tolerance | None = Field(None, description="overrides the model's on this provider")
-    outputs: dict[str, Rule] = Field(default_factory=dict, description="overrides the model's rules, by output")
-
-
-if TYPE_CHECKING:
-    ProviderName = str
-else:
-    ProviderName = Literal[tuple(EXECUTION_PROVIDERS)]
-
-
-def _check_name(value: Any) -> Any:
-    if not isinstance(value, str):
-        raise refuse("", "a name such as cuda", "write options as a mapping: cuda: {…}")
-    return value
-
-
-_NAMED: TypeAdapter[list[str]] = TypeAdapter(
-    Annotated[list[Annotated[ProviderName, BeforeValidator(_check_name)]], Field(min_length=1), AfterValidator(unique)]
-)
-
-
-def _expand_providers(value: Any) -> Any:
-    if isinstance(value, list):
-        return {name: {} for name in _NAMED.validate_python(value)}
-    if isinstance(value, dict):
-        return {name: {} if options is None else options for name, options in value.items()}
-    fix = f"write `providers: [{value}]`" if value in EXECUTION_PROVIDERS else ""
-    raise refuse("", "names such as [cpu, cuda], or a mapping such as cuda: {…}", fix)
-
-
-Providers = Annotated[
-    dict[ProviderName, Provider],
-    Field(min_length=1),
-    BeforeValidator(
-        _expand_providers,
-        json_schema_input_type=Annotated[list[ProviderName], Field(min_length=1)]
-        | Annotated[dict[ProviderName, Provider | None], Field(min_length=1)],
-    ),
-]
 
 
 _Memory = int | Annotated[str, Field(pattern=f"^{_MEMORY}$")]
@@ -170,7 +107,14 @@ class Settings(Section):
     variants: Variants | None = Field(
         None, description="models of lower precision to make of the converted one and judge as well"
     )
-    providers: Providers = Field(default_factory=lambda: {"cpu": Provider()}, description="where to run")
+    providers: Providers = Field(default_factory=lambda: {"cpu": Provider(name="cpu")}, description="where to run")
+    session: Session = Field(default_factory=Session, description="options of ONNX Runtime's sessions")
+    min_placed: Fraction | None = Field(
+        None, description="fraction of the nodes that have to be on each provider but the CPU"
+    )
+    forbid_elsewhere: Annotated[Names, AfterValidator(unique)] | None = Field(
+        None, description="operators that must not run on another provider than the one asked for"
+    )
     tolerance: Tolerance = Field(
         default_factory=lambda: Tolerance(rtol=1e-3, atol=1e-5),
         description="for outputs that no nearer rule names",

@@ -29,8 +29,9 @@ def nearest(got: str, words: Iterable[str]) -> str | None:
     words, plain = list(words), got.lower().removeprefix("torch.").removeprefix("np.")
     if (known := _OTHER_WORDS.get(plain)) in words:
         return known
-    near = difflib.get_close_matches(plain, words, n=1, cutoff=0.6)
-    return near[0] if near else None
+    lowered = {word.lower(): word for word in words}
+    near = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.6)
+    return lowered[near[0]] if near else None
 
 
 def suggest(got: Any, words: Iterable[str]) -> str:
@@ -39,9 +40,9 @@ def suggest(got: Any, words: Iterable[str]) -> str:
     return f"did you mean {near!r}?" if near else ""
 
 
-def refuse(message: str, expected: str, fix: str = "") -> PydanticCustomError:
+def refuse(message: str, expected: str, fix: str = "", *, key: bool = False) -> PydanticCustomError:
     """An error in our own words; `problems.py` adds the place and what was got, unless the message tells."""
-    context = {"expected": expected, "fix": fix}
+    context = {"expected": expected, "fix": fix, "key": key}
     return PydanticCustomError("onnx_gate", "{message}", {"message": message, **context})
 
 

@@ -13,16 +13,20 @@ from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.frameworks import find_framework
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter
+from onnx_gate.manifest.providers import Provider
+from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import DEFAULTS, Kind, Variant, label_of
 from onnx_gate.manifest.yaml_tree import Trail
 from onnx_gate.records import (
+    SHORT_NAMES,
     DimLimits,
     InputSpec,
     Location,
     ModelSpec,
     OutputRule,
     ProviderSpec,
+    SessionSpec,
     Tolerance,
     VariantSpec,
 )
@@ -49,6 +53,7 @@ class SpecBuilder:
         custom_ops = (
             self._paths.existing(model.ort_custom_ops, (*trail, "ort_custom_ops")) if model.ort_custom_ops else None
         )
+        libraries = self._libraries(model, trail)
         check_together(self._report, model, framework, trail)
         check_inputs(self._report, model, framework, trail, doubtful)
         check_data(self._report, data, model, trail, doubtful)
@@ -78,7 +83,7 @@ class SpecBuilder:
             register=register,
             ort_custom_ops=custom_ops,
             trusted=tuple(model.trusted),
-            providers=tuple(_provider(name, given) for name, given in model.providers.items()),
+            providers=tuple(_provider(given, model, libraries.get(name)) for name, given in model.providers.items()),
             tolerance=_tolerance(model.tolerance),
             timeout=model.timeout,
             memory=model.memory,
@@ -113,6 +118,16 @@ class SpecBuilder:
         for name in ("source", "onnx", "weights", "data", "register", "ort_custom_ops"):
             if isinstance(text := raw.get(name), str) and text:
                 self._paths.location(text, ("models", i, name), folder_allowed=name == "data")
+
+    def _libraries(self, model: schema.Model, trail: Trail) -> dict[str, str | None]:
+        """Of the plug-in providers: a file, or the package that brings it, which only a worker can look for."""
+        return {
+            name: given.library
+            if given.library.isidentifier()
+            else self._paths.existing(given.library, (*trail, "providers", name, "library"))
+            for name, given in model.providers.items()
+            if given.library
+        }
 
     def _callable(self, text: str, trail: Trail) -> Location | None:
         if ":" not in text:
@@ -162,14 +177,27 @@ def _rule(given: rules.OutputRule) -> OutputRule:
     return OutputRule(tolerance=tolerance, **limits)
 
 
-def _provider(name: str, given: schema.Provider) -> ProviderSpec:
+def _provider(given: Provider, model: schema.Model, library: str | None) -> ProviderSpec:
+    """What the provider doesn't say itself, the model does; limits on placement mean nothing on the CPU."""
+    name = SHORT_NAMES.get(given.name, given.name)
+    placed = model.min_placed if given.min_placed is None and name != "cpu" else given.min_placed
+    forbidden = model.forbid_elsewhere if given.forbid_elsewhere is None and name != "cpu" else given.forbid_elsewhere
     return ProviderSpec(
         name=name,
         required=given.required is True,
         options=given.options,
+        session=_session(model.session, given.session),
+        library=library,
+        min_placed=placed,
+        forbid_elsewhere=tuple(forbidden or ()),
         tolerance=_tolerance(given.tolerance) if given.tolerance else None,
         outputs={output: _rule(rule) for output, rule in given.outputs.items()},
     )
+
+
+def _session(general: Session, own: Session) -> SessionSpec:
+    given = {**general.model_dump(exclude_none=True), **own.model_dump(exclude_none=True)}
+    return SessionSpec(**{**given, "config": {**general.config, **own.config}})
 
 
 def _tolerance(given: rules.Tolerance) -> Tolerance:

@@ -47,9 +47,19 @@ def _display_adapter(root: Path, vendor: str) -> str:
     return ""
 
 
+def _render_node(root: Path) -> str:
+    """A GPU with a driver; a virtual machine's plain display adapter has none."""
+    return _first(root, "dev/dri/renderD*")
+
+
 _PROBES: dict[str, Callable[[Path], str]] = {
     "cuda": _nvidia,
     "tensorrt": _nvidia,
+    "nv_tensorrt_rtx": _nvidia,
     "rocm": _amd,
     "migraphx": _amd,
+    "webgpu": _render_node,
+    "qnn": lambda root: _first(root, "dev/fastrpc*") or _first(root, "dev/adsprpc*"),
+    "vitisai": lambda root: _first(root, "dev/accel/accel[0-9]*"),
+    "cann": lambda root: _first(root, "dev/davinci[0-9]*"),
 }

@@ -9,13 +9,15 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from onnx_gate.errors import CannotJudge
+from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers.session import open_session
 from onnx_gate.records import ProviderSpec
 
@@ -26,16 +28,43 @@ def probe(name: str) -> dict[str, object]:
         model, log = Path(folder) / "probe.onnx", Path(folder) / "log"
         onnx.save(_tiny_model(), str(model))
         log.touch()
-        shown = os.dup(2)
-        os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND), 2)
-        try:
-            session = open_session(str(model), ProviderSpec(name=name), log.read_text)
-            session.run({"x": np.ones((2, 2), np.float32)})
-        except CannotJudge as error:
-            return {"available": False, "reason": str(error)}
-        finally:
-            os.dup2(shown, 2)
-    return {"available": True, "reason": ""}
+        with _shown_in(log):
+            try:
+                session = open_session(str(model), ProviderSpec(name=name), _reader(log), profiles=Path(folder))
+                session.run({"x": np.ones((2, 2), np.float32)})
+            except CannotJudge as error:
+                kind = error.kind if isinstance(error, NotAvailable) else None
+                return {"available": False, "reason": f"{error}. Fix: {error.fix}", "kind": kind}
+    return {"available": True, "reason": "", "kind": None}
+
+
+def _reader(log: Path) -> Callable[[], str]:
+    """What was logged since it was last asked."""
+    seen = 0
+
+    def read() -> str:
+        nonlocal seen
+        sys.stdout.flush()
+        text = log.read_bytes()
+        seen, new = len(text), text[seen:]
+        return new.decode("utf-8", "replace")
+
+    return read
+
+
+@contextmanager
+def _shown_in(log: Path) -> Iterator[None]:
+    """What native code says, and what onnxruntime prints of a provider that failed, goes to the log."""
+    kept = [os.dup(1), os.dup(2)]
+    target = os.open(log, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept[0], 1)
+        os.dup2(kept[1], 2)
 
 
 def _tiny_model() -> onnx.ModelProto:

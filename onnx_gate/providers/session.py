@@ -1,36 +1,67 @@
 """Open a session on a provider, and prove that it is on it.
 
 ONNX Runtime falls back to the CPU without an error: it says that a provider is available, fails to load it,
-logs a line and answers from the CPU. What counts here is what the session itself says after it was made.
+logs a line and answers from the CPU. What counts here is what the session itself says after it was made, and
+after it ran.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 
 from onnx_gate.errors import NotAvailable
-from onnx_gate.providers.devices import device_present
-from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Elsewhere, Placement, ProviderSpec
+from onnx_gate.providers.availability import did_not_load, lost, not_built_in
+from onnx_gate.providers.placement import RECORD, assigned, fell_back, profiled, proven
+from onnx_gate.providers.plugins import plugin_devices
+from onnx_gate.providers.table import NVIDIA
+from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Placement, ProviderSpec
 from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
-from onnx_gate.sources import ANSI, shorten
-
-_LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Session:
-    """A session that is on the provider asked for."""
+    """A session that is on the provider asked for, or raises NotAvailable when that shows."""
 
-    run: Callable[[dict[str, Any]], dict[str, Actual]]
-    """Feed → answers by output name."""
-    placement: Placement | None
-    """Which nodes are where; None where the runtime doesn't tell."""
+    def __init__(self, session: Any, provider: ProviderSpec, name: str, *, profiling: bool) -> None:
+        self.placement: Placement | None = assigned(session, name)
+        """Which nodes are where; None where the runtime doesn't tell. Final after the first run."""
+        self._session = session
+        self._provider = provider
+        self._name = name
+        self._profiling = profiling
+        self._fell_back: NotAvailable | None = None
+        if not profiling:
+            self._require_nodes()
+
+    def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
+        """Feed → answers by output name."""
+        if self._fell_back:
+            raise self._fell_back
+        try:
+            answers = run_session(self._session, feed)
+        except Exception as error:
+            if (told := lost(self._provider, str(error))) is not None:
+                raise told from error
+            raise
+        if self._profiling:
+            self._read_profile()
+        return {name: as_actual(value) for name, value in answers.items()}
+
+    def _read_profile(self) -> None:
+        self._profiling = False
+        profile = Path(self._session.end_profiling())
+        self.placement = proven(self.placement, profiled(profile, self._name))
+        profile.unlink(missing_ok=True)
+        self._require_nodes()
+
+    def _require_nodes(self) -> None:
+        if self.placement and self._provider.name != "cpu":
+            self._fell_back = fell_back(self._provider, self.placement)
+        if self._fell_back:
+            raise self._fell_back
 
 
 def open_session(
@@ -40,29 +71,26 @@ def open_session(
     *,
     optimize: bool = True,
     custom_ops: str | None = None,
+    profiles: Path | None = None,
 ) -> Session:
-    """A session of the model on the provider; raises NotAvailable where it would be on another one."""
-    name = EXECUTION_PROVIDERS[provider.name]
-    if name not in ort.get_available_providers():
-        raise _not_available(provider, f"this build of onnxruntime ({ort.__version__}) has no {name}")
-    _preload_libraries(provider)
-    options = session_options(optimize=optimize, custom_ops=custom_ops)
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    read_log()
+    """A session of the model on the provider; raises NotAvailable where it would be on another one.
+
+    With a folder for `profiles`, the first run on any provider but the CPU is profiled to prove where its nodes ran.
+    """
+    options = session_options(optimize=optimize, custom_ops=custom_ops, asked=provider.session)
+    options.add_session_config_entry(RECORD, "1")
+    profiling = False
+    if profiles and provider.name != "cpu":
+        options.enable_profiling = profiling = True
+        options.profile_file_prefix = str(profiles / f"profile-{provider.name}")
+    name, given = _choose(provider, options, read_log)
     try:
-        session = ort.InferenceSession(path, options, providers=[(name, dict(provider.options))])
+        session = ort.InferenceSession(path, options, **given)
     except Exception as error:
-        raise load_failed(error, path, f"{Path(path).name} on {provider.name}", custom_ops=custom_ops) from error
+        raise _refused(error, provider, name, path, custom_ops) from error
     if name not in session.get_providers():
-        raise _not_available(provider, _reason(read_log(), name))
-    placement = _placement(session, name)
-    if placement and placement.nodes and not placement.on_provider and provider.name != "cpu":
-        raise _fell_back(provider, placement)
-
-    def run(feed: dict[str, Any]) -> dict[str, Actual]:
-        return {name: as_actual(value) for name, value in run_session(session, feed).items()}
-
-    return Session(run=run, placement=placement)
+        raise did_not_load(provider, name, read_log())
+    return Session(session, provider, name, profiling=profiling)
 
 
 def as_actual(value: Any) -> Actual:
@@ -71,49 +99,24 @@ def as_actual(value: Any) -> Actual:
     return Actual(value=plain, columns=columns)
 
 
-def _preload_libraries(provider: ProviderSpec) -> None:
-    """Find CUDA libraries that pip installed; what it prints about missing ones goes to the model's log."""
-    if provider.name in ("cuda", "tensorrt") and hasattr(ort, "preload_dlls"):
+def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -> tuple[str, dict[str, Any]]:
+    """The runtime's name of the provider, and how the session is told to use it."""
+    if provider.library:
+        devices = plugin_devices(provider)
+        options.add_provider_for_devices(devices[:1], dict(provider.options))
+        return devices[0].ep_name, {}
+    name = EXECUTION_PROVIDERS[provider.name]
+    if name not in ort.get_available_providers():
+        raise not_built_in(provider, name)
+    if provider.name in NVIDIA and hasattr(ort, "preload_dlls"):
+        # Finds CUDA libraries that pip installed.
         ort.preload_dlls()
+    # What was said before is no reason.
+    read_log()
+    return name, {"providers": [(name, dict(provider.options))]}
 
 
-def _placement(session: Any, name: str) -> Placement | None:
-    if not hasattr(session, "get_provider_graph_assignment_info"):
-        return None
-    nodes = [(part.ep_name, node) for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()]
-    short = {full: key for key, full in EXECUTION_PROVIDERS.items()}
-    return Placement(
-        nodes=len(nodes),
-        on_provider=sum(where == name for where, _ in nodes),
-        elsewhere=tuple(
-            Elsewhere(node=node.name, op=node.op_type, provider=short.get(where, where))
-            for where, node in nodes
-            if where != name
-        ),
-    )
-
-
-def _reason(log: str, name: str) -> str:
-    """The runtime's own words for a provider that did not load, without its source lines and our paths."""
-    lines = [_LOG_PREFIX.sub("", line).strip() for line in ANSI.sub("", log).splitlines() if line.strip()]
-    telling = [line for line in lines if "cannot open shared object" in line or "rror" in line or "Failed" in line]
-    words = (telling or lines or ["the runtime gives no reason"])[0]
-    return f"{name} did not load: {shorten(words.partition('with error: ')[2] or words)}"
-
-
-def _not_available(provider: ProviderSpec, reason: str) -> NotAvailable:
-    device = device_present(provider.name)
-    seen = f"; the machine has a device ({device}) that can't be used" if device else ""
-    fix = {
-        "cuda": "install the CUDA libraries (pip install 'onnx-gate[gpu]') and run where the GPU can be seen",
-    }.get(provider.name, f"run on a machine with {provider.name}, or remove it from `providers`")
-    return NotAvailable(f"{reason}{seen}", device_present=bool(device), fix=fix)
-
-
-def _fell_back(provider: ProviderSpec, placement: Placement) -> NotAvailable:
-    ops = ", ".join(sorted({node.op for node in placement.elsewhere})[:8])
-    return NotAvailable(
-        f"not one of the {placement.nodes} nodes was placed on {provider.name}; elsewhere ran: {ops}",
-        device_present=True,
-        fix=f"{provider.name} can't run this model: remove it from `providers`",
-    )
+def _refused(error: Exception, provider: ProviderSpec, name: str, path: str, custom_ops: str | None) -> Exception:
+    """The device's fault, or the model's."""
+    told = lost(provider, str(error))
+    return told or load_failed(error, path, f"{Path(path).name} on {provider.name}", custom_ops=custom_ops)

@@ -14,6 +14,7 @@ from onnx_gate.records.asked import (
     OutputRule,
     ProviderSpec,
     RunOptions,
+    SessionSpec,
     Tolerance,
     VariantSpec,
 )
@@ -32,15 +33,16 @@ from onnx_gate.records.found import (
     Triage,
     Worst,
 )
+from onnx_gate.records.providers import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
 from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, Part, ProviderState
 from onnx_gate.records.scope import AskedModel, Scope
 from onnx_gate.records.words import (
     EDGES,
-    EXECUTION_PROVIDERS,
     FRAMEWORKS,
     JSON,
     ORT_THREADS,
     VARIANTS,
+    Absence,
     Cause,
     Config,
     Isolation,
@@ -55,7 +57,10 @@ __all__ = [
     "FRAMEWORKS",
     "JSON",
     "ORT_THREADS",
+    "PROVIDER_OPTIONS",
+    "SHORT_NAMES",
     "VARIANTS",
+    "Absence",
     "Actual",
     "Answer",
     "AskedModel",
@@ -89,6 +94,7 @@ __all__ = [
     "RunOptions",
     "Scalar",
     "Scope",
+    "SessionSpec",
     "Status",
     "Tolerance",
     "Triage",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from onnx_gate.records.words import Isolation, Scalar
+from onnx_gate.records.words import JSON, ORT_THREADS, Config, Isolation, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,23 @@ class Location:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionSpec:
+    """How ONNX Runtime's session is set up."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    optimization: Literal["disabled", "basic", "extended", "layout", "all"] = "all"
+    """Graph optimisation level."""
+    intra_op_threads: int = ORT_THREADS
+    """Threads inside an operator."""
+    inter_op_threads: int = ORT_THREADS
+    """Operators that run side by side; more than one makes the execution parallel."""
+    deterministic: bool = False
+    """Deterministic compute, where the provider has it."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Session config entries, as ONNX Runtime names them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderSpec:
     """One execution provider that a model is to run on."""
 
@@ -99,6 +116,14 @@ class ProviderSpec:
     """Not available is an error, also where the machine has no such device."""
     options: Mapping[str, str] = field(default_factory=dict)
     """ONNX Runtime's provider options."""
+    session: SessionSpec = SessionSpec()
+    """How its session is set up."""
+    library: str | None = None
+    """A plug-in library that brings the provider."""
+    min_placed: float | None = None
+    """Fraction of the nodes that have to be on the provider."""
+    forbid_elsewhere: tuple[str, ...] = ()
+    """Operators that must not run on another provider."""
     tolerance: Tolerance | None = None
     """Overrides the model's."""
     outputs: Mapping[str, OutputRule] = field(default_factory=dict)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from onnx_gate.records.asked import Tolerance
-from onnx_gate.records.words import JSON, Cause, Config, Scalar
+from onnx_gate.records.words import JSON, Absence, Cause, Config, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +210,8 @@ class Failure:
     """The provider that it stopped; None where it stopped the model."""
     skippable: bool = False
     """The machine has no such device at all: a skip, unless the provider is required."""
+    absence: Absence | None = None
+    """Why the provider can't be used; None where that isn't what failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,11 +233,13 @@ class Placement:
 
     __pydantic_config__: ClassVar[Config] = JSON
     nodes: int
-    """Nodes of the optimised graph."""
+    """Nodes of the graph, without ONNX Runtime's own copies between devices."""
     on_provider: int
     """How many of them ran where they were asked to."""
     elsewhere: tuple[Elsewhere, ...] = ()
     """The others."""
+    counted: Literal["assigned", "ran"] = "assigned"
+    """`assigned`: as the graph was divided among the providers; `ran`: as a profile saw them, fused ones as one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from onnx_gate.records.asked import SessionSpec
 from onnx_gate.records.found import ConvertInfo, OutputDiff, Placement
 from onnx_gate.records.scope import Scope
-from onnx_gate.records.words import JSON, Cause, Config, Isolation, Status
+from onnx_gate.records.words import JSON, Absence, Cause, Config, Isolation, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,8 @@ class Check(OutputDiff):
     """Why it isn't a pass, in one line."""
     cause: Cause | None = None
     """For errors and skips."""
+    absence: Absence | None = None
+    """Why the provider can't be used, where that is what is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,8 @@ class ModelResult:
     """None where nothing was compared."""
     placement: Mapping[str, Placement] = field(default_factory=dict)
     """By provider."""
+    sessions: Mapping[str, SessionSpec] = field(default_factory=dict)
+    """How the sessions were set up, by provider."""
     first_divergent_node: None = None
     """Reserved for the node at which a divergence starts."""
     notes: tuple[str, ...] = ()
@@ -101,6 +106,8 @@ class ProviderState:
     """It answered at least once."""
     reason: str = ""
     """Why not."""
+    kind: Absence | None = None
+    """The kind of the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -16,21 +15,6 @@ JSON: Config = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 
 ORT_THREADS = 1
 """Of every ONNX Runtime session: fixed, so that answers don't depend on the machine or on --jobs."""
-
-EXECUTION_PROVIDERS: Mapping[str, str] = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
-    "webgpu": "WebGpuExecutionProvider",
-    "directml": "DmlExecutionProvider",
-    "coreml": "CoreMLExecutionProvider",
-    "rocm": "ROCMExecutionProvider",
-    "migraphx": "MIGraphXExecutionProvider",
-    "qnn": "QNNExecutionProvider",
-}
-"""Short names, as the manifest has them, and the names that ONNX Runtime has for them."""
-
 
 FRAMEWORKS = ("sklearn", "torch", "onnx", "lightgbm", "xgboost", "catboost")
 """A module of `frameworks` each."""
@@ -55,6 +39,21 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     ERROR = "error"
     SKIPPED = "skipped"
+
+
+class Absence(StrEnum):
+    """Why a provider can't be used here."""
+
+    NOT_BUILT_IN = "not-built-in"
+    LIBRARY_MISSING = "library-missing"
+    DRIVER_MISSING = "driver-missing"
+    NO_DEVICE = "no-device"
+    DEVICE_TOO_OLD = "device-too-old"
+    OUT_OF_MEMORY = "out-of-memory"
+    VERSION_MISMATCH = "version-mismatch"
+    BAD_OPTION = "bad-option"
+    FELL_BACK = "fell-back"
+    UNKNOWN = "unknown"
 
 
 class Cause(StrEnum):

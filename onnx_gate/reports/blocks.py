@@ -284,9 +284,13 @@ def _facts(model: ModelResult) -> Iterable[str]:
             continue
         elsewhere = Counter(f"{node.op} on {node.provider}" for node in placed.elsewhere)
         others = few(f"{name(place)} ({count})" for place, count in elsewhere.most_common())
-        yield f"{name(provider)} ran {placed.on_provider:,} of {plural(placed.nodes, 'node')}" + (
+        fused = " (as they ran, fused ones as one)" if placed.counted == "ran" else ""
+        yield f"{name(provider)} ran {placed.on_provider:,} of {plural(placed.nodes, 'node')}{fused}" + (
             f"; elsewhere: {others}" if others else ""
         )
+    for provider, session in model.sessions.items():
+        if changed := wording.session(session):
+            yield f"session on {name(provider)}: {plain_markdown(changed)}"
     yield from (prose(note) for note in model.notes)
     if model.log:
         yield f"log: {code(model.log)}"

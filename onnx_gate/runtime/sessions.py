@@ -9,9 +9,10 @@ from typing import Any
 import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import ORT_THREADS
+from onnx_gate.records import SessionSpec
 from onnx_gate.sources import describe, shorten
 
+DEFAULT = SessionSpec()
 _MEANINGS = (
     (
         "locale with name",
@@ -55,12 +56,17 @@ _CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : (\w+) : ")
 _NO_SUCH_OP = re.compile(r"([\w.\-]*):(\w+)\(-?\d+\) is not a registered function/op")
 
 
-def session_options(*, optimize: bool, custom_ops: str | None = None) -> Any:
-    """Threads are fixed: tree ensembles answer differently with another number of them."""
+def session_options(*, optimize: bool, custom_ops: str | None = None, asked: SessionSpec = DEFAULT) -> Any:
+    """Threads are fixed, if not by the manifest: tree ensembles answer differently with another number of them."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = ORT_THREADS
-    if not optimize:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = asked.intra_op_threads
+    options.inter_op_num_threads = asked.inter_op_threads
+    if asked.inter_op_threads > 1:
+        options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+    options.use_deterministic_compute = asked.deterministic
+    options.graph_optimization_level = _level(asked.optimization if optimize else "disabled")
+    for name, value in asked.config.items():
+        options.add_session_config_entry(name, value)
     if custom_ops is not None:
         _register(options, custom_ops)
     return options
@@ -92,6 +98,17 @@ def runtime_words(error: BaseException) -> str:
 def without_places(text: str) -> str:
     """The runtime's words without file names and signatures of its own."""
     return _CODE.sub(r"\1: ", _PLACE.sub("", text))
+
+
+def _level(name: str) -> Any:
+    constant = "ORT_DISABLE_ALL" if name == "disabled" else f"ORT_ENABLE_{name.upper()}"
+    if not hasattr(ort.GraphOptimizationLevel, constant):
+        raise CannotJudge(
+            "load-failed",
+            f"session.optimization: onnxruntime {ort.__version__} has no level {name!r}",
+            fix="use another level, or install a newer onnxruntime",
+        )
+    return getattr(ort.GraphOptimizationLevel, constant)
 
 
 def _register(options: Any, library: str) -> None:

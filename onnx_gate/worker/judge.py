@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from onnx_gate.compare.rules import rule_for
-from onnx_gate.providers.session import open_session
-from onnx_gate.records import Expectation, OutputDiff, ProviderSpec
+from onnx_gate.providers.placement import breaches
+from onnx_gate.providers.session import Session, open_session
+from onnx_gate.records import Cause, Expectation, Failure, OutputDiff, ProviderSpec
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
@@ -33,18 +35,18 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     except BaseException as error:
         send(failure_of(error, stage))
     else:
-        _judge_prepared(prepared, send, read_log)
+        _judge_prepared(prepared, send, read_log, Path(job.scratch))
     send(Done())
 
 
-def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str]) -> None:
+def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path) -> None:
     for breach in prepared.breaches:
         send(breach)
     diffs = list(prepared.breaches)
     for provider in prepared.spec.providers:
         send(Stage(name=f"run on {provider.name}", provider=provider.name))
         try:
-            diffs += _run_provider(prepared, provider, send, read_log)
+            diffs += _run_provider(prepared, provider, send, read_log, scratch)
         except BaseException as error:
             send(failure_of(error, f"run on {provider.name}", provider=provider.name))
         send(ProviderDone(provider=provider.name))
@@ -62,11 +64,10 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str])
 
 
 def _run_provider(
-    prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str]
+    prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str], scratch: Path
 ) -> list[OutputDiff]:
-    session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
-    if session.placement:
-        send(Placed(provider=provider.name, placement=session.placement))
+    custom_ops = prepared.spec.ort_custom_ops
+    session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch)
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
@@ -77,7 +78,25 @@ def _run_provider(
         for found in run_case(prepared, session, case, provider.name, rules, given):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
+    _tell_placement(session, provider, send)
     note, differs = given.note(judged_differs=any(diff.breaches for diff in diffs))
     if note:
         send(Note(text=note, warns=differs))
     return diffs
+
+
+def _tell_placement(session: Session, provider: ProviderSpec, send: Send) -> None:
+    """Final after the first run; a limit of the manifest that it breaks keeps the provider from passing."""
+    if session.placement:
+        send(Placed(provider=provider.name, placement=session.placement))
+    broken = breaches(provider, session.placement)
+    if broken:
+        send(
+            Failure(
+                stage="placement",
+                cause=Cause.PROVIDER,
+                provider=provider.name,
+                message="; ".join(broken),
+                fix=f"change what {provider.name} can't run, or the limit: the answers say little about it",
+            )
+        )

@@ -11,7 +11,7 @@ from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.inputs.calls import Case
 from onnx_gate.providers.session import Session
-from onnx_gate.records import Cause, Failure, OutputDiff, OutputRule
+from onnx_gate.records import Absence, Cause, Failure, OutputDiff, OutputRule
 from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
 from onnx_gate.worker.given import GivenComparison
@@ -77,6 +77,8 @@ def _run_failed(
     error: Exception, case: Case, provider: str, rules: dict[str, OutputRule]
 ) -> list[OutputDiff | Failure]:
     """The source answers this feed and ONNX Runtime doesn't: a breach if it refuses its form, else an error."""
+    if isinstance(error, NotAvailable):
+        raise error
     text = runtime_words(error)
     if isinstance(error, CannotJudge) or "allocate memory" in text:
         return [failure_of(error, f"run {case.name}", provider=provider)]
@@ -99,8 +101,14 @@ def failure_of(error: BaseException, stage: str, provider: str | None = None) ->
     common: dict[str, Any] = {"stage": stage, "provider": provider}
     text = describe(error)
     if isinstance(error, NotAvailable):
-        absent = not error.device_present
-        return Failure(**common, cause=Cause.PROVIDER_UNAVAILABLE, message=str(error), fix=error.fix, skippable=absent)
+        return Failure(
+            **common,
+            cause=Cause.PROVIDER_UNAVAILABLE,
+            message=str(error),
+            fix=error.fix,
+            skippable=not error.device_present,
+            absence=Absence(error.kind),
+        )
     if isinstance(error, MemoryError) or "can't allocate memory" in text or "Failed to allocate memory" in text:
         return Failure(
             **common,

@@ -14,9 +14,11 @@ from onnx_gate.cli import main
 from onnx_gate.github.files import outputs_of
 from onnx_gate.manifest.convert import Convert, FinalType
 from onnx_gate.manifest.dims import Limits
+from onnx_gate.manifest.providers import Provider
 from onnx_gate.manifest.rules import OutputRule
-from onnx_gate.manifest.schema import Model, Provider
+from onnx_gate.manifest.schema import Model
 from onnx_gate.manifest.section import Section, keys_of
+from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import Variant
 from onnx_gate.records import Environment, GateResult, Status
@@ -100,10 +102,10 @@ def test_the_outputs_are_those_that_are_written() -> None:
     assert sorted(outputs_of(result, "report")) == OUTPUTS
 
 
-@pytest.mark.parametrize("section", [Model, OutputRule, Provider, Input, Convert, FinalType, Limits, Variant])
+@pytest.mark.parametrize("section", [Model, OutputRule, Provider, Session, Input, Convert, FinalType, Limits, Variant])
 def test_every_key_of_the_manifest_is_in_its_reference(section: type[Section]) -> None:
-    """In backticks or in an example; `mode` is how a rule is kept, and no key."""
-    keys = set(keys_of(section)) - {"mode"}
+    """In backticks or in an example; `mode` and `name` are how rules and providers are kept, and no keys."""
+    keys = set(keys_of(section)) - {"mode", "name"}
     assert {key for key in keys if not re.search(rf"`{key}`|\b{key}:", REFERENCE)} == set()
 
 

@@ -80,7 +80,7 @@ GOOD = [
     "memory: 4000000000",
     "providers: [cpu, cuda]",
     "providers: {cpu: , cuda: {required: true}}",
-    "providers: {cuda: {required: auto, options: {use_tf32: 0, fast: true, mode: A}}}",
+    "providers: {cuda: {required: auto, options: {use_tf32: 0, prefer_nhwc: true, cudnn_conv_algo_search: A}}}",
     "outputs: {y: exact, z: ignore, w: {rtol: 0, atol: 1e-6, min_cosine: 0.9}}",
     "inputs: {X: {dtype: float32, shape: [batch, 4], values: [0, 0.5]}}",
     "inputs: {X: {dtype: string, shape: [], values: [a]}}",

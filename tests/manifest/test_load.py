@@ -58,7 +58,7 @@ def test_all_problems_of_all_models_come_in_one_go(project: Project) -> None:
         ((17, 9, "models[3].id"), "got 'bad id' (text): this is no id"),
         ((18, 16, "models[3].framework"), "got 'sklern' (text)"),
         ((20, 18, "models[3].inputs.X.dtype"), "got 'float' (text)"),
-        ((21, 22, "models[3].providers[1]"), "got 'cudda' (text)"),
+        ((21, 22, "models[3].providers[1]"), "unknown provider 'cudda'"),
     ]
 
 
@@ -139,7 +139,7 @@ def test_a_key_out_of_place_is_not_taken_for_another(project: Project) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["min_placed", "forbid_elsewhere", "min_speedup", "session"])
+@pytest.mark.parametrize("name", ["min_speedup"])
 def test_keys_that_are_planned_are_refused_as_such(project: Project, name: str) -> None:
     """Not as typing errors: the message says that this version doesn't serve them."""
     problem = project.model_problem(f"id: a, source: m.onnx, {name}: 1")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.providers.session import _reason, as_actual, open_session
-from onnx_gate.records import ProviderSpec
+from onnx_gate.providers.availability import explain
+from onnx_gate.providers.session import as_actual, open_session
+from onnx_gate.records import Absence, ProviderSpec
 from tests import onnx_models
 
 
@@ -51,11 +52,14 @@ def test_the_reason_is_the_runtimes_own_without_its_source_lines():
         "Get() [ONNXRuntimeError] : 1 : FAIL : Failed to load library /site/libonnxruntime_providers_cuda.so with "
         "error: libcublasLt.so.13: cannot open shared object file: No such file or directory\n\x1b[m"
     )
-    assert _reason(log, "CUDAExecutionProvider") == (
+    found = explain("cuda", "CUDAExecutionProvider", log)
+    assert found.words == (
         "CUDAExecutionProvider did not load: libcublasLt.so.13: cannot open shared object file: "
         "No such file or directory"
     )
-    assert "gives no reason" in _reason("", "CUDAExecutionProvider")
+    assert (found.kind, found.device) == (Absence.LIBRARY_MISSING, "")
+    assert "libcublasLt.so.13" in found.fix
+    assert "gives no reason" in explain("openvino", "OpenVINOExecutionProvider", "").words
 
 
 def test_zipmaps_list_of_dicts_is_a_matrix():
@@ -72,3 +76,4 @@ def test_a_probe_tells_what_works_here(name, available, words):
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     assert told["available"] is available
     assert words in told["reason"]
+    assert told["kind"] == (None if available else "library-missing")

@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from onnx_gate.records import Cause, GateResult, Status
+from onnx_gate.records import Cause, GateResult, Placement, SessionSpec, Status
 from onnx_gate.reports import markdown
 from onnx_gate.wording import headline
 from tests.golden.families import CONVERSION, FAMILIES
@@ -271,6 +271,21 @@ def test_placement_is_told() -> None:
     """Nodes that ran elsewhere than asked show with their operators."""
     text = markdown.render(FAMILIES["diverged"]())
     assert "cuda ran 39 of 42 nodes; elsewhere: Shape on cpu (2), Gather on cpu (1)" in text
+
+
+def test_a_profile_counts_fused_nodes_as_one() -> None:
+    """Which the reader is told."""
+    placed = Placement(nodes=5, on_provider=5, counted="ran")
+    text = markdown.render(gate(model("a", floats("batch=1", "y"), placement={"webgpu": placed})))
+    assert "webgpu ran 5 of 5 nodes (as they ran, fused ones as one)" in text
+
+
+def test_a_session_is_told_where_it_is_not_the_default() -> None:
+    """Whatever is written into its entries."""
+    odd = SessionSpec(optimization="basic", intra_op_threads=4, config={"a.b": "<b>"})
+    text = markdown.render(gate(model("a", floats("batch=1", "y"), sessions={"cpu": SessionSpec(), "cuda": odd})))
+    assert "session on cuda: optimization basic, intra_op_threads 4, a.b = \\<b\\>" in text
+    assert "session on cpu" not in text
 
 
 def test_a_diverged_form_has_no_largest_difference() -> None:

@@ -102,7 +102,7 @@ def test_keys_are_those_of_the_contract() -> None:
 def test_providers_and_their_reasons() -> None:
     """A provider that was not available says why."""
     providers = plain_json.loads(json.render(FAMILIES["skipped-cuda"]()))["environment"]["providers"]
-    assert providers["cpu"] == {"available": True, "reason": ""}
+    assert providers["cpu"] == {"available": True, "reason": "", "kind": None}
     assert providers["cuda"]["available"] is False
     assert "libcublasLt" in providers["cuda"]["reason"]
 

@@ -1,0 +1,160 @@
+"""Why a provider can't be used here: the runtime's words and our own probes → one kind of reason, and what to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import onnxruntime as ort
+
+from onnx_gate.errors import NotAvailable
+from onnx_gate.providers.devices import device_present
+from onnx_gate.providers.nvidia import Driver, ask_driver, other_version
+from onnx_gate.providers.table import NVIDIA, SOFTWARE, how_to_get
+from onnx_gate.records import Absence, ProviderSpec
+from onnx_gate.runtime import without_places
+from onnx_gate.sources import ANSI, shorten
+
+_LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
+_MISSING = re.compile(r"([\w.+-]+\.(?:so|dylib)[\w.]*|[\w.+-]+\.dll): cannot open shared object file")
+_SIGNS: tuple[tuple[Absence, tuple[str, ...]], ...] = (
+    (
+        Absence.BAD_OPTION,
+        ("nknown provider option", "nvalid provider option", "rovider option", "nsupported device_type"),
+    ),
+    (Absence.OUT_OF_MEMORY, ("out of memory", "CUDNN_STATUS_ALLOC_FAILED", "Failed to allocate memory")),
+    (Absence.DEVICE_TOO_OLD, ("no kernel image", "CUDA failure 209", "unsupported GPU architecture", "ARCH_MISMATCH")),
+    (
+        Absence.VERSION_MISMATCH,
+        (
+            "driver version is insufficient",
+            "CUDA failure 35",
+            "CUDA failure 803",
+            "undefined symbol",
+            "' not found (required",
+        ),
+    ),
+    (Absence.NO_DEVICE, ("no CUDA-capable device", "CUDA failure 100", "No supported adapters", "WebGPU adapter")),
+)
+"""Signs in the runtime's words; the first kind that shows counts."""
+_TELLING = ("cannot open shared object", "rror", "ailed", "ailure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """Why not."""
+
+    kind: Absence
+    words: str
+    fix: str
+    device: str = ""
+    """What shows that the machine has a device."""
+
+
+def not_built_in(provider: ProviderSpec, name: str) -> NotAvailable:
+    """This onnxruntime was built without the provider."""
+    return _refused(
+        provider,
+        Reason(
+            kind=Absence.NOT_BUILT_IN,
+            words=f"this build of onnxruntime ({ort.__version__}) has no {name}",
+            fix=how_to_get(provider.name),
+            device=device_present(provider.name),
+        ),
+    )
+
+
+def did_not_load(provider: ProviderSpec, name: str, told: str) -> NotAvailable:
+    """The runtime fell back, or refused; `told` is what it said meanwhile."""
+    return _refused(provider, explain(provider.name, name, told))
+
+
+def lost(provider: ProviderSpec, told: str) -> NotAvailable | None:
+    """A device that fails while it runs; None where the words are about something else."""
+    kind = _kind(told)
+    if provider.name in SOFTWARE or kind not in (Absence.OUT_OF_MEMORY, Absence.DEVICE_TOO_OLD, Absence.NO_DEVICE):
+        return None
+    words = f"{provider.name} failed while it ran: {shorten(without_places(told))}"
+    return _refused(provider, Reason(kind=kind, words=words, fix=_FIXES[kind], device="it ran"))
+
+
+def explain(provider: str, name: str, told: str) -> Reason:
+    """The kind of the reason, in the runtime's words and those of the driver."""
+    words = _runtimes_words(told)
+    kind = _kind(told)
+    device = device_present(provider) or ("the CPU" if provider in SOFTWARE else "")
+    fix = _FIXES[kind]
+    missing = _MISSING.search(told)
+    if missing and kind is not Absence.BAD_OPTION:
+        kind, words, fix = _missing(missing[1], words)
+    if provider in NVIDIA and kind is not Absence.BAD_OPTION:
+        driver = ask_driver(_wanted_cuda())
+        device = device or ", ".join(driver.devices)
+        kind, words, fix = _with_driver(kind, words, fix, driver)
+    return Reason(kind=kind, words=f"{name} did not load: {words}", fix=fix, device=device)
+
+
+def _kind(told: str) -> Absence:
+    return next((kind for kind, signs in _SIGNS if any(sign in told for sign in signs)), Absence.UNKNOWN)
+
+
+def _missing(library: str, words: str) -> tuple[Absence, str, str]:
+    if library.startswith("libcuda.so"):
+        return Absence.DRIVER_MISSING, words, _FIXES[Absence.DRIVER_MISSING]
+    if other := other_version(library):
+        words = f"it wants {library} and found {other}"
+        return Absence.VERSION_MISMATCH, words, f"install the version that has {library}, {_CUDA_WHEELS}"
+    fix = f"install the package that has {library}"
+    return Absence.LIBRARY_MISSING, words, f"{fix}, {_CUDA_WHEELS}" if _is_cudas(library) else fix
+
+
+def _is_cudas(library: str) -> bool:
+    return library.startswith(("libcu", "libnv"))
+
+
+def _with_driver(kind: Absence, words: str, fix: str, driver: Driver) -> tuple[Absence, str, str]:
+    """A library that is missing comes first; of what the device is, the driver knows best."""
+    libraries = (Absence.LIBRARY_MISSING, Absence.DRIVER_MISSING, Absence.OUT_OF_MEMORY)
+    if kind in libraries or words.startswith("it wants "):
+        return kind, f"{words}; {driver.words}" if driver.devices else words, fix
+    if driver.kind is None:
+        return kind, f"{words}; {driver.words}", fix
+    return driver.kind, driver.words, _FIXES[driver.kind]
+
+
+def _wanted_cuda() -> int | None:
+    from onnxruntime.capi import build_and_package_info as built
+
+    number = str(getattr(built, "cuda_version", "") or "").partition(".")[0]
+    return int(number) if number.isdigit() else None
+
+
+def _runtimes_words(told: str) -> str:
+    """Without its source lines and our paths."""
+    lines = [_LOG_PREFIX.sub("", line).strip() for line in ANSI.sub("", told).splitlines() if line.strip(" *\n")]
+    telling = [line for line in lines if any(sign in line for sign in _TELLING)]
+    words = (telling or lines or ["the runtime gives no reason"])[0]
+    words = words.partition("with error: ")[2] or words.removeprefix("EP Error ")
+    return shorten(without_places(words))
+
+
+def _refused(provider: ProviderSpec, reason: Reason) -> NotAvailable:
+    seen = f"; the machine has a device ({reason.device}) that can't be used" if reason.device else ""
+    # A wrong option is wrong on every machine.
+    present = bool(reason.device) or reason.kind is Absence.BAD_OPTION
+    return NotAvailable(f"{reason.words}{seen}", device_present=present, kind=reason.kind, fix=reason.fix)
+
+
+_CUDA_WHEELS = "such as with pip install 'onnx-gate[gpu]'"
+_FIXES = {
+    Absence.NOT_BUILT_IN: "install a build of onnxruntime that has it",
+    Absence.LIBRARY_MISSING: f"install the libraries that it needs, {_CUDA_WHEELS}",
+    Absence.DRIVER_MISSING: "install NVIDIA's driver; in a container, run it with the GPU (--gpus all)",
+    Absence.NO_DEVICE: "run on a machine with such a device; in a container, let it see the device",
+    Absence.DEVICE_TOO_OLD: "use a newer device, or an onnxruntime built for an older CUDA",
+    Absence.OUT_OF_MEMORY: "use smaller `batches`, a larger device, or free its memory",
+    Absence.VERSION_MISMATCH: "bring the driver, CUDA and onnxruntime to versions that belong together",
+    Absence.BAD_OPTION: "see the provider's options in the documentation of ONNX Runtime",
+    Absence.FELL_BACK: "remove it from `providers`, or change the operators",
+    Absence.UNKNOWN: "see the model's log",
+}
