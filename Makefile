@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-container lint sweep torch-sweep onnx-sweep bench schema golden release clean
+.PHONY: help demo test test-container test-providers lint sweep torch-sweep onnx-sweep bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -20,11 +20,15 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(INSTALLED) ## run the whole test suite
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not container'
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not container and not providers'
 
 test-container: $(INSTALLED) ## build the image with buildah and run it as the Actions runner would
 	sh tests/container/prepare.sh
 	$(BIN)/python -m pytest -m container tests/container
+
+test-providers: $(INSTALLED) ## run WebGPU, OpenVINO and the failures of CUDA, each with its own build of onnxruntime
+	PYTHON="$(CURDIR)/$(BIN)/python" sh tests/providers/real/prepare.sh
+	$(BIN)/python -m pytest -m providers tests/providers/real
 
 lint: $(INSTALLED) ## ruff, mypy, and the checks of the action, the workflows and the Dockerfile
 	$(BIN)/ruff check .
@@ -63,4 +67,4 @@ release: ## make the commit and the tag of a release, which the release workflow
 	@echo "Now push it: git push origin v$(VERSION)"
 
 clean: ## remove what make made
-	rm -rf $(VENV) onnx-gate-report build dist
+	rm -rf $(VENV) .venv-providers onnx-gate-report build dist

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnxruntime as ort
 
-from onnx_gate.errors import NotAvailable
+from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers.devices import device_present
 from onnx_gate.providers.nvidia import Driver, ask_driver, other_version
 from onnx_gate.providers.table import NVIDIA, SOFTWARE, how_to_get
@@ -18,23 +18,14 @@ from onnx_gate.sources import ANSI, shorten
 _LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
 _MISSING = re.compile(r"([\w.+-]+\.(?:so|dylib)[\w.]*|[\w.+-]+\.dll): cannot open shared object file")
 _SIGNS: tuple[tuple[Absence, tuple[str, ...]], ...] = (
-    (
-        Absence.BAD_OPTION,
-        ("nknown provider option", "nvalid provider option", "rovider option", "nsupported device_type"),
-    ),
+    (Absence.BAD_OPTION, ("rovider option", "EP option", "inference precision", "should be a number")),
     (Absence.OUT_OF_MEMORY, ("out of memory", "CUDNN_STATUS_ALLOC_FAILED", "Failed to allocate memory")),
-    (Absence.DEVICE_TOO_OLD, ("no kernel image", "CUDA failure 209", "unsupported GPU architecture", "ARCH_MISMATCH")),
+    (Absence.DEVICE_TOO_OLD, ("no kernel image", "CUDA failure 209:", "unsupported GPU architecture", "ARCH_MISMATCH")),
     (
         Absence.VERSION_MISMATCH,
-        (
-            "driver version is insufficient",
-            "CUDA failure 35",
-            "CUDA failure 803",
-            "undefined symbol",
-            "' not found (required",
-        ),
+        ("driver version is insufficient", "CUDA failure 803:", "undefined symbol", "' not found (required"),
     ),
-    (Absence.NO_DEVICE, ("no CUDA-capable device", "CUDA failure 100", "No supported adapters", "WebGPU adapter")),
+    (Absence.NO_DEVICE, ("no CUDA-capable device", "CUDA failure 100:", "No supported adapters", "WebGPU adapter")),
 )
 """Signs in the runtime's words; the first kind that shows counts."""
 _TELLING = ("cannot open shared object", "rror", "ailed", "ailure")
@@ -69,19 +60,21 @@ def did_not_load(provider: ProviderSpec, name: str, told: str) -> NotAvailable:
     return _refused(provider, explain(provider.name, name, told))
 
 
-def lost(provider: ProviderSpec, told: str) -> NotAvailable | None:
-    """A device that fails while it runs; None where the words are about something else."""
+def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
+    """A device that fails while it loads or runs a model; None where the words are about something else."""
     kind = _kind(told)
     if provider.name in SOFTWARE or kind not in (Absence.OUT_OF_MEMORY, Absence.DEVICE_TOO_OLD, Absence.NO_DEVICE):
         return None
-    words = f"{provider.name} failed while it ran: {shorten(without_places(told))}"
-    return _refused(provider, Reason(kind=kind, words=words, fix=_FIXES[kind], device="it ran"))
+    words = f"{provider.name} failed on this model: {shorten(without_places(told))}"
+    if kind is Absence.OUT_OF_MEMORY:
+        return CannotJudge("out-of-memory", words, fix=_FIXES[kind])
+    return NotAvailable(words, device_present=True, kind=kind, fix=_FIXES[kind])
 
 
 def explain(provider: str, name: str, told: str) -> Reason:
     """The kind of the reason, in the runtime's words and those of the driver."""
-    words = _runtimes_words(told)
     kind = _kind(told)
+    words = _runtimes_words(told, kind)
     device = device_present(provider) or ("the CPU" if provider in SOFTWARE else "")
     fix = _FIXES[kind]
     missing = _MISSING.search(told)
@@ -129,11 +122,12 @@ def _wanted_cuda() -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def _runtimes_words(told: str) -> str:
-    """Without its source lines and our paths."""
+def _runtimes_words(told: str, kind: Absence) -> str:
+    """The line that shows the kind, else one that sounds like a reason, without its source lines and our paths."""
     lines = [_LOG_PREFIX.sub("", line).strip() for line in ANSI.sub("", told).splitlines() if line.strip(" *\n")]
+    showing = [line for line in lines if any(sign in line for sign in dict(_SIGNS).get(kind, ()))]
     telling = [line for line in lines if any(sign in line for sign in _TELLING)]
-    words = (telling or lines or ["the runtime gives no reason"])[0]
+    words = (showing or telling or lines or ["the runtime gives no reason"])[0]
     words = words.partition("with error: ")[2] or words.removeprefix("EP Error ")
     return shorten(without_places(words))
 
