@@ -30,6 +30,11 @@ test-providers: $(INSTALLED) ## run WebGPU, OpenVINO and the failures of CUDA, e
 	PYTHON="$(CURDIR)/$(BIN)/python" sh tests/providers/real/prepare.sh
 	$(BIN)/python -m pytest -m providers tests/providers/real
 
+test-cuda: $(INSTALLED) ## on a machine with an NVIDIA GPU: run on it
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gpu]'
+	$(BIN)/onnx-gate doctor
+	$(BIN)/python -m pytest -m cuda tests/providers
+
 lint: $(INSTALLED) ## ruff, mypy, and the checks of the action, the workflows and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -13,6 +13,7 @@ from typing import Any
 from onnx_gate.coverage import state_coverage
 from onnx_gate.errors import EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.records import (
+    Absence,
     Cause,
     Check,
     ConvertInfo,
@@ -198,7 +199,9 @@ def _skipped(failure: Failure) -> Check:
         status=Status.SKIPPED,
         cause=failure.cause,
         absence=failure.absence,
-        message=f"this machine has no such device: {failure.message}",
+        message=failure.message
+        if failure.absence is Absence.NOT_BUILT_IN
+        else f"this machine has no such device: {failure.message}",
     )
 
 

@@ -110,6 +110,9 @@ def _expand(value: Any) -> Any:
         return {name: {"name": name} for name in _NAMED.validate_python(value)}
     if isinstance(value, dict):
         _each_once([str(name) for name in value])
+        if "graph" in value:
+            # What is found in the file itself is reported under it.
+            raise refuse("the name 'graph' is taken", "another name", "choose another for your provider")
         return {name: _named(name, given) for name, given in value.items()}
     fix = f"write `providers: [{value}]`" if value in SHORT_NAMES else ""
     raise refuse("", "names such as [cpu, cuda], or a mapping such as cuda: {…}", fix)

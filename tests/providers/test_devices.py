@@ -39,6 +39,26 @@ def test_a_device_file_shows_a_gpu(machine):
     assert not device_present("rocm", machine)
 
 
+@pytest.mark.parametrize(
+    ("provider", "device"),
+    [
+        ("webgpu", "dev/dri/renderD128"),
+        ("qnn", "dev/fastrpc-cdsp"),
+        ("vitisai", "dev/accel/accel0"),
+        ("cann", "dev/davinci0"),
+        ("migraphx", "dev/kfd"),
+        ("nv_tensorrt_rtx", "dev/nvidia0"),
+    ],
+)
+def test_other_kinds_of_devices_have_files_too(machine, provider, device):
+    """As their drivers make them; a plain display adapter is no GPU for WebGPU."""
+    add_pci(machine, "0x1414", "0x030000")
+    assert not device_present(provider, machine)
+    (machine / device).parent.mkdir(parents=True, exist_ok=True)
+    (machine / device).touch()
+    assert device_present(provider, machine) == f"/{device}"
+
+
 def test_a_container_without_the_gpu_still_sees_it_on_the_bus(machine):
     """The machine has a GPU and the job can't use it: that must not be a skip."""
     add_pci(machine, "0x10de", "0x030000")

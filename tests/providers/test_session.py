@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers.availability import explain
 from onnx_gate.providers.session import as_actual, open_session
-from onnx_gate.records import Absence, ProviderSpec
+from onnx_gate.records import Absence, ProviderSpec, SessionSpec, Status
+from onnx_gate.runtime import session_options
 from tests import onnx_models
 
 
@@ -77,3 +80,60 @@ def test_a_probe_tells_what_works_here(name, available, words):
     assert told["available"] is available
     assert words in told["reason"]
     assert told["kind"] == (None if available else "library-missing")
+
+
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ("libm.so.6", "ONNX Runtime can't register libm.so.6"),
+        ("onnx_gate_has_no_such_package", "the package onnx_gate_has_no_such_package gives no library"),
+        ("json", "the package json gives no library"),
+    ],
+)
+def test_a_library_that_is_no_plug_in_is_an_error(tmp_path, library, words):
+    """Also in auto: the manifest names it, so it is to be there."""
+    given = next(map(str, Path("/lib").glob("*/libm.so.6")), "") if library == "libm.so.6" else library
+    if not given:
+        pytest.skip("this machine keeps libm elsewhere")
+    with pytest.raises(CannotJudge, match=words) as caught:
+        open_session(str(onnx_models.doubler(tmp_path / "m.onnx")), ProviderSpec(name="mine", library=given), no_log)
+    assert caught.value.fix
+    assert not isinstance(caught.value, NotAvailable)
+
+
+def test_a_session_is_set_up_as_asked(tmp_path):
+    """What the manifest doesn't say is as it always was."""
+    asked = SessionSpec(
+        optimization="extended", intra_op_threads=2, inter_op_threads=3, deterministic=True, config={"a.b": "1"}
+    )
+    options = session_options(optimize=True, asked=asked)
+    assert (options.intra_op_num_threads, options.inter_op_num_threads) == (2, 3)
+    assert options.execution_mode == ort.ExecutionMode.ORT_PARALLEL
+    assert options.graph_optimization_level == ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    assert options.use_deterministic_compute
+    assert options.get_session_config_entry("a.b") == "1"
+    usual = session_options(optimize=True)
+    assert (usual.intra_op_num_threads, usual.inter_op_num_threads) == (1, 1)
+    assert usual.execution_mode == ort.ExecutionMode.ORT_SEQUENTIAL
+    assert usual.graph_optimization_level == ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    assert session_options(optimize=False, asked=asked).graph_optimization_level == (
+        ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    )
+
+
+def test_a_run_with_options_of_a_session_passes_and_records_them(run, tmp_path):
+    """On the CPU, through a worker."""
+    onnx_models.doubler(tmp_path / "m.onnx")
+    done = run(
+        """
+        version: 1
+        models:
+          - id: m
+            source: m.onnx
+            session: {optimization: basic, intra_op_threads: 2, config: {session.set_denormal_as_zero: 1}}
+        """
+    )
+    assert done["m"].verdict is Status.PASSED
+    assert done["m"].sessions["cpu"] == SessionSpec(
+        optimization="basic", intra_op_threads=2, config={"session.set_denormal_as_zero": "1"}
+    )
