@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-container test-providers lint sweep torch-sweep onnx-sweep bench schema golden release clean
+.PHONY: help demo test test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
