@@ -36,7 +36,7 @@ from onnx_gate.split import assign_shards, describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal
 from onnx_gate.verdict import Findings, judge_model, judge_run
-from onnx_gate.worker.protocol import Note, Placed, Stage
+from onnx_gate.worker.protocol import Computed, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
 from onnx_gate.worker.supervisor import Supervisor
@@ -192,6 +192,8 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
             found.expectations[event.provider] = event
         case Placed():
             found.placement[event.provider] = event.placement
+        case Computed():
+            found.numerics[event.provider] = event.numerics
         case ConvertInfo():
             found.convert = event
         case Triage():

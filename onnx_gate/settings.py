@@ -72,9 +72,7 @@ def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> 
     return Settings(
         manifest=Path(arguments.manifest),
         output=Path(),
-        options=RunOptions(
-            jobs=1, only=_ids(arguments.only), providers=_providers(arguments.provider), environ={}
-        ),
+        options=RunOptions(jobs=1, only=_ids(arguments.only), providers=_providers(arguments.provider), environ={}),
         **_listeners(environ),
     )
 

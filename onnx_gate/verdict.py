@@ -21,6 +21,7 @@ from onnx_gate.records import (
     Failure,
     ModelResult,
     ModelSpec,
+    Numerics,
     OutputDiff,
     Placement,
     ProviderSpec,
@@ -40,6 +41,7 @@ class Findings:
     failures: list[Failure] = field(default_factory=list)
     expectations: dict[str, Expectation] = field(default_factory=dict)
     placement: dict[str, Placement] = field(default_factory=dict)
+    numerics: dict[str, Numerics] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     convert: ConvertInfo | None = None
@@ -71,6 +73,7 @@ def judge_model(found: Findings) -> ModelResult:
         coverage=state_coverage(checks, also=found.warnings),
         placement=found.placement,
         sessions={provider.name: provider.session for provider in found.spec.providers},
+        numerics=found.numerics,
         notes=tuple(found.notes),
         log=found.log,
         weak_reference=found.weak_reference,

@@ -7,7 +7,7 @@ after it ran.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from onnx_gate.errors import NotAvailable
 from onnx_gate.providers.availability import did_not_load, lost, not_built_in
 from onnx_gate.providers.placement import RECORD, assigned, fell_back, profiled, proven
 from onnx_gate.providers.plugins import plugin_devices
+from onnx_gate.providers.precision import options_in_force
 from onnx_gate.providers.table import NVIDIA
 from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Placement, ProviderSpec
 from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
@@ -28,6 +29,10 @@ class Session:
     def __init__(self, session: Any, provider: ProviderSpec, name: str, *, profiling: bool) -> None:
         self.placement: Placement | None = assigned(session, name)
         """Which nodes are where; None where the runtime doesn't tell. Final after the first run."""
+        self.options: Mapping[str, str] = options_in_force(
+            provider.options, session.get_provider_options().get(name, {})
+        )
+        """The provider's options in force."""
         self._session = session
         self._provider = provider
         self._name = name

@@ -243,6 +243,36 @@ class Placement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunToRun:
+    """An output that two runs on the same feed answer differently."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    output: str
+    """ONNX output name."""
+    differing: int
+    """Elements that are not the same."""
+    total: int
+    """Elements of the output."""
+    max_abs: float | None = None
+    """By how much at most; None for labels, and where even the form differs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numerics:
+    """How a provider computed."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Its options in force, as the session reports them; as they were asked for where it reports none."""
+    fast: Mapping[str, str] = field(default_factory=dict)
+    """Of them, those that trade precision for speed: TF32, fp16 and the like."""
+    run_twice: str = ""
+    """The case whose first feed was run twice; empty where none was."""
+    run_to_run: tuple[RunToRun, ...] = ()
+    """The outputs that were not the same both times."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Triage:
     """The cause of a divergence."""
 

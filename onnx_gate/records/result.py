@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import SessionSpec
-from onnx_gate.records.found import ConvertInfo, OutputDiff, Placement
+from onnx_gate.records.found import ConvertInfo, Numerics, OutputDiff, Placement
 from onnx_gate.records.scope import Scope
 from onnx_gate.records.words import JSON, Absence, Cause, Config, Isolation, Status
 
@@ -87,6 +87,8 @@ class ModelResult:
     """By provider."""
     sessions: Mapping[str, SessionSpec] = field(default_factory=dict)
     """How the sessions were set up, by provider."""
+    numerics: Mapping[str, Numerics] = field(default_factory=dict)
+    """How each provider computed: its options, and whether it repeats itself."""
     first_divergent_node: None = None
     """Reserved for the node at which a divergence starts."""
     notes: tuple[str, ...] = ()

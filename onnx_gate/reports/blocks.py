@@ -267,6 +267,15 @@ def _made(made: ConvertInfo) -> str:
     return "the shipped file" if made.shipped else f"converted in {took}"
 
 
+def _computed(model: ModelResult) -> Iterable[str]:
+    """Options that were in force, those that cost digits first; of the CPU there are none."""
+    for provider, numerics in model.numerics.items():
+        told = [f"{code(f'{option}={value}')} (allows fewer digits)" for option, value in numerics.fast.items()]
+        told += [code(f"{option}={value}") for option, value in numerics.options.items() if option not in numerics.fast]
+        if told:
+            yield f"options of {name(provider)} in force: {few(told, _MOST_PAIRS)}"
+
+
 def _facts(model: ModelResult) -> Iterable[str]:
     if allowed := _allowed(model):
         yield f"allowed: {allowed}"
@@ -291,6 +300,7 @@ def _facts(model: ModelResult) -> Iterable[str]:
     for provider, session in model.sessions.items():
         if changed := wording.session(session):
             yield f"session on {name(provider)}: {plain_markdown(changed)}"
+    yield from _computed(model)
     yield from (prose(note) for note in model.notes)
     if model.log:
         yield f"log: {code(model.log)}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from onnx_gate.records import Cause, OutputDiff, Triage
+from onnx_gate.records import Cause, OutputDiff, RunToRun, Triage
 from onnx_gate.triage.precision import Rounding, advise, measure, off_by, round_up
+from onnx_gate.triage.provider import AskPrecise, all_but_gone, ask_precise, find_chance, tell_precise
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
-# One element in so many left: without its optimisations the runtime all but agrees.
-ALL_BUT_GONE = 8
 
 _ORDER_ADVICE = {
     Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
@@ -50,6 +49,10 @@ class Evidence:
     """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
     rounding: Callable[[OutputDiff], Rounding | None]
     """Whether rounding alone explains it."""
+    run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
+    """What each provider answers otherwise from run to run."""
+    precise: AskPrecise = lambda _: None
+    """The same comparison on the same provider in full precision; None where it was in that already."""
 
 
 def first_guess(evidence: Evidence) -> Triage:
@@ -63,6 +66,7 @@ def first_guess(evidence: Evidence) -> Triage:
             known=lambda _: None,
             left_out=lambda _: "",
             rounding=lambda _: None,
+            precise=lambda _: None,
         )
     )
 
@@ -77,10 +81,20 @@ def find_cause(evidence: Evidence) -> Triage:
             advice="The ONNX file was exported in training mode: Dropout or BatchNormalization still behave as in "
             "training. Call model.eval() before the export, and export it again.",
         )
+    if chance := find_chance(evidence.run_to_run, wrong):
+        return chance
     if evidence.shown is Cause.BATCH_BAKED or _depends_on_size(evidence, wrong):
         return Triage(cause=Cause.BATCH_BAKED, advice=_baked_advice(evidence, wrong))
     if not compared:
         return _contract_cause(evidence, wrong)
+    precise = ask_precise(evidence.precise, compared, _badness)
+    if precise and all_but_gone(precise.before, precise.after) and not _cpu_is_wrong(evidence.diffs):
+        return Triage(cause=Cause.PROVIDER, advice=tell_precise(precise))
+    found = _find_cause(evidence, compared)
+    return replace(found, advice=f"{found.advice} {tell_precise(precise)}") if precise else found
+
+
+def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = max(compared, key=_badness)
     steps = (_source_or_runtime, _order, _known, _nan, _variant, _preprocessing, _precision, _tolerance)
     found = (step(evidence, worst, compared) for step in steps)
@@ -129,9 +143,7 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
 
 def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
     """It is to blame for a divergence that goes, or all but goes, without it."""
-    if plain is None or plain.contract:
-        return None
-    if plain.breaches and (not plain.mismatched or ALL_BUT_GONE * plain.mismatched > worst.mismatched):
+    if plain is None or not all_but_gone(worst, plain):
         return None
     left = f"{plain.mismatched:,} of {plain.total:,} elements instead of {worst.mismatched:,}"
     return Triage(
@@ -222,10 +234,12 @@ def _badness(diff: OutputDiff) -> tuple[float, float]:
 
 def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]) -> str:
     """The provider that is wrong where the CPU was run and is right."""
-    cpu = [diff for diff in diffs if diff.provider == "cpu"]
-    if cpu and not any(diff.breaches for diff in cpu):
-        return wrong[0].provider
-    return ""
+    ran = any(diff.provider == "cpu" for diff in diffs)
+    return wrong[0].provider if ran and not _cpu_is_wrong(diffs) else ""
+
+
+def _cpu_is_wrong(diffs: tuple[OutputDiff, ...]) -> bool:
+    return any(diff.breaches for diff in diffs if diff.provider == "cpu")
 
 
 def _right_sizes(evidence: Evidence, wrong: list[OutputDiff]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy as np
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.inputs.calls import Call
+from onnx_gate.providers.precision import precise_options
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Answer, Cause, OutputDiff, Tolerance, Triage
 from onnx_gate.triage.causes import Evidence
 from onnx_gate.triage.order import find_order
 from onnx_gate.triage.precision import Rounding
+from onnx_gate.triage.provider import Precise
 from onnx_gate.worker.prepare import Prepared
 from onnx_gate.worker.rounding import CPU, RoundingOpinion, Seen
 from onnx_gate.worker.run import run_case
@@ -57,6 +60,8 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
         known=ask.wrap(ask.known, None),
         left_out=ask.wrap(ask.left_out, ""),
         rounding=ask.wrap(ask.rounding, None),
+        run_to_run={name: numerics.run_to_run for name, numerics in prepared.numerics.items()},
+        precise=ask.wrap(ask.precise, None),
     )
 
 
@@ -92,6 +97,29 @@ class _SecondOpinion:
         rules = {diff.output: rule_for(spec, provider, diff.output)}
         found = run_case(self._prepared, session, self._cases[diff.case], "cpu", rules)
         return next((again for again in found if isinstance(again, OutputDiff) and again.output == diff.output), None)
+
+    def precise(self, diff: OutputDiff) -> Precise | None:
+        """The same comparison on the same provider, without the options that trade precision for speed."""
+        prepared = self._prepared
+        numerics = prepared.numerics.get(diff.provider)
+        provider = next((given for given in prepared.spec.providers if given.name == diff.provider), None)
+        changed = precise_options(diff.provider, numerics.options) if numerics else {}
+        if not numerics or not provider or not changed or diff.case not in self._cases:
+            return None
+        options = {**provider.options, **changed}
+        session = open_session(
+            prepared.onnx,
+            replace(provider, options=options),
+            self._read_log,
+            custom_ops=prepared.spec.ort_custom_ops,
+        )
+        rules = {diff.output: rule_for(prepared.spec, provider, diff.output)}
+        found = run_case(prepared, session, self._cases[diff.case], diff.provider, rules)
+        after = next(again for again in found if isinstance(again, OutputDiff) and again.output == diff.output)
+        before = {name: numerics.fast[name] for name in changed}
+        return Precise(
+            options={name: (before[name], value) for name, value in changed.items()}, before=diff, after=after
+        )
 
     def repeats_itself(self, diff: OutputDiff) -> bool:
         """Whether the source gives the same answer twice."""

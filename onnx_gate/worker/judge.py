@@ -7,16 +7,18 @@ from pathlib import Path
 
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.providers.placement import breaches
+from onnx_gate.providers.precision import fast_options
 from onnx_gate.providers.session import Session, open_session
-from onnx_gate.records import Cause, Expectation, Failure, OutputDiff, ProviderSpec
+from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
 from onnx_gate.worker.prepare import Prepared, prepare
-from onnx_gate.worker.protocol import Done, Event, Job, Note, Placed, ProviderDone, Stage
+from onnx_gate.worker.protocol import Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
+from onnx_gate.worker.twice import Twice, case_to_repeat
 
 Send = Callable[[Event], None]
 
@@ -63,6 +65,23 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
         send(find_cause(gather_evidence(without_variant(prepared), diffs, read_log) if lowered else evidence))
 
 
+def _tell_numerics(prepared: Prepared, session: Session, twice: Twice, send: Send) -> list[OutputDiff]:
+    """How a provider computed; what it answers otherwise from run to run than its limits allow is a divergence."""
+    numerics = Numerics(
+        options=session.options,
+        fast=fast_options(twice.provider, session.options),
+        run_twice=twice.case,
+        run_to_run=tuple(twice.found),
+    )
+    prepared.numerics[twice.provider] = numerics
+    send(Computed(provider=twice.provider, numerics=numerics))
+    for diff in twice.diffs:
+        send(diff)
+    if note := twice.note():
+        send(Note(text=note, warns=not twice.diffs))
+    return twice.diffs
+
+
 def _run_provider(
     prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str], scratch: Path
 ) -> list[OutputDiff]:
@@ -73,12 +92,15 @@ def _run_provider(
     cases = tuple(case.name for case in prepared.cases)
     send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded))
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
+    twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
     for case in prepared.cases:
-        for found in run_case(prepared, session, case, provider.name, rules, given):
+        answers = twice if case.name == twice.case else session
+        for found in run_case(prepared, answers, case, provider.name, rules, given):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
     _tell_placement(session, provider, send)
+    diffs += _tell_numerics(prepared, session, twice, send)
     note, differs = given.note(judged_differs=any(diff.breaches for diff in diffs))
     if note:
         send(Note(text=note, warns=differs))

@@ -16,7 +16,7 @@ from onnx_gate.frameworks import Framework, get_framework
 from onnx_gate.inputs.calls import Call, Case
 from onnx_gate.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.inputs.data import load_dataset
-from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, OutputDiff
+from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, Numerics, OutputDiff
 from onnx_gate.sources import failed
 from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
 from onnx_gate.worker.access import require_access
@@ -75,6 +75,8 @@ class Prepared:
     """Case → outputs in which the source itself mixes rows."""
     samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))
     """What each provider has been fed."""
+    numerics: dict[str, Numerics] = field(default_factory=dict)
+    """How each provider has computed."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 

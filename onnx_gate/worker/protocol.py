@@ -21,6 +21,7 @@ from onnx_gate.records import (
     Expectation,
     Failure,
     ModelSpec,
+    Numerics,
     OutputDiff,
     Placement,
     Triage,
@@ -81,6 +82,17 @@ class Placed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Computed:
+    """How a provider computed."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: str
+    """Short name."""
+    numerics: Numerics
+    """Its options, and whether it repeats itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderDone:
     """Nothing more will come for this provider."""
 
@@ -96,7 +108,9 @@ class Done:
     __pydantic_config__: ClassVar[Config] = JSON
 
 
-Event = Stage | Note | ConvertInfo | Expectation | OutputDiff | Failure | Placed | ProviderDone | Triage | Done
+Event = (
+    Stage | Note | ConvertInfo | Expectation | OutputDiff | Failure | Placed | Computed | ProviderDone | Triage | Done
+)
 
 KINDS: dict[str, type] = {
     "stage": Stage,
@@ -106,6 +120,7 @@ KINDS: dict[str, type] = {
     "diff": OutputDiff,
     "failure": Failure,
     "placed": Placed,
+    "computed": Computed,
     "provider-done": ProviderDone,
     "triage": Triage,
     "done": Done,

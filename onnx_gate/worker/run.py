@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.inputs.calls import Case
-from onnx_gate.providers.session import Session
-from onnx_gate.records import Absence, Cause, Failure, OutputDiff, OutputRule
+from onnx_gate.records import Absence, Actual, Cause, Failure, OutputDiff, OutputRule
 from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
 from onnx_gate.worker.given import GivenComparison
@@ -21,9 +20,16 @@ from onnx_gate.worker.samples import MOST_SHAPES, shape_of
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
 
 
+class Answers(Protocol):
+    """A session, or whoever stands for one."""
+
+    def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
+        """Feed → answers by output name."""
+
+
 def run_case(
     prepared: Prepared,
-    session: Session,
+    session: Answers,
     case: Case,
     provider: str,
     rules: dict[str, OutputRule],

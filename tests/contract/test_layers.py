@@ -61,6 +61,7 @@ CHILD_SIDE = {
         "run",
         "lowering",
         "lowered",
+        "twice",
     )
 }
 

@@ -1,0 +1,86 @@
+"""Numerics on a real provider that is not the CPU: OpenVINO, in a virtual environment of its own.
+
+`ONNX_GATE_OPENVINO_PYTHON` names its Python; else `.venv-openvino` in the repository is looked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from onnx import helper
+
+from tests.conftest import REPOSITORY
+from tests.onnx_models import save, value
+
+PYTHON = Path(os.environ.get("ONNX_GATE_OPENVINO_PYTHON", REPOSITORY / ".venv-openvino/bin/python"))
+pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no environment with onnxruntime-openvino")
+HINT = '{"CPU": {"INFERENCE_PRECISION_HINT": "f16"}}'
+MANIFEST = f"""
+version: 1
+defaults:
+  batches: [2]
+  inputs: {{x: {{dtype: float32, shape: [batch, 1, 1000, 1000], range: [100, 101]}}}}
+  tolerance: {{rtol: 1e-4, atol: 0}}
+models:
+  - id: pool
+    source: pool.onnx
+    providers: {{cpu: {{}}, openvino: {{required: true, options: {{load_config: '{HINT}'}}}}}}
+  - id: loose
+    source: pool.onnx
+    providers: {{cpu: {{}}, openvino: {{required: true, tolerance: {{rtol: 0, atol: 10}}}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory) -> dict[str, dict]:
+    """The mean of a million values: OpenVINO adds them up in another order, and loses digits."""
+    folder = tmp_path_factory.mktemp("openvino")
+    pool = helper.make_node("GlobalAveragePool", ["x"], ["y"])
+    save(
+        folder / "pool.onnx",
+        [pool],
+        [value("x", shape=["batch", 1, 1000, 1000])],
+        [value("y", shape=["batch", 1, 1, 1])],
+    )
+    (folder / "onnx-gate.yml").write_text(MANIFEST)
+    command = [str(PYTHON), "-P", "-m", "onnx_gate", "run"]
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    result = json.loads((folder / "onnx-gate-report/results.json").read_text())
+    return {model["id"]: model for model in result["models"]}
+
+
+def test_options_in_force_are_recorded(judged):
+    """The session of OpenVINO reports none, so those that it was given count."""
+    numerics = judged["pool"]["numerics"]["openvino"]
+    assert numerics["options"] == numerics["fast"] == {"load_config": HINT}
+    assert judged["pool"]["numerics"]["cpu"]["options"] == {}
+
+
+def test_the_run_is_repeated_in_full_precision(judged):
+    """On the machines of this project the hint changes nothing, and that is what the advice says."""
+    found = judged["pool"]
+    assert (found["verdict"], found["cause"]) == ("diverged", "provider")
+    assert "INFERENCE_PRECISION_HINT" in found["advice"]
+    [wrong] = [check for check in found["checks"] if check["status"] == "diverged"]
+    counts = f"in {wrong['mismatched']} of {wrong['total']} elements (before: {wrong['mismatched']})"
+    assert counts in found["advice"]
+    assert found["advice"].endswith("that option is not the reason.")
+
+
+def test_a_provider_is_held_to_its_own_tolerance(judged):
+    """The same file on the same provider passes where its tolerance allows it, and the CPU keeps the model's."""
+    allowed = {check["provider"]: check["tolerance"] for check in judged["loose"]["checks"]}
+    assert judged["loose"]["verdict"] == "passed"
+    assert allowed == {"cpu": {"rtol": 1e-4, "atol": 0.0}, "openvino": {"rtol": 0.0, "atol": 10.0}}
+
+
+def test_a_provider_that_repeats_itself_is_run_twice(judged):
+    """On the largest case, and nothing differs."""
+    numerics = judged["loose"]["numerics"]["openvino"]
+    assert (numerics["run_twice"], numerics["run_to_run"]) == ("batch=2", [])
