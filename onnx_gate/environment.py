@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from importlib import metadata
@@ -20,6 +21,7 @@ def describe_environment(providers: dict[str, ProviderState], isolation: Isolati
         platform=f"{platform.system()} {platform.machine()}",
         cpu=_cpu(),
         cpu_features=int8_features(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         ort_threads=ORT_THREADS,
         onnxruntime=_runtime(),
         onnx=version("onnx"),

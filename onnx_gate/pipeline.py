@@ -23,6 +23,7 @@ from onnx_gate.records import (
     Expectation,
     Failure,
     GateResult,
+    Latency,
     Manifest,
     ModelResult,
     ModelSpec,
@@ -194,6 +195,8 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
             found.placement[event.provider] = event.placement
         case Computed():
             found.numerics[event.provider] = event.numerics
+        case Latency():
+            found.latency[event.provider, event.case] = event
         case ConvertInfo():
             found.convert = event
         case Triage():

@@ -19,6 +19,7 @@ from onnx_gate.records import (
     ConvertInfo,
     Expectation,
     Failure,
+    Latency,
     ModelResult,
     ModelSpec,
     Numerics,
@@ -42,6 +43,7 @@ class Findings:
     expectations: dict[str, Expectation] = field(default_factory=dict)
     placement: dict[str, Placement] = field(default_factory=dict)
     numerics: dict[str, Numerics] = field(default_factory=dict)
+    latency: dict[tuple[str, str], Latency] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     convert: ConvertInfo | None = None
@@ -74,6 +76,7 @@ def judge_model(found: Findings) -> ModelResult:
         placement=found.placement,
         sessions={provider.name: provider.session for provider in found.spec.providers},
         numerics=found.numerics,
+        latency=tuple(found.latency.values()),
         notes=tuple(found.notes),
         log=found.log,
         weak_reference=found.weak_reference,
@@ -142,7 +145,11 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     elif expected is None:
         yield _not_compared(provider.name, "run", "the process ended before this provider was compared")
     else:
-        yield from _missing(found, expected, diffs)
+        limits = [diff for diff in diffs if "min_speedup" in diff.limits]
+        if provider.min_speedup is not None and not limits:
+            yield _not_compared(provider.name, "latency", "min_speedup is set, and no speed-up was measured")
+        # How fast an answer came says nothing of the answer.
+        yield from _missing(found, expected, [diff for diff in diffs if diff not in limits])
 
 
 def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:

@@ -138,6 +138,14 @@ def seconds(value: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
 
 
+def duration(value: float) -> str:
+    """`45.1 µs`, `1.23 ms`, `2.5 s`."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if value * scale >= 1:
+            return f"{number(value * scale)} {unit}"
+    return f"{number(value * 1e6)} µs"
+
+
 def size(count: int) -> str:
     """`851 B`, `145 KiB`, `1.2 GiB`."""
     value, unit = float(count), "B"

@@ -37,6 +37,8 @@ def check_together(report: Reporter, model: schema.Model, framework: str | None,
             "remove it",
             key=True,
         )
+    if model.speed_limited:
+        _check_speed(report, model, framework, trail)
     for name in model.convert.model_dump(exclude_none=True):
         if model.onnx or framework == "onnx":
             add(
@@ -52,6 +54,17 @@ def check_together(report: Reporter, model: schema.Model, framework: str | None,
                 "remove it",
                 key=True,
             )
+
+
+def _check_speed(report: Reporter, model: schema.Model, framework: str | None, trail: Trail) -> None:
+    where = next((name for name, given in model.providers.items() if given.min_speedup is not None), None)
+    place = (
+        (*trail, "min_speedup") if model.min_speedup is not None else (*trail, "providers", str(where), "min_speedup")
+    )
+    if framework == "onnx":
+        report.add(place, "the source is the .onnx itself, and nothing is faster than itself", "remove it", key=True)
+    elif model.latency is None and "latency" in model.model_fields_set:
+        report.add(place, "a limit on speed beside `latency: false`: it could not be judged", "remove one", key=True)
 
 
 def check_inputs(

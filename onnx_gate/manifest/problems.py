@@ -14,11 +14,6 @@ from onnx_gate.errors import Problem
 from onnx_gate.manifest.section import keys_of, nearest, suggest
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
 
-NOT_SERVED_YET = {
-    "min_speedup": "a limit on latency",
-}
-"""Keys that are planned: refused as such, instead of as typing errors."""
-
 _EXPECTED = {
     "string_type": "text",
     "float_type": "a number",
@@ -109,8 +104,6 @@ class Reporter:
 
 def unknown_key(name: str, known: Iterable[str]) -> tuple[str, str]:
     """Message and fix for a key that the schema hasn't got."""
-    if name in NOT_SERVED_YET:
-        return f"{name!r} ({NOT_SERVED_YET[name]}) is not served by this version of onnx-gate", "remove it"
     known = sorted(known)
     message = f"unknown key {name!r}, expected one of {', '.join(known)}" if known else f"unknown key {name!r}"
     return message, suggest(name, known)

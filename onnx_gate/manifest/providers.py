@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
+from onnx_gate.manifest.latency import Speedup
 from onnx_gate.manifest.rules import Rule, Tolerance
 from onnx_gate.manifest.section import Fraction, Names, Section, Text, refuse, suggest, unique
 from onnx_gate.manifest.sessions import OptionText, Session
@@ -51,6 +52,7 @@ class Provider(Section):
     )
     tolerance: Tolerance | None = Field(None, description="overrides the model's on this provider")
     outputs: dict[str, Rule] = Field(default_factory=dict, description="overrides the model's rules, by output")
+    min_speedup: Speedup | None = Field(None, description="overrides the model's on this provider")
 
     @field_validator("options", mode="after")
     @classmethod

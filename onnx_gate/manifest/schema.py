@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from onnx_gate.manifest.convert import Convert
 from onnx_gate.manifest.dims import Dim, DimName
+from onnx_gate.manifest.latency import LatencyChoice, Speedup
 from onnx_gate.manifest.providers import Provider, Providers
 from onnx_gate.manifest.rules import Rule, Tolerance
 from onnx_gate.manifest.section import Fraction, Names, Section, Size, Text, refuse, unique
@@ -119,6 +120,12 @@ class Settings(Section):
         default_factory=lambda: Tolerance(rtol=1e-3, atol=1e-5),
         description="for outputs that no nearer rule names",
     )
+    latency: LatencyChoice = Field(
+        None, description="also measure how long both sides take; on by itself where min_speedup is set"
+    )
+    min_speedup: Speedup | None = Field(
+        None, description="how many times as fast as the source every provider has to be, at every batch size"
+    )
     timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = Field(
         300, description="seconds for the model as a whole"
     )
@@ -146,3 +153,8 @@ class Model(Settings):
         None,
         description=".npz, .npy, .csv, .parquet, a test_data_set folder, or file.py:callable; without it, generated",
     )
+
+    @property
+    def speed_limited(self) -> bool:
+        """Whether it, or one of its providers, has to be so many times as fast as the source."""
+        return self.min_speedup is not None or any(given.min_speedup is not None for given in self.providers.values())

@@ -22,6 +22,7 @@ from onnx_gate.records import (
     SHORT_NAMES,
     DimLimits,
     InputSpec,
+    LatencySpec,
     Location,
     ModelSpec,
     OutputRule,
@@ -85,6 +86,7 @@ class SpecBuilder:
             trusted=tuple(model.trusted),
             providers=tuple(_provider(given, model, libraries.get(name)) for name, given in model.providers.items()),
             tolerance=_tolerance(model.tolerance),
+            latency=_latency(model),
             timeout=model.timeout,
             memory=model.memory,
             allow_failure=model.allow_failure,
@@ -142,6 +144,11 @@ class SpecBuilder:
             fitting |= {"weights": None, "output_names": None}
         if not is_table(model.data):
             fitting["columns"] = None
+        if framework == "onnx":
+            providers = {
+                name: given.model_copy(update={"min_speedup": None}) for name, given in model.providers.items()
+            }
+            fitting |= {"min_speedup": None, "providers": providers}
         if model.onnx or framework == "onnx":
             fitting["convert"] = Convert()
         else:
@@ -177,6 +184,13 @@ def _rule(given: rules.OutputRule) -> OutputRule:
     return OutputRule(tolerance=tolerance, **limits)
 
 
+def _latency(model: schema.Model) -> LatencySpec | None:
+    """A limit on speed asks for it as well."""
+    if model.latency:
+        return LatencySpec(repeats=model.latency.repeats, seconds=model.latency.seconds)
+    return LatencySpec() if model.speed_limited else None
+
+
 def _provider(given: Provider, model: schema.Model, library: str | None) -> ProviderSpec:
     """What the provider doesn't say itself, the model does; limits on placement mean nothing on the CPU."""
     name = SHORT_NAMES.get(given.name, given.name)
@@ -192,6 +206,7 @@ def _provider(given: Provider, model: schema.Model, library: str | None) -> Prov
         forbid_elsewhere=tuple(forbidden or ()),
         tolerance=_tolerance(given.tolerance) if given.tolerance else None,
         outputs={output: _rule(rule) for output, rule in given.outputs.items()},
+        min_speedup=given.min_speedup or model.min_speedup,
     )
 
 

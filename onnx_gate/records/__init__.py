@@ -6,8 +6,10 @@ dataclasses, so that importing them costs nothing.
 """
 
 from onnx_gate.records.asked import (
+    FEWEST_REPEATS,
     DimLimits,
     InputSpec,
+    LatencySpec,
     Location,
     Manifest,
     ModelSpec,
@@ -28,10 +30,12 @@ from onnx_gate.records.found import (
     Failure,
     Graph,
     GraphValue,
+    Latency,
     Numerics,
     OutputDiff,
     Placement,
     RunToRun,
+    Timing,
     Triage,
     Worst,
 )
@@ -56,6 +60,7 @@ from onnx_gate.records.workflow import CommentMode, Workflow
 __all__ = [
     "EDGES",
     "EXECUTION_PROVIDERS",
+    "FEWEST_REPEATS",
     "FRAMEWORKS",
     "JSON",
     "ORT_THREADS",
@@ -83,6 +88,8 @@ __all__ = [
     "GraphValue",
     "InputSpec",
     "Isolation",
+    "Latency",
+    "LatencySpec",
     "Location",
     "Manifest",
     "ModelResult",
@@ -100,6 +107,7 @@ __all__ = [
     "Scope",
     "SessionSpec",
     "Status",
+    "Timing",
     "Tolerance",
     "Triage",
     "VariantSpec",

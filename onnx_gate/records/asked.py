@@ -128,6 +128,22 @@ class ProviderSpec:
     """Overrides the model's."""
     outputs: Mapping[str, OutputRule] = field(default_factory=dict)
     """Overrides the model's, by output."""
+    min_speedup: float | None = None
+    """How many times as fast as the source it has to be, at every batch size."""
+
+
+FEWEST_REPEATS = 5
+"""Timed runs of each side that are made whatever they take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencySpec:
+    """How latency is measured."""
+
+    repeats: int = 50
+    """Timed runs of each side at each batch size, at most."""
+    seconds: float = 0.3
+    """For each side at each batch size, beyond the fewest repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +216,8 @@ class ModelSpec:
     """Where to run."""
     tolerance: Tolerance = Tolerance(rtol=1e-3, atol=1e-5)
     """For outputs that no nearer rule names."""
+    latency: LatencySpec | None = None
+    """None where nobody asks for it."""
     timeout: float = 300.0
     """Seconds for the model as a whole."""
     memory: int | None = None

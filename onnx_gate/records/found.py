@@ -273,6 +273,38 @@ class Numerics:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Seconds of one side, over all timed runs."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    median: float
+    """Half of the runs took no longer."""
+    p95: float
+    """95 of 100 took no longer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """How long both sides took on one feed."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: str
+    """Short name."""
+    case: str
+    """Whose first feed it was."""
+    batch: int | None
+    """Its batch size, where it has one."""
+    source: Timing | None
+    """None where the source isn't on this machine."""
+    actual: Timing
+    """ONNX Runtime on the provider."""
+    speedup: float | None
+    """Median of the source by median of the provider: more than 1 is faster."""
+    repeats: int
+    """Timed runs of each side."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Triage:
     """The cause of a divergence."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import SessionSpec
-from onnx_gate.records.found import ConvertInfo, Numerics, OutputDiff, Placement
+from onnx_gate.records.found import ConvertInfo, Latency, Numerics, OutputDiff, Placement
 from onnx_gate.records.scope import Scope
 from onnx_gate.records.words import JSON, Absence, Cause, Config, Isolation, Status
 
@@ -89,6 +89,8 @@ class ModelResult:
     """How the sessions were set up, by provider."""
     numerics: Mapping[str, Numerics] = field(default_factory=dict)
     """How each provider computed: its options, and whether it repeats itself."""
+    latency: tuple[Latency, ...] = ()
+    """Times of both sides, where they were asked for."""
     first_divergent_node: None = None
     """Reserved for the node at which a divergence starts."""
     notes: tuple[str, ...] = ()
@@ -127,6 +129,8 @@ class Environment:
     """The processor's name: int8 models answer differently on CPUs without VNNI."""
     cpu_features: tuple[str, ...] = ()
     """What it has for int8, such as `avx512_vnni`; empty also where the system doesn't tell."""
+    cores: int | None = None
+    """That the run might use; each side of a comparison uses one."""
     ort_threads: int
     """Fixed, so that answers don't depend on the machine or on --jobs."""
     onnxruntime: str | None = None

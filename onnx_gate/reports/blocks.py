@@ -20,8 +20,9 @@ _EDGE = "edge="
 def diverged_blocks(model: ModelResult) -> list[str]:
     """What is wrong with the form first, then the worst numbers, then which labels were taken for which."""
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
-    contract = [check for check in wrong if check.contract]
-    compared = sorted((check for check in wrong if not check.contract), key=wording.shortfall, reverse=True)
+    # A limit that isn't about elements, such as that on speed, has a sentence and no numbers.
+    contract = [check for check in wrong if check.contract or not check.total]
+    compared = sorted((check for check in wrong if check not in contract), key=wording.shortfall, reverse=True)
     by_output: dict[tuple[str, str], Check] = {}
     for check in compared:
         by_output.setdefault((check.provider, check.output), check)

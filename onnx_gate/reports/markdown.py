@@ -9,6 +9,7 @@ from onnx_gate import wording
 from onnx_gate.records import Environment, GateResult, ModelResult, Status
 from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block, few, fold, name, table
 from onnx_gate.reports.fit import fill, size_in_bytes, table_within
+from onnx_gate.reports.latency import latency_table
 from onnx_gate.reports.overview import FAILED, FEW_MODELS, overview, skipped, stopped, title, weak_passes
 from onnx_gate.wording import code, code_html, plain_markdown, plural, prose
 
@@ -107,7 +108,7 @@ def _section(group: list[ModelResult], *, detailed: bool) -> list[str]:
     if len(group) > 1 and compared:
         blocks.append(fold(f"Every check of {plural(len(compared), 'model')}", _folds(compared)))
     elif compared:
-        blocks.append(fold(f"Every check ({len(model.checks):,})", all_checks(model)))
+        blocks.append(fold(f"Every check ({len(model.checks):,})", _details(model)))
     elif len(group) == 1 and model.log:
         blocks.append(f"Log: {code(model.log)}")
     return blocks
@@ -121,10 +122,14 @@ def _folds(models: list[ModelResult]) -> str:
     return "\n\n".join(
         fold(
             f"{wording.model_icon(model)} {code_html(model.id)}: {plural(len(model.checks), 'check')}",
-            all_checks(model),
+            _details(model),
         )
         for model in models
     )
+
+
+def _details(model: ModelResult) -> str:
+    return "\n\n".join(part for part in (all_checks(model), latency_table(model)) if part)
 
 
 def _environment(result: GateResult) -> str:
@@ -171,6 +176,7 @@ def _machine(environment: Environment) -> list[list[str]]:
         "onnxconverter-common": environment.onnxconverter_common,
         "platform": environment.platform,
         "CPU": f"{environment.cpu}{f' ({features})' if features else ''}",
+        "cores": str(environment.cores or ""),
         "threads of ONNX Runtime": str(environment.ort_threads),
         "isolation of models": environment.isolation,
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from onnx_gate import wording
 from onnx_gate.records import GateResult, ModelResult, Status
 from onnx_gate.reports.blocks import Grid, few, name
+from onnx_gate.reports.latency import speedups
 from onnx_gate.wording import ICONS, code, number, plain_markdown, prose
 
 FAILED = (Status.DIVERGED, Status.ERROR)
@@ -36,20 +37,22 @@ def overview(models: Sequence[ModelResult]) -> Grid:
     """Models by providers, a row each."""
     providers = wording.provider_names(models)
     last = "cause" if any(model.cause for model in models) else "note"
-    header = ["model", "framework", *map(name, providers), "largest difference", "time", last]
-    rows = [_overview_row(model, providers) for model in models]
+    timed = any(model.latency for model in models)
+    header = ["model", "framework", *map(name, providers), "largest difference", *["speed-up"] * timed, "time", last]
+    rows = [_overview_row(model, providers, timed=timed) for model in models]
     # Where nothing failed there may be nothing to tell.
     shown = len(header) if any(row[-1] for row in rows) else -1
-    return Grid(header[:shown], [row[:shown] for row in rows], (len(header) - 3, len(header) - 2))
+    return Grid(header[:shown], [row[:shown] for row in rows], range(len(header) - 3 - timed, len(header) - 1))
 
 
-def _overview_row(model: ModelResult, providers: list[str]) -> list[str]:
+def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> list[str]:
     worst = wording.worst_check(model)
     return [
         f"{wording.model_icon(model)} {code(model.id)}",
         name(model.framework),
         *(_provider_cell(model, provider) for provider in providers),
         number(worst.max_abs) if worst and worst.max_abs is not None else wording.difference(worst),
+        *[speedups(model)] * timed,
         "cached" if model.cached else wording.seconds(model.seconds),
         f"**{model.cause}**" if model.cause else ", ".join(_notes(model)),
     ]

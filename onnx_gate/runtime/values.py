@@ -34,18 +34,19 @@ _FOREIGN = {
 _ELEMENT = re.compile(r"(\w+)\)*$")
 
 
-def run_session(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
+def run_session(session: Any, feed: dict[str, Any], *, keep_memory: bool = False) -> dict[str, Any]:
     """Feed → what the session answers, by output name: arrays, lists of them, dicts, or None."""
+    options = ort.RunOptions() if keep_memory else _run_options(session)
     inputs = {given.name: given.type for given in session.get_inputs()}
     outputs = {output.name: output.type for output in session.get_outputs()}
     values = {name: _to_runtime(name, value, inputs.get(name, "")) for name, value in feed.items()}
     if not any(_foreign_code(kind) for kind in outputs.values()):
-        answered = session.run(list(outputs), values, _run_options(session))
+        answered = session.run(list(outputs), values, options)
         return {name: _from_runtime(value) for name, value in zip(outputs, answered, strict=True)}
     answered = session.run_with_ort_values(
         list(outputs),
         {name: _as_ort_value(name, value, inputs.get(name, "")) for name, value in values.items()},
-        _run_options(session),
+        options,
     )
     return {name: _from_ort_value(name, value) for name, value in zip(outputs, answered, strict=True)}
 

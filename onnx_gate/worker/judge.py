@@ -9,11 +9,12 @@ from onnx_gate.compare.rules import rule_for
 from onnx_gate.providers.placement import breaches
 from onnx_gate.providers.precision import fast_options
 from onnx_gate.providers.session import Session, open_session
-from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec
+from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec, Triage
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
+from onnx_gate.worker.latency import measure_latency
 from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
 from onnx_gate.worker.prepare import Prepared, prepare
 from onnx_gate.worker.protocol import Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
@@ -21,6 +22,11 @@ from onnx_gate.worker.run import failure_of, run_case
 from onnx_gate.worker.twice import Twice, case_to_repeat
 
 Send = Callable[[Event], None]
+TOO_SLOW = (
+    "The answers agree with the source's; what is missed is the limit on speed, `min_speedup`. Times are ratios of one "
+    "machine at one thread: look at the table of latencies, at which batch sizes it is too slow, and at the nodes that "
+    "run elsewhere than on the provider."
+)
 
 
 def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
@@ -45,13 +51,18 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
     for breach in prepared.breaches:
         send(breach)
     diffs = list(prepared.breaches)
+    answered = []
     for provider in prepared.spec.providers:
         send(Stage(name=f"run on {provider.name}", provider=provider.name))
         try:
             diffs += _run_provider(prepared, provider, send, read_log, scratch)
+            answered.append(provider)
         except BaseException as error:
             send(failure_of(error, f"run on {provider.name}", provider=provider.name))
         send(ProviderDone(provider=provider.name))
+    too_slow = _judge_speed(prepared, answered, send, read_log)
+    if too_slow and not any(diff.breaches for diff in diffs):
+        send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))
     if any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
         evidence = gather_evidence(prepared, diffs, read_log)
@@ -63,6 +74,15 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
             return
         # Where a variant is not to blame, the model that it was made of is.
         send(find_cause(gather_evidence(without_variant(prepared), diffs, read_log) if lowered else evidence))
+
+
+def _judge_speed(prepared: Prepared, providers: list[ProviderSpec], send: Send, read_log: Callable[[], str]) -> bool:
+    """Whether a limit on speed is missed."""
+    try:
+        return any(diff.breaches for diff in measure_latency(prepared, providers, send, read_log))
+    except BaseException as error:
+        send(failure_of(error, "latency"))
+        return False
 
 
 def _tell_numerics(prepared: Prepared, session: Session, twice: Twice, send: Send) -> list[OutputDiff]:

@@ -20,6 +20,7 @@ from onnx_gate.records import (
     ConvertInfo,
     Expectation,
     Failure,
+    Latency,
     ModelSpec,
     Numerics,
     OutputDiff,
@@ -109,7 +110,18 @@ class Done:
 
 
 Event = (
-    Stage | Note | ConvertInfo | Expectation | OutputDiff | Failure | Placed | Computed | ProviderDone | Triage | Done
+    Stage
+    | Note
+    | ConvertInfo
+    | Expectation
+    | OutputDiff
+    | Failure
+    | Placed
+    | Computed
+    | Latency
+    | ProviderDone
+    | Triage
+    | Done
 )
 
 KINDS: dict[str, type] = {
@@ -121,6 +133,7 @@ KINDS: dict[str, type] = {
     "failure": Failure,
     "placed": Placed,
     "computed": Computed,
+    "latency": Latency,
     "provider-done": ProviderDone,
     "triage": Triage,
     "done": Done,

@@ -62,6 +62,7 @@ CHILD_SIDE = {
         "lowering",
         "lowered",
         "twice",
+        "latency",
     )
 }
 

@@ -139,14 +139,6 @@ def test_a_key_out_of_place_is_not_taken_for_another(project: Project) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["min_speedup"])
-def test_keys_that_are_planned_are_refused_as_such(project: Project, name: str) -> None:
-    """Not as typing errors: the message says that this version doesn't serve them."""
-    problem = project.model_problem(f"id: a, source: m.onnx, {name}: 1")
-    assert "is not served by this version of onnx-gate" in problem.message
-    assert (problem.path, problem.fix) == (f"models[0].{name}", "remove it")
-
-
 @pytest.mark.parametrize(
     ("keys", "path", "known"),
     [

@@ -99,7 +99,7 @@ def test_the_cpu_repeats_a_middling_case_and_others_the_largest():
 def test_any_form_of_answer_is_told_from_its_repetition(second, differs):
     """NaN meets NaN; another shape, a sequence or nothing at all is another answer."""
     answers = iter([np.array([1.0, np.nan], np.float32), second])
-    session = Session(run=lambda feed: {"y": Actual(value=next(answers))}, placement=None)
+    session = Session(run=lambda feed: {"y": Actual(value=next(answers))}, bare=iter, placement=None)
     rules = {"y": OutputRule(tolerance=Tolerance(rtol=0, atol=1e-6))}
     twice = Twice(session, "cpu", "batch=2", rules)
     twice.run({})
