@@ -121,6 +121,15 @@ def _add_run(run: ArgumentParser) -> None:
         "(default: unless the checkout left credentials beside them)",
     )
     _add_comment(run)
+    travelling = run.add_mutually_exclusive_group()
+    travelling.add_argument(
+        "--save-reference",
+        metavar="DIR",
+        help="also keep models, inputs and reference outputs there, for machines without the frameworks",
+    )
+    travelling.add_argument(
+        "--reference", metavar="DIR", help="compare with what --save-reference kept; needs no framework"
+    )
     run.set_defaults(command=_run)
 
 
@@ -184,14 +193,15 @@ def _run(arguments: Namespace) -> int:
 def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.manifest.load import load_manifest
 
-    manifest = load_manifest(asked.manifest)
+    manifest = load_manifest(asked.manifest, sources_here=asked.options.reference is None)
     from onnx_gate import publish
-    from onnx_gate.pipeline import run_gate, select_models
+    from onnx_gate.pipeline import require_folders, run_gate, select_models
     from onnx_gate.progress import LiveProgress, PlainProgress
     from onnx_gate.signals import Signals
 
     # A call that is wrong costs nothing: not even the reports of the last one.
     select_models(manifest, asked.options)
+    require_folders(manifest, asked.options)
     signals = Signals()
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))

@@ -33,6 +33,8 @@ from onnx_gate.records import (
     Status,
     Triage,
 )
+from onnx_gate.references.read import Reference, check_reference, require_reference
+from onnx_gate.references.save import ReferenceStore, require_room
 from onnx_gate.split import assign_shards, describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal
@@ -83,25 +85,35 @@ def run_gate(
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
     specs = select_models(manifest, options)
-    found = {spec.id: Findings(spec=spec, ended=not spec.providers) for spec in specs}
+    require_folders(manifest, options)
+    store = ReferenceStore(options.save_reference, describe_environment({})) if options.save_reference else None
+    # A reference is worth making for providers that only another machine has.
+    found = {spec.id: Findings(spec=spec, ended=not spec.providers and not store) for spec in specs}
+    references = _check_references(found, options)
     watcher.began(specs)
     for findings in found.values():
         if findings.ended:
             watcher.ended(_result(findings))
-    for model_id, event in _refuse_pickles([spec for spec in specs if spec.providers], options):
-        _take(found[model_id], event, folder, watcher)
+    loaded = [each.spec for each in found.values() if not each.ended and each.spec.id not in references]
+    for model_id, event in _refuse_pickles(loaded, options):
+        _take(found[model_id], event, folder, watcher, store)
     runnable = [findings.spec for findings in found.values() if not findings.ended]
     cancelled = None
     try:
         with (
             secluded(options, folder=Path(manifest.path).parent, work=folder.work),
             Supervisor(
-                jobs=options.jobs, work=folder.work, quarters=_quarters(options, folder), environ=options.environ
+                jobs=options.jobs,
+                work=folder.work,
+                quarters=_quarters(options, folder),
+                environ=options.environ,
+                save_references=store is not None,
+                references=references,
             ) as supervisor,
             interruptible(),
         ):
             for model_id, happening in supervisor.run(runnable):
-                _take(found[model_id], happening, folder, watcher)
+                _take(found[model_id], happening, folder, watcher, store)
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
@@ -177,7 +189,34 @@ def _quarters(options: RunOptions, folder: Folder) -> Quarters:
     )
 
 
-def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> None:
+def require_folders(manifest: Manifest, options: RunOptions) -> None:
+    """Refuse folders of references that can't be used; raises UsageError."""
+    if options.save_reference and options.reference:
+        raise UsageError("--save-reference and --reference: a run makes references or uses them. Fix: leave one out")
+    if options.save_reference:
+        require_room(options.save_reference)
+    if options.reference:
+        require_reference(options.reference, [spec.id for spec in manifest.models])
+
+
+def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[str, str]:
+    """The folder of each model's reference; a model whose reference can't be used is an error and isn't run."""
+    checked: dict[str, str] = {}
+    for findings in found.values() if options.reference else ():
+        if findings.ended or options.reference is None:
+            continue
+        match check_reference(options.reference, findings.spec):
+            case Reference(folder=folder, origin=origin):
+                checked[findings.spec.id], findings.reference = folder, origin
+            case Failure() as failure:
+                findings.failures.append(failure)
+                findings.ended = True
+    return checked
+
+
+def _take(
+    found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None = None
+) -> None:
     """Book what a worker, or the supervisor, has to say about a model."""
     match event:
         case Started():
@@ -206,8 +245,19 @@ def _take(found: Findings, event: object, folder: Folder, watcher: Watcher) -> N
             found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
+            _keep_reference(found, folder, store)
             _keep_model(found, folder)
             watcher.ended(_result(found))
+
+
+def _keep_reference(found: Findings, folder: Folder, store: ReferenceStore | None) -> None:
+    try:
+        if store:
+            store.keep(found.spec, _result(found), folder.scratch)
+    except OSError as error:
+        why = f"its reference can't be kept ({error.strerror or error})"
+        fix = "make room, or name another folder for --save-reference"
+        found.failures.append(Failure(stage="save reference", cause=Cause.UNKNOWN, message=why, fix=fix))
 
 
 def _keep_model(found: Findings, folder: Folder) -> None:
@@ -225,7 +275,7 @@ def _book(found: Findings, diff: OutputDiff) -> None:
 
 
 def _result(found: Findings) -> ModelResult:
-    if not found.spec.providers:
+    if not found.spec.providers and not found.failures:
         return _nothing_asked(found.spec)
     return judge_model(found)
 

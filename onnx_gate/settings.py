@@ -101,6 +101,8 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
             shard=parse_shard(arguments.shard) if arguments.shard is not None else None,
             plan=_plan(arguments.plan, arguments.shard, arguments.only),
             allow_pickle=arguments.allow_pickle,
+            save_reference=Path(arguments.save_reference) if arguments.save_reference else None,
+            reference=Path(arguments.reference) if arguments.reference else None,
             **_surroundings(environ),
         ),
         comment=CommentMode(arguments.comment),

@@ -51,6 +51,7 @@ class Findings:
     seconds: float = 0.0
     ended: bool = False
     log: str = ""
+    reference: str = ""
     weak_reference: bool = False
 
 
@@ -79,6 +80,7 @@ def judge_model(found: Findings) -> ModelResult:
         latency=tuple(found.latency.values()),
         notes=tuple(found.notes),
         log=found.log,
+        reference=found.reference,
         weak_reference=found.weak_reference,
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_gate.records import Answer
+
 Feed = dict[str, Any]
 
 
@@ -25,6 +27,8 @@ class Call:
     """What the source is asked instead, where the answers to these, row after row, have to be those to the feed."""
     order: tuple[int, ...] | None = None
     """The rows of `asked` in the order of the feed; None where it is the same."""
+    answers: dict[str, Answer] | None = None
+    """What the source answered on another machine, by ONNX output name: here nobody is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,13 +26,16 @@ class _Outline(Section):
     models: Annotated[list[Any], Field(min_length=1)]
 
 
-def load_manifest(path: Path) -> Manifest:
-    """Read, check and resolve a manifest; raises ManifestError with every problem found."""
+def load_manifest(path: Path, *, sources_here: bool = True) -> Manifest:
+    """Read, check and resolve a manifest; raises ManifestError with every problem found.
+
+    Without `sources_here` its models and data may be on another machine.
+    """
     shown = str(path)
     _refuse_link_away(path, shown)
     tree = read_tree(path, shown)
     report = Reporter(shown, tree)
-    models = _read_models(tree.data, report, Paths(path.parent, report))
+    models = _read_models(tree.data, report, Paths(path.parent, report, must_exist=sources_here))
     if report.problems:
         raise ManifestError(report.problems)
     return Manifest(path=shown, models=tuple(models), sha256=tree.sha256)

@@ -24,10 +24,11 @@ def find_repository(folder: Path) -> Path:
 class Paths:
     """Resolves paths against the manifest's folder, reporting what is missing or leaves the repository."""
 
-    def __init__(self, folder: Path, report: Reporter) -> None:
+    def __init__(self, folder: Path, report: Reporter, *, must_exist: bool = True) -> None:
         self.folder = folder.resolve()
         self._repository = find_repository(self.folder)
         self._report = report
+        self._must_exist = must_exist
 
     def existing(self, text: str, trail: Trail, *, folder_allowed: bool = False) -> str | None:
         """The absolute path, or None after reporting what is wrong with it."""
@@ -46,6 +47,8 @@ class Paths:
                 "keep models and data inside it",
             )
             return None
+        if not exists and not self._must_exist:
+            return str(path)
         if not exists:
             self._report.add(trail, f"{text!r} does not exist (looked beside the manifest)", self._nearest(path))
             return None

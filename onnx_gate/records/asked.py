@@ -280,3 +280,7 @@ class RunOptions:
     """The folder with what the user's code imports, installed for this run."""
     allow_pickle: bool | None = None
     """Whether sources that run code of their own when loaded may be; None: yes, unless credentials lie beside them."""
+    save_reference: Path | None = None
+    """A folder to keep references in, for machines where the sources can't run."""
+    reference: Path | None = None
+    """A folder of such references, to compare with instead of the sources."""

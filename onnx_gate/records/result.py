@@ -97,6 +97,8 @@ class ModelResult:
     """What a reader should know though it fails nothing."""
     log: str = ""
     """The model's log file, relative to the output folder."""
+    reference: str = ""
+    """Where the reference was made, if not in this run."""
     weak_reference: bool = False
     """It was compared with itself, run without optimisations: no outputs were recorded."""
 

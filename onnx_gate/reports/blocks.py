@@ -302,6 +302,8 @@ def _facts(model: ModelResult) -> Iterable[str]:
         if changed := wording.session(session):
             yield f"session on {name(provider)}: {plain_markdown(changed)}"
     yield from _computed(model)
+    if model.reference:
+        yield f"reference: {plain_markdown(model.reference)}"
     yield from (prose(note) for note in model.notes)
     if model.log:
         yield f"log: {code(model.log)}"

@@ -17,11 +17,16 @@ from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.latency import measure_latency
 from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
 from onnx_gate.worker.prepare import Prepared, prepare
-from onnx_gate.worker.protocol import Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
+from onnx_gate.worker.protocol import MADE, Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
+from onnx_gate.worker.travel import load_reference, save_reference
 from onnx_gate.worker.twice import Twice, case_to_repeat
 
 Send = Callable[[Event], None]
+NOT_ASKED = (
+    "the source is not on this machine, so the cause was looked for without it: whether it repeats itself, and whether "
+    "rounding alone explains the divergence, was not asked"
+)
 TOO_SLOW = (
     "The answers agree with the source's; what is missed is the limit on speed, `min_speedup`. Times are ratios of one "
     "machine at one thread: look at the table of latencies, at which batch sizes it is too slow, and at the nodes that "
@@ -32,14 +37,19 @@ TOO_SLOW = (
 def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     """Tell the parent everything there is to know about one model."""
     stage = "load"
+    said: list[Event] = []
 
     def tell(event: Event) -> None:
         nonlocal stage
         stage = event.name if isinstance(event, Stage) else stage
+        said.append(event)
         send(event)
 
     try:
-        prepared = prepare(job, tell)
+        prepared = load_reference(job, Path(job.reference), tell) if job.reference else prepare(job, tell)
+        if job.save:
+            tell(Stage(name="save reference"))
+            save_reference(prepared, said, Path(job.scratch) / MADE)
     except BaseException as error:
         send(failure_of(error, stage))
     else:
@@ -65,6 +75,8 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
         send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))
     if any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
+        if prepared.source is None:
+            send(Note(text=NOT_ASKED))
         evidence = gather_evidence(prepared, diffs, read_log)
         # Stands if asking crashes the process or outlasts its time.
         send(first_guess(evidence))

@@ -28,6 +28,10 @@ from onnx_gate.records import (
     Triage,
 )
 
+MADE = "reference"
+"""The folder in a worker's own in which it leaves a reference."""
+CONTRACT = "contract.json"
+"""Written last of a reference: where it is, all is."""
 LONGEST_LINE = 4 * 1024 * 1024
 
 
@@ -45,6 +49,10 @@ class Job:
     """The environment, where the process was started with less."""
     packages: tuple[str, ...] = ()
     """Folders of packages that come before those of the process."""
+    save: bool = False
+    """Also leave a reference there that another machine can compare with."""
+    reference: str | None = None
+    """The folder of a reference that takes the place of the source."""
 
 
 @dataclass(frozen=True, kw_only=True)

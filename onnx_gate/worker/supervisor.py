@@ -55,6 +55,8 @@ class Supervisor:
         environ: Mapping[str, str],
         fork: bool = CAN_FORK,
         patience: float = SERVER_SECONDS,
+        save_references: bool = False,
+        references: Mapping[str, str] | None = None,
     ) -> None:
         self._jobs = jobs
         self._work = work
@@ -63,6 +65,8 @@ class Supervisor:
         # What a server has imported can't be replaced in its children.
         self._fork = fork and not shadows_ours(quarters.packages)
         self._patience = patience
+        self._save_references = save_references
+        self._references = references or {}
         self._servers: dict[str, Server] = {}
         self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
@@ -103,9 +107,13 @@ class Supervisor:
     # ── Starting ────────────────────────────────────────────────────────────────────────────────────────
 
     def _start_servers(self, specs: list[ModelSpec]) -> None:
-        for framework, count in Counter(spec.framework for spec in specs).items():
+        for framework, count in Counter(map(self._framework, specs)).items():
             # A dummy export pays only if more jobs come than run side by side anyway.
             self._start_server(framework, export=count > self._jobs)
+
+    def _framework(self, spec: ModelSpec) -> str:
+        """What has to be imported: nothing but the runtime where another machine has asked the source."""
+        return "onnx" if spec.id in self._references else spec.framework
 
     def _start_server(self, framework: str, *, export: bool) -> None:
         log = self._work / f"{framework}.log"
@@ -116,14 +124,14 @@ class Supervisor:
     def _next(self, queue: list[ModelSpec]) -> ModelSpec | None:
         """The first model whose server is warm, or has died: then it starts cold and tells its own story."""
         for spec in queue:
-            server = self._servers.get(spec.framework)
+            server = self._servers.get(self._framework(spec))
             if server is None or server.ready or server.dead:
                 return spec
         return None
 
     def _start(self, spec: ModelSpec) -> None:
         place, packages = self._quarters.open(spec.id), self._quarters.packages
-        server = self._servers.get(spec.framework)
+        server = self._servers.get(self._framework(spec))
         if server and server.ready and not server.dead:
             process = server.launch(spec.id, place.log_fd, user=place.user)
         else:
@@ -134,6 +142,8 @@ class Supervisor:
             folder=str(Path.cwd()),
             environ=place.environ if place.user else None,
             packages=packages,
+            save=self._save_references,
+            reference=self._references.get(spec.id),
         )
         self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job)
         send_job(process, job)
@@ -144,7 +154,7 @@ class Supervisor:
         """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
         now = time.monotonic()
         stuck = {
-            running.spec.framework
+            self._framework(running.spec)
             for running in self._running.values()
             if running.started is None and running.process.popen is None and now - running.handed > self._patience
         }

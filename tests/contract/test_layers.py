@@ -18,7 +18,7 @@ LAYERS = (
     {"progress", "doctor", "requirements", "settings", "github", "reports", "folder"},
     {"console", "removal"},
     {"pipeline"},
-    {"verdict", "environment", "split"},
+    {"verdict", "environment", "split", "references"},
     {"coverage"},
     {"worker"},
     {"triage"},
@@ -63,6 +63,8 @@ CHILD_SIDE = {
         "lowered",
         "twice",
         "latency",
+        "archive",
+        "travel",
     )
 }
 

@@ -1,0 +1,136 @@
+"""The index of one model's reference: what it is of, where it was made, and the hash of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from onnx_gate.records import Cause, Environment, Location, ModelSpec
+
+SCHEMA = 1
+NAME = "index.json"
+LARGEST = 64 * 1024 * 1024
+# Where a model is in the manifest, where and how long it runs: none of it changes what the source answers.
+_NOT_ITS_OWN = frozenset({"id", "line", "folder", "providers", "timeout", "memory", "allow_failure", "latency", "own"})
+_PATHS = frozenset({"onnx", "weights", "ort_custom_ops"})
+_CHUNK = 1 << 20
+
+
+class Unreadable(Exception):
+    """An index that is not what was written; says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """All that is known of a reference without opening its files."""
+
+    model: str
+    """Its id."""
+    made_at: str
+    """UTC, ISO 8601."""
+    made_on: Mapping[str, str]
+    """Platform, processor and versions of what was installed."""
+    spec: Mapping[str, Any]
+    """What the manifest asked for."""
+    contents: Mapping[str, str]
+    """Hashes of the files that the manifest names, by key."""
+    files: Mapping[str, str]
+    """Hashes of the reference's own files, by path."""
+    error: str = ""
+    """Why the model could not be judged where this was made."""
+    cause: Cause = Cause.UNKNOWN
+    """The kind of that."""
+
+
+_ADAPTER = TypeAdapter(Index)
+
+
+def render_index(index: Index) -> str:
+    """As it is written: the content, and above it the hash of the content."""
+    content = {"schema": SCHEMA, **asdict(index)}
+    return json.dumps({"sha256": _digest(_canonical(content)), "reference": content}, indent=1, sort_keys=True) + "\n"
+
+
+def parse_index(text: str) -> Index:
+    """Back again; raises Unreadable for anything that `render_index` would not have written."""
+    try:
+        given = json.loads(text)
+        content = dict(given["reference"])
+        schema = content.pop("schema")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Unreadable("it is no index of a reference") from error
+    if schema != SCHEMA:
+        raise Unreadable(f"it has schema {schema!r}, and this version of onnx-gate reads {SCHEMA}")
+    try:
+        index = _ADAPTER.validate_python(content)
+    except ValidationError as error:
+        raise Unreadable("it is no index of a reference") from error
+    if render_index(index) != text:
+        raise Unreadable("it was changed after it was written")
+    return index
+
+
+def describe_spec(spec: ModelSpec) -> dict[str, Any]:
+    """What of a model decides on its reference, as JSON has it; paths as the manifest has them."""
+    described = {}
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        if field.name in _NOT_ITS_OWN:
+            continue
+        if field.name in _PATHS and value is not None:
+            value = os.path.relpath(value, spec.folder)
+        described[field.name] = _plain(value)
+    return described
+
+
+def hash_contents(spec: ModelSpec) -> dict[str, str]:
+    """Hashes of the files that the manifest names, those that are here."""
+    named = {
+        "source": spec.source.file,
+        "onnx": spec.onnx,
+        "weights": spec.weights,
+        "data": spec.data.file if spec.data else None,
+    }
+    return {key: hash_file(Path(path)) for key, path in named.items() if path and Path(path).is_file()}
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of all of its bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def describe_machine(environment: Environment) -> dict[str, str]:
+    """The machine and every version that is known."""
+    known = asdict(environment)
+    return {name: value for name, value in known.items() if isinstance(value, str) and value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Location):
+        return value.shown
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset | set):
+        return sorted(map(_plain, value))
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _canonical(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,94 @@
+"""Keep the references that the workers of a run have made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from onnx_gate.errors import UsageError
+from onnx_gate.records import Cause, Environment, ModelResult, ModelSpec, Status
+from onnx_gate.references.index import (
+    NAME,
+    Index,
+    describe_machine,
+    describe_spec,
+    hash_contents,
+    hash_file,
+    render_index,
+)
+from onnx_gate.worker.protocol import CONTRACT, MADE
+
+
+def require_room(folder: Path) -> None:
+    """Refuse a folder that holds anything but references, before anything is run."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--save-reference {folder}: this is no folder. Fix: name another")
+    others = [entry.name for entry in folder.iterdir() if not (entry / NAME).is_file()] if folder.is_dir() else []
+    if others:
+        raise UsageError(
+            f"--save-reference {folder}: the folder holds {sorted(others)[0]!r}, which is no reference. "
+            "Fix: name a folder of its own"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--save-reference {folder}: the folder can't be made ({error.strerror}). Fix: name another"
+        ) from error
+
+
+class ReferenceStore:
+    """Where the references of a run go."""
+
+    def __init__(self, folder: Path, environment: Environment) -> None:
+        require_room(folder)
+        self._folder = folder
+        self._machine = describe_machine(environment)
+
+    def keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
+        """Move what a worker made, with an index of it, into the place of what was there; raises OSError."""
+        made = scratch / spec.id / MADE
+        error, cause = _error_of(result)
+        if not error and not (made / CONTRACT).is_file():
+            error = "its reference was not made"
+        target, fresh = self._folder / spec.id, self._folder / f".{spec.id}.fresh"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        for path in [] if error else plain_files(made):
+            (fresh / path).parent.mkdir(exist_ok=True)
+            shutil.move(made / path, fresh / path)
+        index = Index(
+            model=spec.id,
+            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            made_on=self._machine,
+            spec=describe_spec(spec),
+            contents=hash_contents(spec),
+            files={path: hash_file(fresh / path) for path in plain_files(fresh)},
+            error=error,
+            cause=cause,
+        )
+        (fresh / NAME).write_text(render_index(index), encoding="utf-8")
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.rename(target)
+
+
+def plain_files(folder: Path) -> list[str]:
+    """Every file below a folder, by its path in it; raises OSError at a link or anything else that is no file."""
+    found = []
+    for root, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(root) / name
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                raise OSError(f"{path.relative_to(folder)} is no plain file")
+            if path.is_file():
+                found.append(path.relative_to(folder).as_posix())
+    return sorted(found)
+
+
+def _error_of(result: ModelResult) -> tuple[str, Cause]:
+    """Why the model could not be judged; a provider that this machine hasn't got is no reason."""
+    errors = [check for check in result.checks if check.status is result.verdict is Status.ERROR]
+    found = next((check for check in errors if check.cause is not Cause.PROVIDER_UNAVAILABLE), None)
+    return (found.message, found.cause or Cause.UNKNOWN) if found else ("", Cause.UNKNOWN)

@@ -1,0 +1,203 @@
+"""A reference is checked before it is used: every byte of every kind of file, and what it is of."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from onnx_gate.errors import UsageError
+from onnx_gate.manifest.load import load_manifest
+from onnx_gate.pipeline import require_folders
+from onnx_gate.records import Failure, Location, ModelSpec, RunOptions, Status, Tolerance
+from onnx_gate.references.index import Unreadable, parse_index
+from onnx_gate.references.read import Reference, check_reference
+from tests.conftest import run_manifest
+from tests.onnx_models import external
+
+MANIFEST = "version: 1\nmodels:\n  - {id: m, source: m.onnx, batches: [2]}\n"
+KINDS = ("index.json", "contract.json", "case-0.npz", "model/m.onnx", "model/m.onnx.0.data")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> tuple[Path, ModelSpec]:
+    """A reference with every kind of file, and the model that it is of."""
+    folder = tmp_path_factory.mktemp("saved")
+    external(folder / "m.onnx")
+    run_manifest(folder, MANIFEST, save_reference=folder / "references")
+    return folder / "references", load_manifest(folder / "onnx-gate.yml").models[0]
+
+
+@pytest.fixture
+def copy(saved, tmp_path) -> tuple[Path, ModelSpec]:
+    """One that may be spoilt."""
+    shutil.copytree(saved[0], tmp_path / "references")
+    return tmp_path / "references", saved[1]
+
+
+def refused(folder: Path, spec: ModelSpec) -> str:
+    """Why it is."""
+    found = check_reference(folder, spec)
+    assert isinstance(found, Failure)
+    assert found.fix
+    return found.message
+
+
+def test_it_holds_what_it_should(saved):
+    """Each kind of file that the next tests spoil, and no other."""
+    folder, spec = saved
+    files = {path.relative_to(folder / "m").as_posix() for path in (folder / "m").rglob("*") if path.is_file()}
+    assert files == set(KINDS)
+    assert isinstance(check_reference(folder, spec), Reference)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.7, 1.0])
+def test_one_changed_byte_is_found(copy, kind, place):
+    """Wherever it is; the message names the file."""
+    folder, spec = copy
+    path = folder / "m" / kind
+    data = bytearray(path.read_bytes())
+    data[round(place * (len(data) - 1))] ^= 0x01
+    path.write_bytes(data)
+    assert kind in refused(folder, spec)
+
+
+def test_every_byte_of_the_index_counts(saved):
+    """It holds the hashes of all others, and its own."""
+    text = (saved[0] / "m/index.json").read_text()
+    parse_index(text)
+    for position in range(len(text)):
+        changed = text[:position] + chr(ord(text[position]) ^ 1) + text[position + 1 :]
+        with pytest.raises(Unreadable):
+            parse_index(changed)
+    for changed in (text[:-1], f"{text} ", ""):
+        with pytest.raises(Unreadable):
+            parse_index(changed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_file_is_found(copy, kind):
+    """And named."""
+    folder, spec = copy
+    (folder / "m" / kind).unlink()
+    assert kind in refused(folder, spec)
+
+
+@pytest.mark.parametrize("name", ["case-1.npz", "model/more.data", ".hidden"])
+def test_an_extra_file_is_found(copy, name):
+    """What nobody saved is not read by accident."""
+    folder, spec = copy
+    (folder / "m" / name).write_bytes(b"")
+    assert f"{name} is not part of what was saved" in refused(folder, spec)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_link_is_no_file(copy, kind, tmp_path):
+    """Even one to the very same bytes: it may point elsewhere by the time it is read."""
+    folder, spec = copy
+    path = folder / "m" / kind
+    shutil.move(path, tmp_path / "away")
+    path.symlink_to(tmp_path / "away")
+    assert "no plain file" in refused(folder, spec) or "there is no index.json" in refused(folder, spec)
+
+
+def test_another_schema_is_refused(copy):
+    """By its number."""
+    folder, spec = copy
+    path = folder / "m/index.json"
+    content = json.loads(path.read_text())
+    content["reference"]["schema"] = 2
+    path.write_text(json.dumps(content))
+    assert "it has schema 2, and this version of onnx-gate reads 1" in refused(folder, spec)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"batches": (1, 2)}, "`batches`"),
+        ({"edges": ("zeros",)}, "`edges`"),
+        ({"tolerance": Tolerance(rtol=1.0, atol=0.0)}, "`tolerance`"),
+        ({"source": Location(file="/elsewhere/n.onnx", shown="n.onnx")}, "`source`"),
+    ],
+)
+def test_a_model_that_is_another_by_now_is_refused(saved, changes, key):
+    """The keys that differ are named."""
+    folder, spec = saved
+    assert f"it was made with another manifest: {key} of the model 'm'" in refused(folder, replace(spec, **changes))
+
+
+def test_where_and_how_long_it_runs_makes_no_other_model(saved):
+    """Nor the line of the manifest that it is on."""
+    folder, spec = saved
+    moved = replace(spec, line=99, timeout=1.0, memory=2**30, allow_failure=True, providers=())
+    assert isinstance(check_reference(folder, moved), Reference)
+
+
+def test_a_source_that_changed_since_is_found(saved, tmp_path):
+    """Where it is on this machine at all."""
+    folder, spec = saved
+    (tmp_path / "m.onnx").write_bytes(b"another model")
+    here = replace(spec, folder=str(tmp_path), onnx=str(tmp_path / "m.onnx"))
+    here = replace(here, source=replace(spec.source, file=here.onnx))
+    assert "the file of `source`" in refused(folder, here)
+    (tmp_path / "m.onnx").unlink()
+    assert isinstance(check_reference(folder, here), Reference)
+
+
+def test_a_folder_under_another_name_is_refused(copy):
+    """A reference is of the model that it says."""
+    folder, spec = copy
+    (folder / "m").rename(folder / "other")
+    assert "it is a reference of the model 'm'" in refused(folder, replace(spec, id="other"))
+
+
+def test_a_model_without_a_reference_is_an_error(copy):
+    """The others are judged all the same."""
+    folder, spec = copy
+    assert "this model has no reference here" in refused(folder, replace(spec, id="n"))
+
+
+def test_a_spoilt_reference_is_that_models_error(copy, saved):
+    """Through the whole gate: exit 3, and nothing was compared."""
+    folder, _ = copy
+    (folder / "m/contract.json").write_text("{}")
+    run = run_manifest(saved[0].parent, MANIFEST, reference=folder)
+    assert (run.result.exit_code, run["m"].verdict) == (3, Status.ERROR)
+    assert "contract.json: it was changed after it was written" in run["m"].error
+    assert not any(check.total for check in run["m"].checks)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"reference": "absent"}, "there is no such folder"),
+        ({"reference": "empty"}, "the folder is empty"),
+        ({"reference": "strange"}, "it holds 'x', and the manifest has no such model"),
+        ({"save_reference": "strange"}, "the folder holds 'x', which is no reference"),
+        ({"save_reference": "file"}, "this is no folder"),
+        ({"save_reference": "file/below"}, "can't be made"),
+        ({"save_reference": "new", "reference": "empty"}, "makes references or uses them"),
+    ],
+)
+def test_a_folder_that_makes_no_sense_is_refused_before_anything_runs(saved, tmp_path, options, words):
+    """With exit 2."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "strange/x").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    manifest = load_manifest(saved[0].parent / "onnx-gate.yml")
+    with pytest.raises(UsageError, match=words) as caught:
+        require_folders(manifest, RunOptions(jobs=1, **{key: tmp_path / name for key, name in options.items()}))
+    assert "Fix: " in str(caught.value)
+
+
+def test_saving_again_replaces_what_was_there(copy, saved):
+    """And leaves nothing behind."""
+    folder, spec = copy
+    (folder / "m/contract.json").write_text("{}")
+    run_manifest(saved[0].parent, MANIFEST, save_reference=folder)
+    assert isinstance(check_reference(folder, spec), Reference)
+    assert [entry.name for entry in folder.iterdir()] == ["m"]
