@@ -127,8 +127,8 @@ def _run_provider(
     twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
     for case in prepared.cases:
-        answers = twice if case.name == twice.case else session
-        for found in run_case(prepared, answers, case, provider.name, rules, given):
+        answering = twice if case.name == twice.case else session
+        for found in run_case(prepared, answering, case, provider.name, rules, given):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
     _tell_placement(session, provider, send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,16 +21,18 @@ from onnx_gate.worker.samples import MOST_SHAPES, shape_of
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
 
 
-class Answers(Protocol):
-    """A session, or whoever stands for one."""
+class Answering(Protocol):
+    """A session, or what stands in for one."""
 
-    def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
+    @property
+    def run(self) -> Callable[[dict[str, Any]], dict[str, Actual]]:
         """Feed → answers by output name."""
+        ...
 
 
 def run_case(
     prepared: Prepared,
-    session: Answers,
+    session: Answering,
     case: Case,
     provider: str,
     rules: dict[str, OutputRule],

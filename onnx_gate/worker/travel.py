@@ -18,7 +18,7 @@ from onnx_gate.records import Answer, Cause, ConvertInfo, ModelSpec, OutputDiff,
 from onnx_gate.structure import external_files
 from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter
 from onnx_gate.worker.prepare import Prepared
-from onnx_gate.worker.protocol import CONTRACT, Event, Job, Note, Stage, decode, encode
+from onnx_gate.worker.protocol import CONTRACT, Event, GarbageReply, Job, Note, Stage, decode, encode
 
 MODEL = "model"
 _ARCHIVE = re.compile(r"case-[0-9]+\.npz")
@@ -109,7 +109,7 @@ def load_reference(job: Job, folder: Path, send: Send) -> Prepared:
     send(Stage(name="reference"))
     try:
         return _load(job, folder, send)
-    except (ValueError, KeyError, TypeError, OSError, ValidationError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, ValidationError, GarbageReply) as error:
         raise CannotJudge(
             "load-failed", f"{job.reference}: it is no reference that this version of onnx-gate made ({error})"
         ) from error

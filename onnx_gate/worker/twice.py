@@ -12,9 +12,9 @@ from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import EXACT
 from onnx_gate.inputs.calls import Case
-from onnx_gate.providers.session import Session
 from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, RunToRun
 from onnx_gate.wording import number
+from onnx_gate.worker.run import Answering
 
 
 def case_to_repeat(cases: list[Case], provider: str) -> str:
@@ -31,7 +31,7 @@ def case_to_repeat(cases: list[Case], provider: str) -> str:
 class Twice:
     """A session that answers its first feed twice, and remembers what was not the same."""
 
-    session: Session
+    session: Answering
     provider: str
     case: str
     rules: dict[str, OutputRule]

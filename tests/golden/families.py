@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from onnx_gate.coverage import state_coverage
 from onnx_gate.records import (
     Cause,
+    Check,
     ConvertInfo,
     Elsewhere,
     GateResult,
+    Latency,
+    Numerics,
     Part,
     Placement,
     ProviderState,
+    RunToRun,
     Status,
+    Timing,
     Tolerance,
     Worst,
 )
@@ -418,6 +424,67 @@ def weak() -> GateResult:
     )
 
 
+def timed() -> GateResult:
+    """How fast and how precisely each provider computed, and a reference from another machine."""
+
+    def times(provider: str, size: int, source: float | None, actual: float) -> Latency:
+        return Latency(
+            provider=provider,
+            case=f"batch={size}",
+            batch=size,
+            source=Timing(median=source, p95=1.2 * source) if source else None,
+            actual=Timing(median=actual, p95=1.1 * actual),
+            speedup=source / actual if source else None,
+            repeats=50,
+        )
+
+    slow = "at batch=1 cuda is 0.25 times as fast as the source (median 400 µs against 100 µs), min_speedup is 1.5"
+    noise = "nondeterministic: cuda answers the same feed (batch=32) otherwise each time: `y` in 3 of 96 elements"
+    tf32 = {"use_tf32": "1"}
+    both = [floats("batch=1", "y", 1e-8, provider=name) for name in ("cpu", "cuda")]
+    limit = Check(
+        provider="cuda",
+        case="latency",
+        output="speedup",
+        status=Status.DIVERGED,
+        limits={"min_speedup": 1.5},
+        breaches=(slow,),
+        limit_breaches=(slow,),
+        message=slow,
+    )
+    return gate(
+        model(
+            "fast",
+            *both,
+            latency=(times("cpu", 1, 1e-4, 2e-5), times("cpu", 32, 2.5e-3, 1e-3), times("cuda", 32, 2.5e-3, 2.5e-4)),
+            numerics={
+                "cpu": Numerics(run_twice="batch=7"),
+                "cuda": Numerics(
+                    options={"device_id": "0", **tf32},
+                    fast=tf32,
+                    run_twice="batch=32",
+                    run_to_run=(RunToRun(output="y", differing=3, total=96, max_abs=1e-7),),
+                ),
+            },
+            coverage=state_coverage(both, also=(f"{noise}, by up to 1e-7",)),
+        ),
+        model(
+            "slow",
+            *both,
+            limit,
+            cause=Cause.PROVIDER,
+            advice="The answers agree.",
+            latency=(times("cuda", 1, 1e-4, 4e-4),),
+        ),
+        model(
+            "travelled",
+            floats("batch=1", "y", 1e-8),
+            latency=(times("cpu", 1, None, 2e-5),),
+            reference="from reference, made 2026-01-02T03:04:05+00:00 on Linux x86_64 (a processor) with torch 2.13.0",
+        ),
+    )
+
+
 def before_diverged() -> GateResult:
     """The run before: one model has drifted since, two have diverged, one is fixed, one is new, one is gone."""
     now = {each.id: each for each in diverged().models}
@@ -449,5 +516,6 @@ FAMILIES = {
     "merged": merged,
     "variants": variants,
     "weak": weak,
+    "timed": timed,
 }
 """By the name of their files."""

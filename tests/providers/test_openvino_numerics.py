@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, run_manifest
 from tests.onnx_models import save, value
 
 PYTHON = Path(os.environ.get("ONNX_GATE_OPENVINO_PYTHON", REPOSITORY / ".venv-openvino/bin/python"))
@@ -35,6 +35,15 @@ models:
 """
 
 
+def run_there(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, dict]]:
+    """Run the command in that environment; returns how it ended, and the models of results.json."""
+    command = [str(PYTHON), "-P", "-m", "onnx_gate", "run", *arguments]
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+    result = json.loads((folder / "onnx-gate-report/results.json").read_text())
+    return done, {model["id"]: model for model in result["models"]}
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory) -> dict[str, dict]:
     """The mean of a million values: OpenVINO adds them up in another order, and loses digits."""
@@ -47,12 +56,9 @@ def judged(tmp_path_factory) -> dict[str, dict]:
         [value("y", shape=["batch", 1, 1, 1])],
     )
     (folder / "onnx-gate.yml").write_text(MANIFEST)
-    command = [str(PYTHON), "-P", "-m", "onnx_gate", "run"]
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1, done.stdout + done.stderr
-    result = json.loads((folder / "onnx-gate-report/results.json").read_text())
-    return {model["id"]: model for model in result["models"]}
+    done, models = run_there(folder)
+    assert done.returncode == 1, done.stdout
+    return models
 
 
 def test_options_in_force_are_recorded(judged):
@@ -84,3 +90,28 @@ def test_a_provider_that_repeats_itself_is_run_twice(judged):
     """On the largest case, and nothing differs."""
     numerics = judged["loose"]["numerics"]["openvino"]
     assert (numerics["run_twice"], numerics["run_to_run"]) == ("batch=2", [])
+
+
+def test_a_reference_travels_to_it(tmp_path):
+    """Made here with torch, compared there on OpenVINO and on another CPU build, where torch isn't installed."""
+    (tmp_path / "net.py").write_text(
+        "import torch\n\ndef build():\n    torch.manual_seed(0)\n    return torch.nn.Sequential(torch.nn.Linear(4, 8), "
+        "torch.nn.Tanh(), torch.nn.Linear(8, 3))\n"
+    )
+    manifest = """
+    version: 1
+    models:
+      - id: net
+        source: net.py:build
+        framework: torch
+        inputs: {input: {dtype: float32, shape: [batch, 4]}}
+        providers: [cpu, openvino]
+    """
+    made = run_manifest(tmp_path, manifest, save_reference=tmp_path / "reference")
+    (tmp_path / "net.py").unlink()
+    done, models = run_there(tmp_path, "--reference", "reference")
+    found = models["net"]
+    assert (done.returncode, found["verdict"]) == (0, "passed"), done.stdout
+    assert {check["provider"] for check in found["checks"]} == {"cpu", "openvino"}
+    assert f"with torch {made.result.environment.torch}" in found["reference"]
+    assert found["placement"]["openvino"]["on_provider"] > 0

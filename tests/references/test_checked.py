@@ -13,7 +13,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.pipeline import require_folders
 from onnx_gate.records import Failure, Location, ModelSpec, RunOptions, Status, Tolerance
-from onnx_gate.references.index import Unreadable, parse_index
+from onnx_gate.references.index import Unreadable, hash_file, parse_index, render_index
 from onnx_gate.references.read import Reference, check_reference
 from tests.conftest import run_manifest
 from tests.onnx_models import external
@@ -201,3 +201,29 @@ def test_saving_again_replaces_what_was_there(copy, saved):
     run_manifest(saved[0].parent, MANIFEST, save_reference=folder)
     assert isinstance(check_reference(folder, spec), Reference)
     assert [entry.name for entry in folder.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda contract: contract["cases"][0].update(archive="../../case-0.npz"),
+        lambda contract: contract.update(model="../m.onnx"),
+        lambda contract: contract.update(cause="fate"),
+        lambda contract: contract.update(said=["{}"]),
+        lambda contract: contract.update(breaches=[{"x": 1}]),
+        lambda contract: contract.pop("cases"),
+        lambda contract: contract.update(cases=[3]),
+    ],
+)
+def test_a_contract_that_we_would_not_write_is_an_error(copy, saved, change):
+    """With hashes that fit, too: whoever wrote it is not trusted to have been us."""
+    folder, _ = copy
+    contract = json.loads((folder / "m/contract.json").read_text())
+    change(contract)
+    (folder / "m/contract.json").write_text(json.dumps(contract))
+    index = parse_index((folder / "m/index.json").read_text())
+    files = {**index.files, "contract.json": hash_file(folder / "m/contract.json")}
+    (folder / "m/index.json").write_text(render_index(replace(index, files=files)))
+    run = run_manifest(saved[0].parent, MANIFEST, reference=folder)
+    assert run["m"].verdict is Status.ERROR
+    assert "it is no reference that this version of onnx-gate made" in run["m"].error
