@@ -15,7 +15,9 @@ from onnx_gate.manifest.load import load_manifest
 from onnx_gate.pipeline import run_gate
 from onnx_gate.progress import PlainProgress
 from onnx_gate.records import Check, GateResult, ModelResult, RunOptions
+from onnx_gate.reports import json
 from onnx_gate.settings import worker_environ
+from onnx_gate.shards.trust import require_trust
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -46,6 +48,8 @@ def run_manifest(folder: Path, manifest: str, **options: Any) -> Run:
     options = {"jobs": 2, "environ": worker_environ(), **options}
     with OutputFolder(output, beside=path) as out:
         result = run_gate(load_manifest(path), RunOptions(**options), out, PlainProgress(log))
+    # Whatever becomes of a model, merge has to take it for what it is.
+    require_trust(json.parse_strictly(json.render(result).encode()))
     return Run(result, output, log.getvalue())
 
 
