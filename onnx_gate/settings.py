@@ -28,6 +28,9 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE|API_?KEY"
 # Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
 _STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")
 _PRIVATE_FOLDERS = ("HOME", "RUNNER_TEMP", "DOCKER_CONFIG")
+# ONNX Runtime's telemetry opens a database and starts threads as soon as it is imported: neither is for a process that
+# forks, and what is judged here is nobody else's business.
+_NO_TELEMETRY = dict.fromkeys(("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"), "1")
 # At one thread a fork is safe, and answers don't depend on the machine.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE", "")
@@ -154,7 +157,7 @@ def worker_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     kept = {
         name: value for name, value in environ.items() if _WORKER_VARIABLES.fullmatch(name) and not _SECRET.search(name)
     }
-    return {**kept, **_ONE_THREAD, "PYTHONUNBUFFERED": "1"}
+    return {**kept, **_ONE_THREAD, **_NO_TELEMETRY, "PYTHONUNBUFFERED": "1"}
 
 
 def pip_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -373,6 +373,11 @@ def test_folders_of_the_runner_are_private() -> None:
     }
 
 
+def test_workers_send_no_telemetry() -> None:
+    """ONNX Runtime's, whatever the environment says."""
+    assert worker_environ({"ORT_DISABLE_TELEMETRY": "0"})["ORT_DISABLE_TELEMETRY"] == "1"
+
+
 def test_workers_compute_with_one_thread() -> None:
     """Whatever the user's shell says: a fork is safe then, and answers don't depend on the machine."""
     environ = worker_environ({"OMP_NUM_THREADS": "64", "MKL_NUM_THREADS": "64"})

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from onnx_gate.worker.privileges import adopt_orphans, become, die_with_parent, gain_nothing
+from onnx_gate.worker.privileges import adopt_orphans, become, die_with_parent, gain_nothing, keep_memory
 from onnx_gate.worker.protocol import Event, Job, encode
 
 
@@ -53,6 +53,7 @@ def _detach(log_fd: int, user: int | None) -> None:
     _write("/proc/self/oom_score_adj", "1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if user is not None:
+        keep_memory()
         become(user)
     gain_nothing()
     die_with_parent()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import resource
 import signal
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 MOST_PROCESSES = 1024
 """Processes and threads that one user may have: a fork bomb stops there."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_MAP_FIXED = 0x10
 INSTALLER = 64000
 """The user as which the requirements are installed."""
 ENDER = 64001
@@ -37,6 +40,23 @@ def become(user: int) -> None:
 def is_ours(user: int) -> bool:
     """Whether this is a user of a model's, or of the requirements."""
     return user == INSTALLER or user in MODELS
+
+
+def keep_memory() -> None:
+    """What a library shares with all that are forked, such as a lock, becomes a copy of our own at the same place."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    for line in maps:
+        place, permissions = line.split()[:2]
+        if permissions == "rw-s":
+            start, end = (int(edge, 16) for edge in place.split("-"))
+            content = ctypes.string_at(start, end - start)
+            if libc.mmap(start, len(content), mmap.PROT_READ | mmap.PROT_WRITE, private, -1, 0) != start:
+                raise OSError(ctypes.get_errno(), "memory that is shared can't be kept apart")
+            ctypes.memmove(start, content, len(content))
 
 
 def gain_nothing() -> None:

@@ -163,6 +163,7 @@ def test_it_holds_its_own_channel_and_log_only(attacked: Any, model: str) -> Non
     log, source = f"logs/{model}.log", "/github/workspace/hostile.pkl"
     assert {each for each in held if not each.endswith((log, source))} == {"/dev/null", "socket"}
     assert outcomes(attacked, model)["descriptors"].count("socket") == 1
+    assert outcomes(attacked, model)["memory"] == []
 
 
 def test_users_are_not_shared(attacked: Any) -> None:

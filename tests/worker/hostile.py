@@ -224,6 +224,12 @@ def descriptors() -> list[str]:
     return sorted(found)
 
 
+def memory() -> list[str]:
+    """What it shares with other processes, and can write to."""
+    with Path("/proc/self/maps").open() as maps:
+        return [row for row in maps if "rw-s" in row]
+
+
 def tricks() -> list[str]:
     """Files in its own folder that lead elsewhere, or take another model's name."""
     scratch = Path(os.environ["TMPDIR"]).parent
@@ -270,6 +276,7 @@ ATTEMPTS: dict[str, Callable[[], Any]] = {
         docker,
         privileges,
         descriptors,
+        memory,
         tricks,
         programs,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
 import stat
@@ -21,7 +22,7 @@ from onnx_gate.records import RunOptions
 from onnx_gate.worker.access import require_access
 from onnx_gate.worker.environ import import_path, own_environ, trusted_environ
 from onnx_gate.worker.packages import shadows_ours
-from onnx_gate.worker.privileges import MODELS, become, end_all
+from onnx_gate.worker.privileges import MODELS, become, end_all, keep_memory
 from onnx_gate.worker.users import Users, closed, require_users, secluded
 from tests.worker import hostile
 
@@ -96,6 +97,7 @@ def test_a_hostile_model_reaches_nobody(workspace: Path) -> None:
     told = outcomes(workspace, "hostile")
     assert (told["environment"], told["environments_of_others"], told["signals"], told["traces"]) == ([], [], [], [])
     assert "done" not in told["writes"].values()
+    assert told["memory"] == []
     assert {told["privileges"][name] for name in ("CapEff", "CapPrm", "CapBnd")} == {"0" * 16}
     assert outcomes(workspace, "survivor")["user"] not in outcomes(workspace, "neighbour")["users"]
     report = workspace / "onnx-gate-report"
@@ -127,6 +129,21 @@ def test_a_plain_users_models_see_no_secret(workspace: Path) -> None:
     assert told["gate"] not in told["others"]
     results = json.loads((workspace / "onnx-gate-report/results.json").read_text())
     assert results["environment"]["isolation"] == "none"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mappings are read from /proc")
+def test_memory_that_was_shared_is_a_copy_afterwards() -> None:
+    """With what it held; whoever else has it sees nothing more of it."""
+    shared = mmap.mmap(-1, 10_000)
+    shared[:5] = b"hello"
+    pid = os.fork()
+    if pid == 0:
+        keep_memory()
+        kept = shared[:5] == b"hello"
+        shared[:5] = b"taken"
+        os._exit(0 if kept else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert shared[:5] == b"hello"
 
 
 @as_root
