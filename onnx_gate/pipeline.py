@@ -14,6 +14,7 @@ from typing import Protocol
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.paths import find_repository
+from onnx_gate.manifest.section import suggest
 from onnx_gate.records import (
     EXECUTION_PROVIDERS,
     SHORT_NAMES,
@@ -152,12 +153,12 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
 
 def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
     """A misspelt name would filter out what was to be judged."""
-    known = {*EXECUTION_PROVIDERS, *(provider.name for spec in manifest.models for provider in spec.providers)}
+    named = (provider.name for spec in manifest.models for provider in spec.providers)
+    known = dict.fromkeys((*EXECUTION_PROVIDERS, *named))
     for wanted in options.providers:
         if wanted not in known:
-            near = difflib.get_close_matches(wanted.lower(), [*SHORT_NAMES, *known], n=1)
-            hint = f" Fix: did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"providers: got {wanted!r}, expected one of {', '.join(sorted(known))}.{hint}")
+            hint = suggest(wanted, [*known, *SHORT_NAMES]) or "name one that the manifest has"
+            raise UsageError(f"--provider: got {wanted!r}, expected one of {', '.join(known)}. Fix: {hint}")
 
 
 def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:

@@ -208,7 +208,7 @@ def test_the_action_tells_the_workflow_what_is_wrong(
     [
         ("INPUT_JOBS", "none", "input 'jobs': got 'none'"),
         ("INPUT_REQUIRE-CUDA", "yes", "input 'require-cuda': got 'yes'"),
-        ("INPUT_PROVIDERS", "gpu", "input 'providers': got 'gpu'"),
+        ("INPUT_PROVIDERS", "gpu", "--provider: got 'gpu', expected one of cpu, cuda, "),
         ("INPUT_REQUIREMENTS", "absent.txt", "input 'requirements': absent.txt does not exist"),
         ("INPUT_ONLY", "wine, irsi", "--only irsi: onnx-gate.yml has no model of this id. Fix: did you mean 'iris'?"),
     ],

@@ -44,11 +44,13 @@ def test_a_call_chooses_models_and_providers(options, expected):
     assert {spec.id: [provider.name for provider in spec.providers] for spec in chosen} == expected
 
 
-@pytest.mark.parametrize(("name", "hint"), [("gpu", ""), ("CPU", "'cpu'"), ("cudda", "'cuda'"), ("plugn", "'plugin'")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("gpu", "'cuda'"), ("CPU", "'cpu'"), ("cudda", "'cuda'"), ("plugn", "'plugin'")]
+)
 def test_an_unknown_provider_is_refused(name, hint):
     """Otherwise a filter that matches nothing would skip every model; a plug-in's name is known by the manifest."""
     given = manifest(a=("cpu", "plugin"))
-    with pytest.raises(UsageError, match=f"^providers: got {name!r}, expected one of .*{hint}"):
+    with pytest.raises(UsageError, match=f"^--provider: got {name!r}, expected one of .*{hint}"):
         select_models(given, RunOptions(jobs=1, providers=(name,)))
     assert select_models(given, RunOptions(jobs=1, providers=("plugin",)))[0].providers[0].name == "plugin"
 

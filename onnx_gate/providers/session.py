@@ -90,6 +90,7 @@ def open_session(
     options.add_session_config_entry(RECORD, "1")
     profiling = False
     if profiles and provider.name != "cpu":
+        profiles.mkdir(exist_ok=True)
         options.enable_profiling = profiling = True
         options.profile_file_prefix = str(profiles / f"profile-{provider.name}")
     name, given = _choose(provider, options, read_log)

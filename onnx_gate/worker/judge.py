@@ -118,7 +118,7 @@ def _run_provider(
     prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str], scratch: Path
 ) -> list[OutputDiff]:
     custom_ops = prepared.spec.ort_custom_ops
-    session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch)
+    session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
