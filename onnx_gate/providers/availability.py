@@ -61,8 +61,11 @@ def did_not_load(provider: ProviderSpec, name: str, told: str) -> NotAvailable:
 
 
 def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
-    """A device that fails while it loads or runs a model; None where the words are about something else."""
+    """A provider that fails while it loads or runs a model; None where the words are about something else."""
     kind = _kind(told)
+    if "EP_FAIL" in told:
+        words = f"{provider.name} fails on this model: {shorten(without_places(told))}"
+        return CannotJudge("provider", words, fix="change what it can't run, or remove it from `providers`")
     if provider.name in SOFTWARE or kind not in (Absence.OUT_OF_MEMORY, Absence.DEVICE_TOO_OLD, Absence.NO_DEVICE):
         return None
     words = f"{provider.name} failed on this model: {shorten(without_places(told))}"
@@ -102,7 +105,8 @@ def _missing(library: str, words: str) -> tuple[Absence, str, str]:
 
 
 def _is_cudas(library: str) -> bool:
-    return library.startswith(("libcu", "libnv"))
+    """Those that come with CUDA's own wheels; TensorRT's don't."""
+    return library.startswith(("libcu", "libnvrtc", "libnvJitLink"))
 
 
 def _with_driver(kind: Absence, words: str, fix: str, driver: Driver) -> tuple[Absence, str, str]:
@@ -128,7 +132,7 @@ def _runtimes_words(told: str, kind: Absence) -> str:
     showing = [line for line in lines if any(sign in line for sign in dict(_SIGNS).get(kind, ()))]
     telling = [line for line in lines if any(sign in line for sign in _TELLING)]
     words = (showing or telling or lines or ["the runtime gives no reason"])[0]
-    words = words.partition("with error: ")[2] or words.removeprefix("EP Error ")
+    words = words.partition("with error: ")[2] or words.removeprefix("EP Error ").rpartition(" was false. ")[2]
     return shorten(without_places(words))
 
 

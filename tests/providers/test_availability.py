@@ -47,7 +47,8 @@ def test_the_runtimes_words_have_a_kind(told: str, kind: Absence) -> None:
 def test_the_line_that_shows_the_kind_is_quoted() -> None:
     """Not the first that sounds like one."""
     first = "Warning: loader_get_json: Failed to open JSON file"
-    log = f"{first}\nEP Error Failed to get a WebGPU adapter: No supported adapters"
+    failed = "wgpu::Adapter*)> status == Success was false. Failed to get a WebGPU adapter: No supported adapters"
+    log = f"{first}\nEP Error /onnxruntime_src/webgpu_context.cc:65 {failed}"
     assert explain("webgpu", "WebGpu", log).words == (
         "WebGpu did not load: Failed to get a WebGPU adapter: No supported adapters"
     )
@@ -84,6 +85,9 @@ def test_a_device_that_fails_in_a_run_is_no_fault_of_the_model() -> None:
     old = lost(CUDA, "no kernel image is available")
     assert isinstance(old, NotAvailable)
     assert (old.kind, old.device_present) == (Absence.DEVICE_TOO_OLD, True)
+    own = lost(ProviderSpec(name="openvino"), "[ONNXRuntimeError] : 11 : EP_FAIL : Exception from core.cpp")
+    assert isinstance(own, CannotJudge)
+    assert own.cause == "provider"
     assert lost(CUDA, "Non-zero status code returned while running Reshape") is None
     assert lost(ProviderSpec(name="cpu"), "out of memory") is None
 
