@@ -80,7 +80,7 @@ def _about(manifest: str, workflow: Workflow, pull: PullRequest) -> About:
     url = pull.run_url or workflow.run_url
     return About(
         marker=marker_of(place_in_repository(manifest, workflow.workspace)),
-        commit=pull.commit or workflow.commit,
+        commit=pull.commit,
         run_url=url if _URL.fullmatch(url) else "",
     )
 

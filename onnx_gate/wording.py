@@ -186,7 +186,7 @@ def headline(result: GateResult) -> str:
     }
     (first, amount), *rest = ((word, count) for word, count in told.items() if count)
     nothing = "nothing was compared; " if first == "skipped" else ""
-    parts = [f"{amount} of {plural(total, 'model')} {first}", *(f"{count} {word}" for word, count in rest)]
+    parts = [f"{amount:,} of {plural(total, 'model')} {first}", *(f"{count:,} {word}" for word, count in rest)]
     return f"onnx-gate: {stopped}{nothing}{', '.join(parts)}"
 
 
@@ -229,34 +229,6 @@ def badness(check: OutputDiff) -> tuple[float, float]:
     largest = check.max_abs if check.max_abs is not None else math.inf if check.mismatched else 0.0
     share = check.mismatched / check.total if check.total else 0.0
     return math.inf if math.isnan(largest) else largest, share
-
-
-def largest(model: ModelResult) -> float | None:
-    """The largest difference of a model, as the reports show it; None where there is none in numbers."""
-    worst = worst_check(model)
-    return worst.max_abs if worst else None
-
-
-def used(model: ModelResult) -> float | None:
-    """How much of its tolerance a model uses where it differs most; 1 is all of it."""
-    shares = (_used(check) for check in model.checks if check.status is model.verdict)
-    return max((share for share in shares if share is not None), default=None)
-
-
-def _used(check: Check) -> float | None:
-    worst, allowed = check.worst, check.tolerance
-    if not worst or not allowed or check.limits.get("max_mismatch", 0.0) >= 1:
-        return None
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in (worst.reference, worst.actual)):
-        return None
-    reference, actual = float(worst.reference or 0), float(worst.actual or 0)
-    allowance = allowed.atol + allowed.rtol * abs(reference)
-    return abs(actual - reference) / allowance if allowance > 0 else None
-
-
-def share(value: float) -> str:
-    """`60 %`."""
-    return f"{number(100 * value)} %"
 
 
 def urgency(model: ModelResult) -> tuple[float, ...]:

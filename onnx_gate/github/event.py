@@ -41,7 +41,7 @@ def find_pull_request(workflow: Workflow) -> PullRequest | None:
     if isinstance(issue, dict) and "pull_request" in issue and (number := _number(issue)):
         return PullRequest(number=number)
     ref = _PULL_REF.fullmatch(workflow.ref)
-    return PullRequest(number=int(ref[1])) if ref else None
+    return PullRequest(number=int(ref[1]), commit=_commit(workflow.commit)) if ref else None
 
 
 def follows_pull_request(workflow: Workflow) -> bool:
@@ -91,13 +91,13 @@ def _open_one(pulls: Iterable[Any], commit: str, workflow: Workflow) -> PullRequ
 def _from_pull_request(pull: Any, workflow: Workflow) -> PullRequest | None:
     if not isinstance(pull, dict) or not (number := _number(pull)):
         return None
-    head, commit = _at(pull, "head", "repo", "full_name"), _at(pull, "head", "sha")
+    head = _at(pull, "head", "repo", "full_name")
     own = isinstance(head, str) and head.lower() == workflow.repository.lower()
-    return PullRequest(
-        number=number,
-        commit=commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else "",
-        fork=not own,
-    )
+    return PullRequest(number=number, commit=_commit(_at(pull, "head", "sha")), fork=not own)
+
+
+def _commit(value: Any) -> str:
+    return value if isinstance(value, str) and _COMMIT.fullmatch(value) else ""
 
 
 def _number(holder: dict[str, Any]) -> int | None:

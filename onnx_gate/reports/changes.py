@@ -74,7 +74,7 @@ def _told(kind: str, model: ModelResult, old: Remembered | None) -> str:
     """The model, with what there is to say of it."""
     new = remember(model)
     if kind == "drifted" and old:
-        share = f", {wording.share(new.u)} of its tolerance" if new.u is not None and new.v not in _FAILED else ""
+        share = f", {number(100 * new.u)} % of its tolerance" if new.u is not None and new.v not in _FAILED else ""
         return f"{code(model.id)} ({number(old.m)} → {number(new.m)}{share})"
     about = []
     if kind == "new" and model.verdict in _FAILED:

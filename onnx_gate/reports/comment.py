@@ -22,9 +22,9 @@ LIMIT = 65_000
 """Characters; GitHub refuses what has more than 65,536."""
 ALL_IN_ONE = 20
 """Models that one table shows; where there are more, those that passed are folded."""
-MOST_ROWS = 50
+MOST_ROWS = 25
 MOST_PASSED_ROWS = 200
-MOST_SECTIONS = 20
+MOST_SECTIONS = 15
 OPEN_SECTIONS = 2
 """So few failures aren't folded: they are what a reader comes for."""
 _TAIL = 400
@@ -67,7 +67,8 @@ def render_failure(error: GateError, manifest: str, about: About, before: str | 
     text, kept = fill(f"{text}\n", _safe(told), LIMIT - len(memory) - _TAIL, _size, between="\n")
     if kept < total:
         text += f"\n- … and {total - kept:,} more: see the log."
-    return _end(f"{text}\n\nNothing was judged: what stood here before may no longer hold.", memory)
+    stale = ": what stood here before may no longer hold" if before else ""
+    return _end(f"{text}\n\nNothing was judged{stale}.", memory)
 
 
 def _head(heading: str, manifest: str, about: About, seconds: float | None = None) -> str:

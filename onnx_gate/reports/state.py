@@ -15,13 +15,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from onnx_gate import wording
-from onnx_gate.records import JSON, Config, GateResult, ModelResult, Status
+from onnx_gate.records import JSON, Check, Config, GateResult, ModelResult, Status
 
 LONGEST = 12_000
 """Characters of the hidden line."""
 LARGEST = 1024 * 1024
 """Bytes of it, unpacked."""
 MOST_MODELS = 20_000
+_LARGEST_NUMBER = 1e300
 # Nothing in base64 can end an HTML comment.
 _LINE = re.compile(r"<!-- onnx-gate state ([A-Za-z0-9+/=]{1,20000}) -->")
 
@@ -71,9 +72,33 @@ def key_of(model: ModelResult) -> str:
 
 def remember(model: ModelResult) -> Remembered:
     """One model, in short."""
-    return Remembered(
-        v=model.verdict, a=wording.is_allowed(model), m=_short(wording.largest(model)), u=_short(wording.used(model))
-    )
+    return Remembered(v=model.verdict, a=wording.is_allowed(model), m=_short(_largest(model)), u=_short(_used(model)))
+
+
+def _largest(model: ModelResult) -> float | None:
+    """The largest difference of a model, as the reports show it; None where there is none in numbers."""
+    worst = wording.worst_check(model)
+    return worst.max_abs if worst else None
+
+
+def _used(model: ModelResult) -> float | None:
+    """How much of its tolerance a model uses where it differs most; 1 is all of it."""
+    shares = (_used_by(check) for check in model.checks if check.status is model.verdict)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def _used_by(check: Check) -> float | None:
+    worst, allowed = check.worst, check.tolerance
+    if not worst or not allowed or check.limits.get("max_mismatch", 0.0) >= 1:
+        return None
+    reference, actual = worst.reference, worst.actual
+    if not (isinstance(reference, int | float) and isinstance(actual, int | float)):
+        return None
+    # Whole numbers have no largest one.
+    if not (abs(reference) < _LARGEST_NUMBER and abs(actual) < _LARGEST_NUMBER):
+        return None
+    allowance = allowed.atol + allowed.rtol * abs(reference)
+    return abs(actual - reference) / allowance if allowance > 0 else None
 
 
 def _short(value: float | None) -> float | None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +23,7 @@ from onnx_gate.reports import RENDER
 from tests.github.server import REPOSITORY, TOKEN, Fault, GitHub
 from tests.github.test_log import commands_of
 from tests.golden.families import FAMILIES
-from tests.onnx_models import doubler
+from tests.onnx_models import doubler, endless
 
 MANIFEST = """\
 version: 1
@@ -342,6 +346,7 @@ def test_a_summary_that_is_full_is_left_alone(
 
 
 LOUD = """\
+import os
 import sys
 
 import numpy as np
@@ -351,6 +356,7 @@ def make():
     print("::set-output name=verdict::passed")
     print("  ::add-path::/evil", file=sys.stderr)
     print("x ##[error]legacy")
+    print(dict(os.environ))
     x = np.ones((4, 3), dtype=np.float32)
     return {"x": x, "y": 3 * x}
 """
@@ -366,6 +372,8 @@ def test_what_a_model_prints_is_shown_and_commands_nobody(
     done = step(INPUT_COMMENT="never", **({"RUNNER_DEBUG": "1"} if debug else {}))
     assert done.code == 1
     assert "::set-output name=verdict::passed" in done.out.replace(": :", "::")
+    # The environment that it prints holds no token: the step looks for it everywhere.
+    assert "'PATH': " in done.out
     kinds = [re.match("::([a-z-]+)", line)[1] for line in commands_of(done.out)]  # type: ignore[index]
     assert [kind for kind in kinds if kind not in ("debug", "warning")] == ["group", "endgroup", "error"]
     assert ("debug" in kinds) == debug
@@ -395,3 +403,21 @@ def test_what_pip_prints_commands_nobody(
     assert "Invalid requirement" in out
     assert "Invalid requirement" not in err
     assert [line.partition("::")[2][:5] for line in commands_of(out)] == ["group", "endgr", "error"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_says_so(workspace: Path, github: GitHub, number: int) -> None:
+    """In the comment too, before the runner kills us."""
+    endless(workspace / "endless.onnx")
+    Path("onnx-gate.yml").write_text("version: 1\nmodels:\n  - {id: endless, source: endless.onnx}\n")
+    environ = {**os.environ, **github.environ, "GITHUB_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "onnx_gate", "run", "--comment", "auto"]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "onnx-gate: 1 model\n"
+        process.send_signal(number)
+        process.communicate()
+    assert process.returncode == 128 + number
+    (comment,) = github.comments
+    assert "stopped before the end" in comment["body"].splitlines()[1]
+    assert "What is missing here did not pass." in comment["body"]

@@ -300,9 +300,9 @@ def test_the_worst_of_two_thousand_comes_first() -> None:
     text = told(many(spread))
     rows = next(tables(text))[2:]
     assert rows[0].startswith("| ❌ `team-5.a-model-with-a-long-name-1993` |")
-    assert len(rows) == 50
-    assert "\n\n… and 250 more: see the job summary.\n\n" in text
-    assert "\n\n… and 280 more models that failed: see the job summary.\n\n" in text
+    assert len(rows) == 25
+    assert "\n\n… and 275 more: see the job summary.\n\n" in text
+    assert "\n\n… and 285 more models that failed: see the job summary.\n\n" in text
     assert "<summary>1,700 models passed</summary>" in text
 
 

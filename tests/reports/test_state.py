@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.records import Status
+from onnx_gate.records import Status, Worst
 from onnx_gate.reports import state
 from onnx_gate.reports.state import LARGEST, LONGEST, Remembered, State, hidden, recall, state_of
 from tests.golden.families import FAMILIES
@@ -42,6 +42,15 @@ def test_what_is_remembered() -> None:
     assert found["a"] == Remembered(v=Status.PASSED, m=5e-4, u=0.495)
     assert found["b"] == Remembered(v=Status.DIVERGED, a=True, m=math.inf)
     assert found["c"] == Remembered(v=Status.PASSED)
+
+
+@pytest.mark.parametrize("value", [10**400, math.nan, math.inf, "NaN", None, True])
+def test_elements_of_any_kind(value: Any) -> None:
+    """A results.json may come from anywhere; what isn't known is not told."""
+    worst = Worst(index=(0,), reference=value, actual=0.5)
+    remembered = state_of(gate(model("a", floats("x", "y", 0.5, worst=worst))), "")
+    assert remembered.models["a"].u == (None if value is not True else 495.0)
+    assert recall(hidden(remembered)) == remembered
 
 
 def test_nothing_can_end_the_line() -> None:
