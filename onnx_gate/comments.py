@@ -56,7 +56,7 @@ def _publish(mode: CommentMode, workflow: Workflow, manifest: str, render: Rende
         api = _api(workflow, patience)
         pull = pull or ask_for_pull_request(workflow, api)
         if pull is None:
-            raise ApiError("no open pull request has this commit as its head")
+            raise ApiError("no open pull request has this commit as its head (any more)")
         about = _about(manifest, workflow, pull)
         write_comment(api, workflow, pull, about.marker, partial(render, about))
     except ApiError as error:

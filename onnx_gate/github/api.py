@@ -61,11 +61,18 @@ class Answer:
             raise ApiError("GitHub's answer is no JSON") from None
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """urllib would take the token along, to wherever it is sent."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
+def _opener() -> urllib.request.OpenerDirector:
+    """HTTP and proxies, and none of urllib's redirects: they would take the token along, to wherever they lead."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
 
 
 class Api:
@@ -81,7 +88,7 @@ class Api:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if _origin(url)[0] not in ("http", "https") or not _origin(url)[1]:
             raise ApiError(f"GITHUB_API_URL is {one_line(url)!r}, expected an address such as https://api.github.com")
         # http.client quotes a header that it refuses, and the token with it.
         if not _PRINTABLE.fullmatch(token):
@@ -93,7 +100,7 @@ class Api:
         self._sleep = sleep
         self._deadline = clock() + patience
         self._last_write: float | None = None
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = _opener()
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
@@ -128,13 +135,13 @@ class Api:
         login = told.get("login") if isinstance(told, dict) else None
         return login if isinstance(login, str) else None
 
-    def post(self, path: str, data: Any) -> Any:
+    def post(self, path: str, data: Any) -> None:
         """Make something; not tried again where it may have been made."""
-        return self._send("POST", self._url + path, data).json()
+        self._send("POST", self._url + path, data)
 
-    def patch(self, path: str, data: Any) -> Any:
+    def patch(self, path: str, data: Any) -> None:
         """Change something."""
-        return self._send("PATCH", self._url + path, data).json()
+        self._send("PATCH", self._url + path, data)
 
     # ── One request, and what may have to be done about its answer ──────────────────────────────────────
 
@@ -177,7 +184,7 @@ class Api:
             except urllib.error.HTTPError as error:
                 with error:
                     return Answer(error.code, error.headers, self._read(error))
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             words = shorten(one_line(str(reason)), _LONGEST_REASON) or type(reason).__name__
             raise ApiError(f"GitHub could not be reached ({words})", unanswered=True) from None
@@ -204,20 +211,22 @@ class Api:
                 raise ApiError(f"GitHub's answer is larger than {LARGEST_ANSWER // 2**20} MiB")
             if self._clock() > self._deadline:
                 raise ApiError("GitHub took too long to answer", unanswered=True)
+        if getattr(stream, "length", None):
+            raise ApiError("GitHub's answer broke off", unanswered=True)
         return b"".join(parts)
 
     def _moved(self, method: str, url: str, answer: Answer) -> str | None:
         """Where a renamed repository has gone; never to another host, and a write only where that is meant."""
         if method != "GET" and answer.status not in (307, 308):
             return None
-        target = urljoin(url, str(answer.headers.get("Location", "")))
+        target = _join(url, str(answer.headers.get("Location", "")))
         return target if _origin(target) == _origin(url) else None
 
     def _next_page(self, url: str, answer: Answer) -> str | None:
         found = _NEXT.search(str(answer.headers.get("Link", "")))
         if not found:
             return None
-        target: str = urljoin(url, found[1])
+        target = _join(url, found[1])
         if _origin(target) != _origin(self._url):
             raise ApiError("the next page of GitHub's list is on another host")
         return target
@@ -261,9 +270,17 @@ def _refusal(answer: Answer) -> ApiError:
     )
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
+def _join(url: str, target: str) -> str:
     try:
+        return urljoin(url, target)
+    except ValueError:
+        return ""
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """All that has to be the same where the token goes; nothing is where the address is none."""
+    try:
+        parts = urlsplit(url)
         return parts.scheme, parts.hostname, parts.port
     except ValueError:
-        return parts.scheme, None, None
+        return "", None, None

@@ -34,6 +34,8 @@ class Fault:
     times: int = 1_000_000
     hangs: bool = False
     """No answer until the server is closed."""
+    breaks_off: bool = False
+    """The body is shorter than announced."""
 
 
 @dataclass
@@ -141,16 +143,16 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault.status == 0:
             self.connection.shutdown(socket.SHUT_RDWR)
         else:
-            self._reply(fault.status, {"message": f"fault {fault.status}"}, fault.headers)
+            missing = {"Content-Length": "100000"} if fault.breaks_off else {}
+            self._reply(fault.status, {"message": f"fault {fault.status}"}, {**fault.headers, **missing})
 
     do_GET = do_POST = do_PATCH = _handle
 
     def _reply(self, status: int, answer: Any, headers: dict[str, str]) -> None:
         data = json.dumps(answer).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **headers}.items():
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 

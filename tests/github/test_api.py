@@ -115,7 +115,7 @@ def test_the_wait_that_github_asks_for_is_kept(
         "POST": lambda: api.post(COMMENTS, {"body": "x"}),
         "PATCH": lambda: api.patch(f"/repos/{REPOSITORY}/issues/comments/{comment['id']}", {"body": "x"}),
     }
-    assert send[method]()
+    send[method]()
     assert clock.slept[0] == 7.0
     assert len(github.requests(method)) == 2
 
@@ -179,10 +179,25 @@ def test_a_server_that_is_not_there() -> None:
     assert "could not be reached (" in str(refused(lambda: api.get(COMMENTS)))
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again(github: GitHub, api: Api, clock: Clock) -> None:
+    """A part of a list isn't taken for the whole."""
+    github.add("x")
+    github.faults = [Fault(200, breaks_off=True, times=1)]
+    assert [comment["body"] for comment in api.get_all(COMMENTS)] == ["x"]
+    assert clock.slept == [1.0]
+
+
+@pytest.mark.parametrize("target", ["", "http://[", "//other.example/x", "https://127.0.0.1/x", "javascript:x"])
+def test_odd_redirects_lead_nowhere(github: GitHub, api: Api, target: str) -> None:
+    """The empty one leads in a circle, and that has an end."""
+    github.faults = [Fault(301, headers={"Location": target})]
+    assert refused(lambda: api.get(COMMENTS)).status == 301
+
+
 def test_a_renamed_repository_is_followed(github: GitHub, api: Api) -> None:
     """On the same host: reads by 301, writes by 307."""
     github.moved_to = "/moved"
-    assert api.post(COMMENTS, {"body": "x"})["body"] == "x"
+    api.post(COMMENTS, {"body": "x"})
     assert [comment["body"] for comment in api.get(COMMENTS)] == ["x"]
 
 
@@ -243,7 +258,9 @@ def test_a_token_that_is_none_is_not_quoted(token: str) -> None:
     assert str(error) == "the token is empty, or holds characters that no token has"
 
 
-@pytest.mark.parametrize("url", ["", "api.github.com", "file:///etc/passwd", "ftp://x", "https://", "http:///x"])
+@pytest.mark.parametrize(
+    "url", ["", "api.github.com", "file:///etc/passwd", "ftp://x", "https://", "http:///x", "http://[", "http://x:y"]
+)
 def test_an_address_that_is_none(url: str) -> None:
     """Nothing but HTTP is spoken."""
     assert "GITHUB_API_URL is" in str(refused(lambda: Api(url, TOKEN)))

@@ -257,7 +257,7 @@ def test_outside_of_a_pull_request(
     done = report(mode, pull={"ref": "refs/heads/x"}, GITHUB_REF="refs/heads/x", GITHUB_SHA=HEAD)
     assert (len(github.comments), len(done.warnings)) == (made, warned)
     if warned:
-        assert "no open pull request has this commit as its head" in done.warnings[0]
+        assert "no open pull request has this commit as its head (any more)" in done.warnings[0]
 
 
 @pytest.mark.parametrize(
