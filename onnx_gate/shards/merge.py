@@ -116,10 +116,12 @@ def _asked(part: Found) -> list[AskedModel]:
 
 
 def _by_providers(parts: Sequence[Found]) -> list[list[Found]]:
-    groups: dict[tuple[int, ...], list[Found]] = {}
-    order = list(EXECUTION_PROVIDERS)
+    """In the order that reports have: the runtime's own providers first, then those of plug-ins by name."""
+    groups: dict[tuple[tuple[int, str], ...], list[Found]] = {}
+    order = {name: number for number, name in enumerate(EXECUTION_PROVIDERS)}
     for part in parts:
-        groups.setdefault(tuple(sorted(map(order.index, part.scope.providers))), []).append(part)
+        key = sorted((order.get(name, len(order)), name) for name in part.scope.providers)
+        groups.setdefault(tuple(key), []).append(part)
     return [groups[key] for key in sorted(groups)]
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.records import (
-    EXECUTION_PROVIDERS,
     FRAMEWORKS,
     AskedModel,
     Check,
@@ -32,6 +31,7 @@ MOST_PARTS = 10_000
 NOWHERE = ("", "graph")
 """What is said of the model as a whole, or of its file."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._-]{0,49})?")
+_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SLACK = 1e-6
 
 
@@ -79,11 +79,11 @@ def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
     for model in scope.models:
         if not _ID.fullmatch(model.id):
             yield f"the id {model.id!r} is none"
-        if not model.providers or set(model.providers) - set(EXECUTION_PROVIDERS) or model.framework not in FRAMEWORKS:
+        if not model.providers or not _are_names(model.providers) or model.framework not in FRAMEWORKS:
             yield f"{model.id} has providers or a framework that there are not"
         if not 0 <= model.shard <= scope.shards:
             yield f"{model.id} is in shard {model.shard} of {scope.shards}"
-    if set(scope.providers) - set(EXECUTION_PROVIDERS):
+    if not _are_names(scope.providers):
         yield "it was asked for providers that there are not"
     if twice := [name for name, count in Counter(model.id.casefold() for model in scope.models).items() if count > 1]:
         yield f"the manifest has {twice[0]} twice"
@@ -177,3 +177,8 @@ def _holds(check: Check) -> bool:
         and not (check.max_abs is not None and check.max_abs > limits.get("max_abs", math.inf))
         and not any(name in limits and got is not None and got < limits[name] for name, got in lower)
     )
+
+
+def _are_names(providers: Iterable[str]) -> bool:
+    """Of the runtime's providers, or of plug-ins, which have any name but the one for what is found in the file."""
+    return all(_PROVIDER.fullmatch(name) and name != "graph" for name in providers)
