@@ -10,11 +10,12 @@ from functools import partial
 
 from onnx_gate.console import command, say
 from onnx_gate.errors import GateError
-from onnx_gate.github.api import PATIENCE, Api, ApiError
+from onnx_gate.github.api import PATIENCE, Api
 from onnx_gate.github.commands import annotation, debug
 from onnx_gate.github.comment import marker_of, write_comment
 from onnx_gate.github.event import PullRequest, ask_for_pull_request, find_pull_request, follows_pull_request
 from onnx_gate.github.places import place_in_repository
+from onnx_gate.github.web import ApiError
 from onnx_gate.records import CommentMode, GateResult, Workflow
 from onnx_gate.reports import comment
 from onnx_gate.reports.comment import About

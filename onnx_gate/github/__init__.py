@@ -1,1 +1,1 @@
-"""GitHub Actions: annotations, outputs, step summary."""
+"""GitHub: annotations, outputs, step summary, the job's log, and the comment on a pull request."""

@@ -8,13 +8,21 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from email.message import Message
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from onnx_gate import __version__
+from onnx_gate.github.web import (
+    LONGEST_REASON,
+    TRANSIENT,
+    Answer,
+    ApiError,
+    join,
+    make_opener,
+    origin,
+    read_whole,
+    refusal_of,
+)
 from onnx_gate.wording import one_line, shorten
 
 PATIENCE = 60.0
@@ -23,56 +31,11 @@ TIMEOUT = 20.0
 """Seconds without a byte."""
 MOST_TRIES = 3
 MOST_PAGES = 200
-LARGEST_ANSWER = 64 * 1024 * 1024
-"""A page of a hundred comments at their longest is below this."""
 BETWEEN_WRITES = 1.0
 """Seconds: GitHub asks for it."""
-_TRANSIENT = (500, 502, 503, 504)
 _MOVED = (301, 302, 307, 308)
-_LONGEST_REASON = 300
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
 _PRINTABLE = re.compile(r"[!-~]+")
-
-
-class ApiError(Exception):
-    """A request that came to nothing, in words that hold no secret."""
-
-    def __init__(self, message: str, *, status: int | None = None, unanswered: bool = False) -> None:
-        self.status = status
-        """As HTTP has it; None where there was no answer."""
-        self.unanswered = unanswered
-        """It may have been done all the same."""
-        super().__init__(message)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came back."""
-
-    status: int
-    headers: Message
-    body: bytes
-
-    def json(self) -> Any:
-        """The body, whatever it is."""
-        try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
-            raise ApiError("GitHub's answer is no JSON") from None
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """HTTP and proxies, and none of urllib's redirects: they would take the token along, to wherever they lead."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPErrorProcessor,
-    ):
-        opener.add_handler(handler())
-    return opener
 
 
 class Api:
@@ -88,7 +51,7 @@ class Api:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if _origin(url)[0] not in ("http", "https") or not _origin(url)[1]:
+        if origin(url)[0] not in ("http", "https") or not origin(url)[1]:
             raise ApiError(f"GITHUB_API_URL is {one_line(url)!r}, expected an address such as https://api.github.com")
         # http.client quotes a header that it refuses, and the token with it.
         if not _PRINTABLE.fullmatch(token):
@@ -100,7 +63,7 @@ class Api:
         self._sleep = sleep
         self._deadline = clock() + patience
         self._last_write: float | None = None
-        self._opener = _opener()
+        self._opener = make_opener()
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
@@ -125,7 +88,7 @@ class Api:
         try:
             told = self.get("/user")
         except ApiError as error:
-            if error.status not in (401, 403, 404) or _origin(graphql_url) != _origin(self._url):
+            if error.status not in (401, 403, 404) or origin(graphql_url) != origin(self._url):
                 return None
             try:
                 told = self._send("POST", graphql_url, {"query": "{viewer{login}}"}).json()
@@ -162,9 +125,9 @@ class Api:
             if answer.status in _MOVED and hops < MOST_TRIES and (moved := self._moved(method, url, answer)):
                 url, hops, tries = moved, hops + 1, tries - 1
                 continue
-            refusal = _refusal(answer)
+            refusal = refusal_of(answer)
             pause = self._pause(answer)
-            if pause is None and answer.status in _TRANSIENT and method != "POST":
+            if pause is None and answer.status in TRANSIENT and method != "POST":
                 pause = 2.0 ** (tries - 1)
             if pause is None or tries >= MOST_TRIES:
                 raise refusal
@@ -180,13 +143,13 @@ class Api:
         try:
             try:
                 with self._opener.open(request, timeout=min(self._timeout, left)) as response:
-                    return Answer(response.status, response.headers, self._read(response))
+                    return Answer(response.status, response.headers, read_whole(response, self._is_late))
             except urllib.error.HTTPError as error:
                 with error:
-                    return Answer(error.code, error.headers, self._read(error))
+                    return Answer(error.code, error.headers, read_whole(error, self._is_late))
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
-            words = shorten(one_line(str(reason)), _LONGEST_REASON) or type(reason).__name__
+            words = shorten(one_line(str(reason)), LONGEST_REASON) or type(reason).__name__
             raise ApiError(f"GitHub could not be reached ({words})", unanswered=True) from None
         finally:
             if method != "GET":
@@ -201,33 +164,19 @@ class Api:
             "X-GitHub-Api-Version": "2022-11-28",
         }
 
-    def _read(self, stream: Any) -> bytes:
-        """Whole, but neither endless nor drop by drop for ever."""
-        parts, size = [], 0
-        while part := stream.read1(65536):
-            parts.append(part)
-            size += len(part)
-            if size > LARGEST_ANSWER:
-                raise ApiError(f"GitHub's answer is larger than {LARGEST_ANSWER // 2**20} MiB")
-            if self._clock() > self._deadline:
-                raise ApiError("GitHub took too long to answer", unanswered=True)
-        if getattr(stream, "length", None):
-            raise ApiError("GitHub's answer broke off", unanswered=True)
-        return b"".join(parts)
-
     def _moved(self, method: str, url: str, answer: Answer) -> str | None:
         """Where a renamed repository has gone; never to another host, and a write only where that is meant."""
         if method != "GET" and answer.status not in (307, 308):
             return None
-        target = _join(url, str(answer.headers.get("Location", "")))
-        return target if _origin(target) == _origin(url) else None
+        target = join(url, str(answer.headers.get("Location", "")))
+        return target if origin(target) == origin(url) else None
 
     def _next_page(self, url: str, answer: Answer) -> str | None:
         found = _NEXT.search(str(answer.headers.get("Link", "")))
         if not found:
             return None
-        target = _join(url, found[1])
-        if _origin(target) != _origin(self._url):
+        target = join(url, found[1])
+        if origin(target) != origin(self._url):
             raise ApiError("the next page of GitHub's list is on another host")
         return target
 
@@ -245,6 +194,9 @@ class Api:
             return max(0.0, float(reset) - self._clock())
         return BETWEEN_WRITES if answer.status == 429 else None
 
+    def _is_late(self) -> bool:
+        return self._clock() > self._deadline
+
     def _wait(self, seconds: float, error: ApiError) -> None:
         """Before another try, or give up with the error where there is no time for it."""
         if self._clock() + seconds > self._deadline:
@@ -255,32 +207,3 @@ class Api:
     def _space_writes(self) -> None:
         if self._last_write is not None:
             self._sleep(max(0.0, min(BETWEEN_WRITES, self._last_write + BETWEEN_WRITES - self._clock())))
-
-
-def _refusal(answer: Answer) -> ApiError:
-    """What GitHub says of a request that it didn't do."""
-    try:
-        told = answer.json()
-    except ApiError:
-        told = None
-    message = told.get("message") if isinstance(told, dict) else None
-    words = f": {shorten(one_line(message), _LONGEST_REASON)}" if isinstance(message, str) else ""
-    return ApiError(
-        f"GitHub answers {answer.status}{words}", status=answer.status, unanswered=answer.status in _TRANSIENT
-    )
-
-
-def _join(url: str, target: str) -> str:
-    try:
-        return urljoin(url, target)
-    except ValueError:
-        return ""
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """All that has to be the same where the token goes; nothing is where the address is none."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme, parts.hostname, parts.port
-    except ValueError:
-        return "", None, None

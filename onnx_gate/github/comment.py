@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from onnx_gate.github.api import Api, ApiError
+from onnx_gate.github.api import Api
 from onnx_gate.github.event import PullRequest
+from onnx_gate.github.web import ApiError
 from onnx_gate.records import Workflow
 
 BOT = "github-actions[bot]"

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.github.api import Api, ApiError
+from onnx_gate.github.api import Api
 from onnx_gate.github.comment import marker_of, write_comment
 from onnx_gate.github.event import PullRequest
+from onnx_gate.github.web import ApiError
 from onnx_gate.records import Workflow
 from tests.github.server import BOT, REPOSITORY, TOKEN, Fault, GitHub
 
