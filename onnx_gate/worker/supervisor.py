@@ -38,7 +38,7 @@ SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
-MOST_SAID = 256 * 1024 * 1024
+MOST_SAID = 64 * 1024 * 1024
 """Bytes of events from one process: a model must not fill the memory of the parent."""
 CAN_FORK = sys.platform == "linux"
 

@@ -49,3 +49,4 @@ def test_the_doctor_tells_what_runs_here():
     assert "ok  cpu" in done.stdout
     assert "ok  torch" in done.stdout
     assert "cuda" in done.stdout
+    assert "isolation: none; models run as you" in done.stdout

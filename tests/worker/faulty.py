@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -98,6 +99,18 @@ def forged():
         except OSError:
             continue
     os._exit(0)
+
+
+def talks():
+    """Proper events without an end."""
+    note = b'{"kind":"note","body":{"text":"%s"}}\n' % (b"x" * 3_000_000)
+    for fd in range(3, 64):
+        try:
+            channel = socket.socket(fileno=os.dup(fd))
+        except OSError:
+            continue
+        while True:
+            channel.sendall(note)
 
 
 def endless_line():
