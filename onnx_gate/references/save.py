@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from datetime import UTC, datetime
@@ -19,6 +20,9 @@ from onnx_gate.references.index import (
     render_index,
 )
 from onnx_gate.worker.protocol import CONTRACT, MADE
+
+_DEEPEST = 2
+"""A reference holds files, and folders of files."""
 
 
 def require_room(folder: Path) -> None:
@@ -72,19 +76,40 @@ class ReferenceStore:
         (fresh / NAME).write_text(render_index(index), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
         fresh.rename(target)
+        _hand_over(self._folder, target)
 
 
 def plain_files(folder: Path) -> list[str]:
-    """Every file below a folder, by its path in it; raises OSError at a link or anything else that is no file."""
+    """Every file below a folder, by its path in it; raises OSError at a link or anything else that is no file.
+
+    A model's code may have put anything there: a link in the folder's own place, a second name of somebody's file, or
+    folders that no stack is deep enough for.
+    """
+    if folder.is_symlink():
+        raise OSError(f"{folder.name} is no plain folder")
     found = []
     for root, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(root) / name
-            if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                raise OSError(f"{path.relative_to(folder)} is no plain file")
+            shown, plain = path.relative_to(folder), not path.is_symlink() and (path.is_dir() or path.is_file())
+            if not plain or len(shown.parts) > _DEEPEST or (path.is_file() and path.stat().st_nlink != 1):
+                raise OSError(f"{str(shown)[:80]} is no plain file")
             if path.is_file():
-                found.append(path.relative_to(folder).as_posix())
+                found.append(shown.as_posix())
     return sorted(found)
+
+
+def _hand_over(folder: Path, made: Path) -> None:
+    """As root: what models' users and root have made goes to the nearest owner above who is neither."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return
+    above = [(path, path.stat()) for path in (folder.absolute(), *folder.absolute().parents)]
+    owner = next((found for _, found in above if found.st_uid != 0), above[-1][1])
+    roots = [path for path, _ in itertools.takewhile(lambda each: each[1].st_uid == 0, above)] if owner.st_uid else []
+    for path in (*roots, made, *made.rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        if path.is_file():
+            path.chmod(0o644)
 
 
 def _error_of(result: ModelResult) -> tuple[str, Cause]:

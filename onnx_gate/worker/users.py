@@ -69,7 +69,8 @@ def _needed(options: RunOptions) -> list[Path]:
     """What models have to get to beside their own: Python, and the caches and packages that the user names."""
     named = [value for name, value in options.environ.items() if name not in _NOT_NEEDED]
     places = [*named, *import_path(options.environ), options.packages or "/", sys.prefix, sys.base_prefix, __file__]
-    return [Path(place) for place in places if place.startswith("/")]
+    references = [options.reference.absolute()] if options.reference else []
+    return [*references, *(Path(place) for place in places if place.startswith("/"))]
 
 
 @contextmanager
