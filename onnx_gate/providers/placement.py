@@ -7,7 +7,7 @@ ran, fused nodes as one. The record counts where it knows at least as many nodes
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from onnx_gate.providers.table import short_name
 from onnx_gate.records import Absence, Elsewhere, Placement, ProviderSpec
 
 RECORD = "session.record_ep_graph_assignment_info"
+_OP = re.compile(r'"op_name" ?: ?"([^"]*)"')
+_PROVIDER = re.compile(r'"provider" ?: ?"(\w+)"')
+_NODE = re.compile(r'"name" ?: ?"(.*?)(?:_kernel_time)?", ?"args"')
 _COPIES = ("MemcpyToHost", "MemcpyFromHost")
 _FUSED = ("Fused{}", "Nhwc{}", "NhwcFused{}", "{}Fusion")
 
@@ -30,17 +33,21 @@ def assigned(session: Any, name: str) -> Placement | None:
 
 
 def profiled(profile: Path, name: str) -> Placement | None:
-    """As a profile of one run saw it; None where that can't be read."""
+    """As a profile of one run saw it; None where there is none to read.
+
+    It has a line an event. Read as text: a node's name may hold what makes it no JSON.
+    """
     try:
-        events = json.loads(profile.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
+        with profile.open(encoding="utf-8", errors="replace") as lines:
+            ran = {found for line in lines if (found := _event(line))}
+    except OSError:
         return None
-    ran = {
-        (str(event["name"]).removesuffix("_kernel_time"), str(told.get("op_name")), str(told.get("provider")))
-        for event in events
-        if event.get("cat") == "Node" and (told := event.get("args", {})).get("provider")
-    }
     return _placement(sorted(ran), name, counted="ran")
+
+
+def _event(line: str) -> tuple[str, str, str] | None:
+    op, provider, node = _OP.search(line), _PROVIDER.search(line), _NODE.search(line)
+    return (node[1] if node else "", op[1], provider[1]) if op and provider else None
 
 
 def proven(record: Placement | None, ran: Placement | None) -> Placement | None:
@@ -51,13 +58,19 @@ def proven(record: Placement | None, ran: Placement | None) -> Placement | None:
     return record if complete else ran
 
 
-def fell_back(provider: ProviderSpec, placement: Placement) -> NotAvailable | None:
-    """An error where not one node is on the provider."""
-    if not placement.nodes or placement.on_provider:
+def fell_back(provider: ProviderSpec, placement: Placement | None) -> NotAvailable | None:
+    """An error where nothing shows that a node ran on the provider."""
+    if placement and placement.on_provider:
         return None
+    if not placement or not placement.nodes:
+        words = (
+            f"nothing shows that a node ran on {provider.name}: neither ONNX Runtime's record nor its profile names one"
+        )
+    else:
+        nodes = "its one node was not" if placement.nodes == 1 else f"not one of the {placement.nodes} nodes was"
+        words = f"{nodes} placed on {provider.name}; elsewhere ran: {_ops(placement.elsewhere)}"
     return NotAvailable(
-        f"not one of the {placement.nodes} nodes was placed on {provider.name}; elsewhere ran: "
-        f"{_ops(placement.elsewhere)}",
+        words,
         device_present=True,
         kind=Absence.FELL_BACK,
         fix=f"{provider.name} can't run this model: remove it from `providers`",

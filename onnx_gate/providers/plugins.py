@@ -32,7 +32,14 @@ def plugin_devices(provider: ProviderSpec) -> list[Any]:
         _registered[library] = _register(provider, library)
     devices = _registered[library]
     if not devices:
-        raise did_not_load(provider, provider.name, f"{Path(library).name} finds no device here: No supported adapters")
+        device = device_present(provider.name)
+        seen = f"; the machine has a device ({device}) that can't be used" if device else ""
+        raise NotAvailable(
+            f"{Path(library).name} finds no device here{seen}",
+            device_present=bool(device),
+            kind=Absence.NO_DEVICE,
+            fix="run on a machine with a device for it",
+        )
     return devices
 
 

@@ -7,6 +7,7 @@ after it ran.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ from onnx_gate.runtime import load_failed, plain_value, run_session, session_opt
 
 
 class Session:
-    """A session that is on the provider asked for, or raises NotAvailable when that shows."""
+    """A session that is on the provider asked for, or raises NotAvailable when its first run shows that it isn't."""
 
-    def __init__(self, session: Any, provider: ProviderSpec, name: str, *, profiling: bool) -> None:
+    def __init__(self, session: Any, provider: ProviderSpec, name: str) -> None:
         self.placement: Placement | None = assigned(session, name)
         """Which nodes are where; None where the runtime doesn't tell. Final after the first run."""
         self.options: Mapping[str, str] = options_in_force(
@@ -36,10 +37,8 @@ class Session:
         self._session = session
         self._provider = provider
         self._name = name
-        self._profiling = profiling
+        self._proven = provider.name == "cpu"
         self._fell_back: NotAvailable | None = None
-        if not profiling:
-            self._require_nodes()
 
     def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
         """Feed → answers by output name."""
@@ -51,24 +50,21 @@ class Session:
             if (told := lost(self._provider, str(error))) is not None:
                 raise told from error
             raise
-        if self._profiling:
-            self._read_profile()
+        if not self._proven:
+            self._prove()
         return {name: as_actual(value) for name, value in answers.items()}
 
     def bare(self, feed: dict[str, Any]) -> object:
         """The same run alone, which keeps its memory from call to call as a server does: what is timed."""
-        return self.run(feed) if self._profiling else run_session(self._session, feed, keep_memory=True)
+        return run_session(self._session, feed, keep_memory=True) if self._proven else self.run(feed)
 
-    def _read_profile(self) -> None:
-        self._profiling = False
+    def _prove(self) -> None:
+        """From the profile of the first run that succeeded."""
+        self._proven = True
         profile = Path(self._session.end_profiling())
         self.placement = proven(self.placement, profiled(profile, self._name))
         profile.unlink(missing_ok=True)
-        self._require_nodes()
-
-    def _require_nodes(self) -> None:
-        if self.placement and self._provider.name != "cpu":
-            self._fell_back = fell_back(self._provider, self.placement)
+        self._fell_back = fell_back(self._provider, self.placement)
         if self._fell_back:
             raise self._fell_back
 
@@ -84,15 +80,15 @@ def open_session(
 ) -> Session:
     """A session of the model on the provider; raises NotAvailable where it would be on another one.
 
-    With a folder for `profiles`, the first run on any provider but the CPU is profiled to prove where its nodes ran.
+    The first run on any provider but the CPU is profiled, into the folder `profiles`, to prove where its nodes ran.
     """
     options = session_options(optimize=optimize, custom_ops=custom_ops, asked=provider.session)
     options.add_session_config_entry(RECORD, "1")
-    profiling = False
-    if profiles and provider.name != "cpu":
-        profiles.mkdir(exist_ok=True)
-        options.enable_profiling = profiling = True
-        options.profile_file_prefix = str(profiles / f"profile-{provider.name}")
+    if provider.name != "cpu":
+        folder = profiles or Path(tempfile.gettempdir())
+        folder.mkdir(exist_ok=True)
+        options.enable_profiling = True
+        options.profile_file_prefix = str(folder / f"onnx-gate-profile-{provider.name}")
     name, given = _choose(provider, options, read_log)
     try:
         session = ort.InferenceSession(path, options, **given)
@@ -100,7 +96,7 @@ def open_session(
         raise _refused(error, provider, name, path, custom_ops) from error
     if name not in session.get_providers():
         raise did_not_load(provider, name, read_log())
-    return Session(session, provider, name, profiling=profiling)
+    return Session(session, provider, name)
 
 
 def as_actual(value: Any) -> Actual:

@@ -6,12 +6,10 @@ and the question counts as not answered: a cause that was found otherwise stands
 
 from __future__ import annotations
 
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -114,7 +112,6 @@ class _SecondOpinion:
             replace(provider, options=options),
             self._read_log,
             custom_ops=prepared.spec.ort_custom_ops,
-            profiles=Path(tempfile.gettempdir()),
         )
         rules = {diff.output: rule_for(prepared.spec, provider, diff.output)}
         found = run_case(prepared, session, self._cases[diff.case], diff.provider, rules)

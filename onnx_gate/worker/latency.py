@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.calls import Case
@@ -39,10 +37,9 @@ def measure_latency(
     if asked is None or not providers:
         return []
     send(Stage(name="latency"))
-    custom_ops, profiles = prepared.spec.ort_custom_ops, Path(tempfile.gettempdir())
+    custom_ops = prepared.spec.ort_custom_ops
     sessions = {
-        provider.name: open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=profiles)
-        for provider in providers
+        provider.name: open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops) for provider in providers
     }
     until = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
     measured: list[Latency] = []

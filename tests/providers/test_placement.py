@@ -19,7 +19,7 @@ def event(name: str, op: str, provider: str = NAME, **more: Any) -> dict[str, An
 
 
 def write(path: Path, *events: dict[str, Any]) -> Path:
-    path.write_text(json.dumps(events))
+    path.write_text("[\n" + ",\n".join(map(json.dumps, events)) + "\n]\n")
     return path
 
 
@@ -45,8 +45,17 @@ def test_a_profile_has_each_node_once_and_no_copies(tmp_path: Path) -> None:
 def test_a_profile_that_cannot_be_read_proves_nothing(tmp_path: Path) -> None:
     """The record stands, where there is one."""
     (tmp_path / "cut.json").write_text('[{"cat": "Node"')
-    assert profiled(tmp_path / "cut.json", NAME) is None
+    assert profiled(tmp_path / "cut.json", NAME) == Placement(nodes=0, on_provider=0, counted="ran")
     assert profiled(tmp_path / "none.json", NAME) is None
+
+
+def test_a_name_that_is_no_json_hides_no_node(tmp_path: Path) -> None:
+    """The runtime writes names as they are."""
+    line = json.dumps(event("odd", "Conv", "CPUExecutionProvider")).replace("odd", 'o"dd')
+    (tmp_path / "p.json").write_text(f"[\n{line}\n]\n")
+    found = profiled(tmp_path / "p.json", NAME)
+    assert found
+    assert found.elsewhere == (Elsewhere(node='o"dd', op="Conv", provider="cpu"),)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,15 @@ def test_no_node_on_the_provider_is_a_fall_back() -> None:
     assert found
     assert (found.kind, found.device_present) == (Absence.FELL_BACK, True)
     assert fell_back(provider, Placement(nodes=2, on_provider=1)) is None
-    assert fell_back(provider, Placement(nodes=0, on_provider=0)) is None
+
+
+@pytest.mark.parametrize("placement", [None, Placement(nodes=0, on_provider=0)])
+def test_no_word_of_any_node_is_a_fall_back(placement: Placement | None) -> None:
+    """No news is a failure."""
+    found = fell_back(ProviderSpec(name="cuda"), placement)
+    assert found
+    assert (found.kind, found.device_present) == (Absence.FELL_BACK, True)
+    assert "nothing shows that a node ran on cuda" in str(found)
 
 
 PARTLY = Placement(

@@ -65,7 +65,7 @@ def test_a_session_that_fell_back_whole_is_an_error(ran: Outcome) -> None:
     """OpenVINO has no DFT of this kind."""
     check = ran.only_check("spectrum", "openvino")
     assert (check["status"], check["absence"]) == ("error", "fell-back")
-    assert "not one of the 1 nodes was placed on openvino; elsewhere ran: DFT" in check["message"]
+    assert "its one node was not placed on openvino; elsewhere ran: DFT" in check["message"]
 
 
 def test_a_provider_that_answers_otherwise_diverges(ran: Outcome) -> None:

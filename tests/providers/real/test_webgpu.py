@@ -89,7 +89,7 @@ def test_a_session_that_fell_back_whole_is_an_error(ran: Outcome) -> None:
     assert (model["verdict"], model["cause"]) == ("error", "provider-unavailable")
     check = ran.only_check("spectrum", "webgpu")
     assert (check["status"], check["absence"]) == ("error", "fell-back")
-    assert "not one of the 1 nodes was placed on webgpu; elsewhere ran: DFT" in check["message"]
+    assert "its one node was not placed on webgpu; elsewhere ran: DFT" in check["message"]
 
 
 def test_a_provider_that_answers_otherwise_diverges(ran: Outcome) -> None:
