@@ -29,8 +29,16 @@ models:
   - {id: too-little, source: partly.onnx, min_placed: 0.9}
   - {id: fell-back, source: unique.onnx}
   - {id: no-such-device, source: net.onnx, providers: {cuda: {options: {device_id: 99}}}}
-  - {id: exact, source: matmul.onnx, data: matmul.npz, batches: [64], providers: {cuda: {options: {use_tf32: 0}}}}
-  - {id: tf32, source: matmul.onnx, data: matmul.npz, batches: [64], providers: {cuda: {options: {use_tf32: 1}}}}
+  - id: exact
+    source: matmul.onnx
+    data: matmul.npz
+    tolerance: {rtol: 1e-4, atol: 1e-3}
+    providers: {cuda: {options: {use_tf32: 0}}}
+  - id: tf32
+    source: matmul.onnx
+    data: matmul.npz
+    tolerance: {rtol: 1e-4, atol: 1e-3}
+    providers: {cuda: {options: {use_tf32: 1}}}
 """
 
 
