@@ -2,6 +2,7 @@
 # Makes the environments that the tests beside this file run in, in .venv-providers/: one for each build of ONNX Runtime,
 # which share all other packages. What hasn't changed isn't made anew.
 set -eu
+PATH=$PATH:/usr/sbin:/sbin
 
 here=$(cd "$(dirname "$0")" && pwd)
 repository=$(cd "$here/../../.." && pwd)

@@ -93,7 +93,7 @@ def test_a_session_that_fell_back_whole_is_an_error(ran: Outcome) -> None:
 
 
 def test_a_provider_that_answers_otherwise_diverges(ran: Outcome) -> None:
-    """The CPU is within 1e-4 of the recorded answers, WebGPU is off by 0.16."""
+    """The CPU is within 2e-4 of the recorded answers, WebGPU is off by 0.21."""
     model = ran.model("norm")
     assert (model["verdict"], model["cause"]) == ("diverged", "provider")
     worst = {
