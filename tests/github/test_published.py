@@ -421,3 +421,25 @@ def test_a_run_that_is_stopped_says_so(workspace: Path, github: GitHub, number: 
     (comment,) = github.comments
     assert "stopped before the end" in comment["body"].splitlines()[1]
     assert "What is missing here did not pass." in comment["body"]
+
+
+def test_shards_leave_the_comment_to_their_merge(step: Callable[..., Step], github: GitHub) -> None:
+    """One comment, of all models, by the job that has seen all."""
+    for number in (1, 2):
+        shard = step("run", "--shard", f"{number}/2", "--output", f"shards/{number}", "--comment", "auto")
+        assert shard.warnings == []
+    assert github.comments == []
+    merged = step("merge", "shards", "--comment", "auto")
+    assert (merged.code, merged.warnings) == (1, [])
+    [comment] = github.comments
+    assert "1 of 2 models diverged, 1 passed" in comment["body"]
+    assert "`right`" in comment["body"]
+
+
+def test_parts_that_can_not_be_merged_replace_an_old_comment(step: Callable[..., Step], github: GitHub) -> None:
+    """A green one must not stand for a run of which nothing came."""
+    assert step("run", "--only", "right", "--comment", "auto").code == 0
+    Path("nothing").mkdir()
+    assert step("merge", "nothing", "--output", "merged", "--comment", "auto").code == 3
+    [comment] = github.comments
+    assert "there is no results.json to merge" in comment["body"]
