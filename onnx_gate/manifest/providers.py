@@ -74,6 +74,10 @@ class Provider(Section):
     def _known_provider(self) -> Self:
         if self.name not in SHORT_NAMES and not self.library:
             raise _unknown(self.name, key=True)
+        if SHORT_NAMES.get(self.name) == "cpu" and self.library:
+            raise refuse(
+                "the CPU provider is ONNX Runtime's own", "a library under another name", "rename it", key=True
+            )
         return self
 
 

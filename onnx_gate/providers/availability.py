@@ -28,6 +28,9 @@ _SIGNS: tuple[tuple[Absence, tuple[str, ...]], ...] = (
     (Absence.NO_DEVICE, ("no CUDA-capable device", "CUDA failure 100:", "No supported adapters", "WebGPU adapter")),
 )
 """Signs in the runtime's words; the first kind that shows counts."""
+_OF_THE_DEVICE = (Absence.LIBRARY_MISSING, Absence.OUT_OF_MEMORY, Absence.DEVICE_TOO_OLD, Absence.NO_DEVICE)
+"""What can come up only when a model is loaded or run."""
+_CANNOT_RUN = ("EP_FAIL", "fallback to CPU EP has been explicitly disabled")
 _TELLING = ("cannot open shared object", "rror", "ailed", "ailure")
 
 
@@ -62,16 +65,18 @@ def did_not_load(provider: ProviderSpec, name: str, told: str) -> NotAvailable:
 
 def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
     """A provider that fails while it loads or runs a model; None where the words are about something else."""
-    kind = _kind(told)
-    if "EP_FAIL" in told:
-        words = f"{provider.name} fails on this model: {shorten(without_places(told))}"
+    if any(sign in told for sign in _CANNOT_RUN):
+        words = f"{provider.name} can't run this model: {shorten(without_places(told))}"
         return CannotJudge("provider", words, fix="change what it can't run, or remove it from `providers`")
-    if provider.name in SOFTWARE or kind not in (Absence.OUT_OF_MEMORY, Absence.DEVICE_TOO_OLD, Absence.NO_DEVICE):
+    missing = _MISSING.search(told)
+    kind = Absence.LIBRARY_MISSING if missing else _kind(told)
+    if provider.name in SOFTWARE or kind not in _OF_THE_DEVICE:
         return None
     words = f"{provider.name} failed on this model: {shorten(without_places(told))}"
     if kind is Absence.OUT_OF_MEMORY:
         return CannotJudge("out-of-memory", words, fix=_FIXES[kind])
-    return NotAvailable(words, device_present=True, kind=kind, fix=_FIXES[kind])
+    fix = _missing(missing[1], words)[2] if missing else _FIXES[kind]
+    return NotAvailable(words, device_present=True, kind=kind, fix=fix)
 
 
 def explain(provider: str, name: str, told: str) -> Reason:

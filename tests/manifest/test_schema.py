@@ -342,6 +342,7 @@ def test_required_takes_nothing_else(project: Project, written: str) -> None:
         ("[mine]", "[0]", 41, "unknown provider 'mine'", "give a provider of your own its `library:"),
         ("[cuda, CUDAExecutionProvider]", "", 40, "a value is here twice", "remove the second"),
         ("{cuda: {}, CUDAExecutionProvider: {}}", "", 40, "a value is here twice", "remove the second"),
+        ("{cpu: {library: m.onnx}}", ".cpu", 41, "the CPU provider is ONNX Runtime's own", "rename it"),
         ("{graph: {library: m.onnx}}", "", 40, "the name 'graph' is taken", "choose another"),
         ("{cuda: {name: a}}", "", 40, "unknown key 'name'", "remove it"),
         ("{cpu: {}, cudda: {}}", ".cudda", 50, "unknown provider 'cudda', expected one of cpu", "did you mean 'cuda'?"),

@@ -20,6 +20,9 @@ models:
   - {id: partly, source: partly.onnx}
   - {id: too-little, source: partly.onnx, min_placed: 0.9}
   - {id: spectrum, source: spectrum.onnx}
+  - id: strict
+    source: partly.onnx
+    providers: {openvino: {session: {config: {session.disable_cpu_ep_fallback: 1}}}}
   - {id: nan, source: nan.onnx, data: nan.npz, batches: [2]}
   - {id: bad-value, source: net.onnx, providers: {openvino: {options: {precision: FP7}}}}
 """
@@ -66,6 +69,13 @@ def test_a_session_that_fell_back_whole_is_an_error(ran: Outcome) -> None:
     check = ran.only_check("spectrum", "openvino")
     assert (check["status"], check["absence"]) == ("error", "fell-back")
     assert "its one node was not placed on openvino; elsewhere ran: DFT" in check["message"]
+
+
+def test_the_runtimes_own_ban_of_the_cpu_is_the_providers_error(ran: Outcome) -> None:
+    """A session that may not use the CPU is refused by the runtime: the model is not to blame."""
+    model = ran.model("strict")
+    assert (model["verdict"], model["cause"]) == ("error", "provider")
+    assert "explicitly disabled" in model["error"]
 
 
 def test_a_provider_that_answers_otherwise_diverges(ran: Outcome) -> None:

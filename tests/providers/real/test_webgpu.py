@@ -22,6 +22,9 @@ models:
   - {id: too-little, source: partly.onnx, min_placed: 0.9}
   - {id: forbidden, source: partly.onnx, providers: {webgpu: {forbid_elsewhere: [Relu, Unique]}}}
   - {id: spectrum, source: spectrum.onnx}
+  - id: strict
+    source: partly.onnx
+    providers: {webgpu: {session: {config: {session.disable_cpu_ep_fallback: 1}}}}
   - {id: norm, source: norm.onnx, data: norm.npz, tolerance: {rtol: 1e-3, atol: 1e-3}}
   - {id: other-session, source: net.onnx, providers: [webgpu], session: {optimization: disabled}}
 """
@@ -90,6 +93,13 @@ def test_a_session_that_fell_back_whole_is_an_error(ran: Outcome) -> None:
     check = ran.only_check("spectrum", "webgpu")
     assert (check["status"], check["absence"]) == ("error", "fell-back")
     assert "its one node was not placed on webgpu; elsewhere ran: DFT" in check["message"]
+
+
+def test_the_runtimes_own_ban_of_the_cpu_is_the_providers_error(ran: Outcome) -> None:
+    """A session that may not use the CPU is refused by the runtime: the model is not to blame."""
+    model = ran.model("strict")
+    assert (model["verdict"], model["cause"]) == ("error", "provider")
+    assert "explicitly disabled" in model["error"]
 
 
 def test_a_provider_that_answers_otherwise_diverges(ran: Outcome) -> None:
