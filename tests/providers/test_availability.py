@@ -85,9 +85,7 @@ def test_a_device_that_fails_in_a_run_is_no_fault_of_the_model() -> None:
     old = lost(CUDA, "no kernel image is available")
     assert isinstance(old, NotAvailable)
     assert (old.kind, old.device_present) == (Absence.DEVICE_TOO_OLD, True)
-    late = lost(
-        CUDA, "Failed to load library: libcudnn.so.9: cannot open shared object file: No such file or directory"
-    )
+    late = lost(CUDA, "libcudnn.so.9: cannot open shared object file: No such file or directory")
     assert isinstance(late, NotAvailable)
     assert late.kind == Absence.LIBRARY_MISSING
     assert "libcudnn.so.9" in late.fix
