@@ -18,9 +18,7 @@ ENV PATH=/opt/onnx-gate/bin:$PATH \
     LANG=en_US.UTF-8 \
     PYTHONUNBUFFERED=1 \
     # Root's __pycache__ folders in the workspace would break the next checkout on a self-hosted runner.
-    PYTHONDONTWRITEBYTECODE=1 \
-    # The gate is root here, beside the runner's tokens and the Docker socket: models run as users of their own.
-    ONNX_GATE_ISOLATION=uids
+    PYTHONDONTWRITEBYTECODE=1
 
 # The dependencies come before the code, so that a change of code doesn't install them anew.
 COPY pyproject.toml constraints.txt /tmp/dependencies/
@@ -61,6 +59,8 @@ ENV NVIDIA_VISIBLE_DEVICES=all \
 # --- The gate itself.
 # hadolint ignore=DL3006
 FROM ${VARIANT}
+# The gate is root here, beside the runner's tokens and the Docker socket: models run as users of their own.
+ENV ONNX_GATE_ISOLATION=uids
 COPY . /tmp/onnx-gate
 RUN pip install --no-cache-dir --no-deps /tmp/onnx-gate \
     && mv /tmp/onnx-gate/entrypoint.py /opt/onnx-gate/ \
