@@ -1,23 +1,17 @@
-"""Numerics on a real provider that is not the CPU: OpenVINO, in a virtual environment of its own.
-
-`ONNX_GATE_OPENVINO_PYTHON` names its Python; else `.venv-openvino` in the repository is looked for.
-"""
+"""Numerics and references on a real provider that is not the CPU: OpenVINO."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from onnx import helper
 
-from tests.conftest import REPOSITORY, run_manifest
+from tests.conftest import run_manifest
 from tests.onnx_models import save, value
+from tests.providers.real.conftest import Outcome, run_in
 
-PYTHON = Path(os.environ.get("ONNX_GATE_OPENVINO_PYTHON", REPOSITORY / ".venv-openvino/bin/python"))
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no environment with onnxruntime-openvino")
+pytestmark = pytest.mark.providers
 HINT = '{"CPU": {"INFERENCE_PRECISION_HINT": "f16"}}'
 MANIFEST = f"""
 version: 1
@@ -35,13 +29,10 @@ models:
 """
 
 
-def run_there(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, dict]]:
+def run_there(folder: Path, *arguments: str) -> tuple[Outcome, dict[str, dict]]:
     """Run the command in that environment; returns how it ended, and the models of results.json."""
-    command = [str(PYTHON), "-P", "-m", "onnx_gate", "run", *arguments]
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
-    result = json.loads((folder / "onnx-gate-report/results.json").read_text())
-    return done, {model["id"]: model for model in result["models"]}
+    outcome = run_in("openvino", folder, (folder / "onnx-gate.yml").read_text(), *arguments)
+    return outcome, {model["id"]: model for model in outcome.results["models"]}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +48,7 @@ def judged(tmp_path_factory) -> dict[str, dict]:
     )
     (folder / "onnx-gate.yml").write_text(MANIFEST)
     done, models = run_there(folder)
-    assert done.returncode == 1, done.stdout
+    assert done.code == 1, done.said
     return models
 
 
@@ -111,7 +102,7 @@ def test_a_reference_travels_to_it(tmp_path):
     (tmp_path / "net.py").unlink()
     done, models = run_there(tmp_path, "--reference", "reference")
     found = models["net"]
-    assert (done.returncode, found["verdict"]) == (0, "passed"), done.stdout
+    assert (done.code, found["verdict"]) == (0, "passed"), done.said
     assert {check["provider"] for check in found["checks"]} == {"cpu", "openvino"}
     assert f"with torch {made.result.environment.torch}" in found["reference"]
     assert found["placement"]["openvino"]["on_provider"] > 0
