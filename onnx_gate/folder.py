@@ -25,8 +25,8 @@ class OutputFolder:
         self.path = path
         if beside is not None:
             self._refuse_to_overwrite(beside)
-        self._refuse_links()
         try:
+            self._refuse_links()
             self._given = next(folder for folder in path.absolute().parents if folder.exists())
             path.mkdir(parents=True, exist_ok=True)
             for part in ("models", "logs"):
