@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.errors import UsageError
 from onnx_gate.manifest.paths import find_repository
-from onnx_gate.manifest.section import suggest
 from onnx_gate.records import (
-    EXECUTION_PROVIDERS,
-    SHORT_NAMES,
     Cause,
     Check,
     ConvertInfo,
@@ -34,9 +28,10 @@ from onnx_gate.records import (
     Status,
     Triage,
 )
-from onnx_gate.references.read import Reference, check_reference, require_reference
-from onnx_gate.references.save import ReferenceStore, require_room
-from onnx_gate.split import assign_shards, describe_scope
+from onnx_gate.references.read import Reference, check_reference
+from onnx_gate.references.save import ReferenceStore
+from onnx_gate.selection import require_folders, select_models
+from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal
 from onnx_gate.verdict import Findings, judge_model, judge_run
@@ -133,43 +128,6 @@ def run_gate(
     )
 
 
-def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
-    """The models and providers that the call asks for; raises UsageError for an id that isn't there."""
-    known = [spec.id for spec in manifest.models]
-    for wanted in options.only:
-        if wanted not in known:
-            near = difflib.get_close_matches(wanted, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
-            raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
-    _require_known_providers(manifest, options)
-    if options.require_cuda and not any(_with_providers(spec, options).uses("cuda") for spec in manifest.models):
-        raise UsageError(
-            f"CUDA is required, and no model of {manifest.path} is to run on it. "
-            "Fix: add cuda to `providers`, or don't filter it out"
-        )
-    numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
-    return [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id] == own]
-
-
-def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
-    """A misspelt name would filter out what was to be judged."""
-    named = (provider.name for spec in manifest.models for provider in spec.providers)
-    known = dict.fromkeys((*EXECUTION_PROVIDERS, *named))
-    for wanted in options.providers:
-        if wanted not in known:
-            hint = suggest(wanted, [*known, *SHORT_NAMES]) or "name one that the manifest has"
-            raise UsageError(f"--provider: got {wanted!r}, expected one of {', '.join(known)}. Fix: {hint}")
-
-
-def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
-    chosen = [
-        replace(provider, required=True) if options.require_cuda and provider.name == "cuda" else provider
-        for provider in spec.providers
-        if not options.providers or provider.name in options.providers
-    ]
-    return replace(spec, providers=tuple(chosen))
-
-
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
     """What the workflow, or what lies beside it, forbids to load."""
     for spec in specs:
@@ -188,16 +146,6 @@ def _quarters(options: RunOptions, folder: Folder) -> Quarters:
         isolation=options.isolation,
         packages=options.packages,
     )
-
-
-def require_folders(manifest: Manifest, options: RunOptions) -> None:
-    """Refuse folders of references that can't be used; raises UsageError."""
-    if options.save_reference and options.reference:
-        raise UsageError("--save-reference and --reference: a run makes references or uses them. Fix: leave one out")
-    if options.save_reference:
-        require_room(options.save_reference)
-    if options.reference:
-        require_reference(options.reference, [spec.id for spec in manifest.models])
 
 
 def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[str, str]:

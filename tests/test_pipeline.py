@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onnx_gate.errors import UsageError
-from onnx_gate.pipeline import select_models
 from onnx_gate.records import Location, Manifest, ModelSpec, ProviderSpec, RunOptions
+from onnx_gate.selection import select_models
 
 
 def manifest(**providers: tuple[str, ...]) -> Manifest:

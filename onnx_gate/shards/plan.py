@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import median
 
 from onnx_gate.errors import UsageError
-from onnx_gate.pipeline import select_models
 from onnx_gate.records import Manifest, ModelSpec, RunOptions
 from onnx_gate.reports.json import read
+from onnx_gate.selection import select_models
 from onnx_gate.split import MOST_SHARDS, write_plan
 from onnx_gate.wording import plural
 from onnx_gate.wording import seconds as in_words

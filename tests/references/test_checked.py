@@ -11,10 +11,10 @@ import pytest
 
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.pipeline import require_folders
 from onnx_gate.records import Failure, Location, ModelSpec, RunOptions, Status, Tolerance
 from onnx_gate.references.index import Unreadable, hash_file, parse_index, render_index
 from onnx_gate.references.read import Reference, check_reference
+from onnx_gate.selection import require_folders
 from tests.conftest import run_manifest
 from tests.onnx_models import external
 
