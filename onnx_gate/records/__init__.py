@@ -25,21 +25,16 @@ from onnx_gate.records.found import (
     Answer,
     Confusion,
     ConvertInfo,
-    Elsewhere,
     Expectation,
     Failure,
     Graph,
     GraphValue,
-    Latency,
-    Numerics,
     OutputDiff,
-    Placement,
-    RunToRun,
-    Timing,
     Triage,
     Worst,
 )
 from onnx_gate.records.providers import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
+from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
 from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, Part, ProviderState
 from onnx_gate.records.scope import AskedModel, Scope
 from onnx_gate.records.words import (

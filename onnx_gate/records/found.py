@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.words import JSON, Absence, Cause, Config, Scalar
@@ -212,96 +212,6 @@ class Failure:
     """The machine has no such device at all: a skip, unless the provider is required."""
     absence: Absence | None = None
     """Why the provider can't be used; None where that isn't what failed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """A node that did not run on the provider asked for."""
-
-    __pydantic_config__: ClassVar[Config] = JSON
-    node: str
-    """Its name."""
-    op: str
-    """Its operator."""
-    provider: str
-    """Where it ran."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """Which nodes ran on the provider asked for."""
-
-    __pydantic_config__: ClassVar[Config] = JSON
-    nodes: int
-    """Nodes of the graph, without ONNX Runtime's own copies between devices."""
-    on_provider: int
-    """How many of them ran where they were asked to."""
-    elsewhere: tuple[Elsewhere, ...] = ()
-    """The others."""
-    counted: Literal["assigned", "ran"] = "assigned"
-    """`assigned`: as the graph was divided among the providers; `ran`: as a profile saw them, fused ones as one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunToRun:
-    """An output that two runs on the same feed answer differently."""
-
-    __pydantic_config__: ClassVar[Config] = JSON
-    output: str
-    """ONNX output name."""
-    differing: int
-    """Elements that are not the same."""
-    total: int
-    """Elements of the output."""
-    max_abs: float | None = None
-    """By how much at most; None for labels, and where even the form differs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Numerics:
-    """How a provider computed."""
-
-    __pydantic_config__: ClassVar[Config] = JSON
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Its options in force, as the session reports them; as they were asked for where it reports none."""
-    fast: Mapping[str, str] = field(default_factory=dict)
-    """Of them, those that trade precision for speed: TF32, fp16 and the like."""
-    run_twice: str = ""
-    """The case whose first feed was run twice; empty where none was."""
-    run_to_run: tuple[RunToRun, ...] = ()
-    """The outputs that were not the same both times."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """Seconds of one side, over all timed runs."""
-
-    __pydantic_config__: ClassVar[Config] = JSON
-    median: float
-    """Half of the runs took no longer."""
-    p95: float
-    """95 of 100 took no longer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Latency:
-    """How long both sides took on one feed."""
-
-    __pydantic_config__: ClassVar[Config] = JSON
-    provider: str
-    """Short name."""
-    case: str
-    """Whose first feed it was."""
-    batch: int | None
-    """Its batch size, where it has one."""
-    source: Timing | None
-    """None where the source isn't on this machine."""
-    actual: Timing
-    """ONNX Runtime on the provider."""
-    speedup: float | None
-    """Median of the source by median of the provider: more than 1 is faster."""
-    repeats: int
-    """Timed runs of each side."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import SessionSpec
-from onnx_gate.records.found import ConvertInfo, Latency, Numerics, OutputDiff, Placement
+from onnx_gate.records.found import ConvertInfo, OutputDiff
+from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.scope import Scope
 from onnx_gate.records.words import JSON, Absence, Cause, Config, Isolation, Status
 

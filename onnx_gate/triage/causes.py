@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from onnx_gate.records import Cause, OutputDiff, RunToRun, Triage
 from onnx_gate.triage.precision import Rounding, advise, measure, off_by, round_up
 from onnx_gate.triage.provider import AskPrecise, all_but_gone, ask_precise, find_chance, tell_precise
+from onnx_gate.triage.sizes import baked_advice, depends_on_size, right_sizes
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
@@ -83,8 +84,8 @@ def find_cause(evidence: Evidence) -> Triage:
         )
     if chance := find_chance(evidence.run_to_run, wrong):
         return chance
-    if evidence.shown is Cause.BATCH_BAKED or _depends_on_size(evidence, wrong):
-        return Triage(cause=Cause.BATCH_BAKED, advice=_baked_advice(evidence, wrong))
+    if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
+        return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if not compared:
         return _contract_cause(evidence, wrong)
     precise = ask_precise(evidence.precise, compared, _badness)
@@ -106,7 +107,7 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
     known = next((found for diff in wrong[:1] if (found := evidence.known(diff))), None)
     if known and known.cause is Cause.CONTRACT:
         return known
-    if right := _right_sizes(evidence, wrong):
+    if right := right_sizes(evidence.diffs, evidence.sizes, wrong):
         return Triage(
             cause=Cause.BATCH_BAKED,
             advice=f"The answers have the right shape at {right}, and not at {wrong[0].case}: the ONNX file has a size "
@@ -240,46 +241,6 @@ def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]
 
 def _cpu_is_wrong(diffs: tuple[OutputDiff, ...]) -> bool:
     return any(diff.breaches for diff in diffs if diff.provider == "cpu")
-
-
-def _right_sizes(evidence: Evidence, wrong: list[OutputDiff]) -> str:
-    """A case of other sizes at which these outputs are right; none where it isn't their shape that is wrong."""
-    if any(diff.case not in evidence.sizes or not _is_about_shape(diff) for diff in wrong):
-        return ""
-    bad, outputs = {diff.case for diff in wrong}, {diff.output for diff in wrong}
-    good = (diff.case for diff in evidence.diffs if diff.output in outputs and diff.case in evidence.sizes)
-    return next((case for case in good if case not in bad), "")
-
-
-def _is_about_shape(diff: OutputDiff) -> bool:
-    return all(breach.startswith("the shape is") or "ONNX Runtime refuses it" in breach for breach in diff.breaches)
-
-
-def _depends_on_size(evidence: Evidence, wrong: list[OutputDiff]) -> bool:
-    """Wrong at some batch sizes and right at others, and never both at one."""
-    bad = {evidence.sizes[diff.case].get("batch") for diff in wrong if diff.case in evidence.sizes}
-    good = {
-        evidence.sizes[diff.case].get("batch")
-        for diff in evidence.diffs
-        if not diff.breaches and diff.case in evidence.sizes
-    }
-    if None in bad or not bad or not good or bad & good:
-        return False
-    refused = any(diff.contract and diff.case in evidence.sizes for diff in wrong)
-    # Right at one size only, and mostly wrong at a smaller one too: more rows, or other ones, don't explain that.
-    mostly = all(diff.contract or 2 * diff.mismatched >= diff.total for diff in wrong)
-    smallest = min((size for size in bad if size), default=math.inf)
-    only_one = mostly and len(good) == 1 and smallest < max(size or 0 for size in good)
-    return refused or bad == {1} or only_one
-
-
-def _baked_advice(evidence: Evidence, wrong: list[OutputDiff]) -> str:
-    sizes = sorted({size for diff in wrong if (size := evidence.sizes.get(diff.case, {}).get("batch"))})
-    where = f" It is wrong at batch {', '.join(map(str, sizes))}." if sizes else ""
-    return (
-        "The ONNX file has a dimension built in that the manifest wants dynamic." + where + " Look for "
-        "`int(x.shape[0])`, `if x.shape[0] == …` or a fixed reshape in forward(): use x.shape[0] as it is, or -1."
-    )
 
 
 def _tolerance_advice(worst: OutputDiff) -> str:
