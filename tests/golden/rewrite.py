@@ -14,7 +14,12 @@ from onnx_gate.reports.comment import About
 from tests.golden.families import BEFORE, FAMILIES
 
 FOLDER = Path(__file__).parent
-SUFFIXES = {"results.json": ".json", "summary.md": ".summary.md", "junit.xml": ".junit.xml"}
+SUFFIXES = {
+    "results.json": ".json",
+    "summary.md": ".summary.md",
+    "junit.xml": ".junit.xml",
+    "report.html": ".report.html",
+}
 """What a report is called beside its family's name."""
 
 
@@ -46,7 +51,7 @@ def main() -> None:
     """Write them all, and remove those of families that are no more."""
     files = golden_files()
     for path in FOLDER.iterdir():
-        if path.suffix in (".json", ".md", ".xml") and path.name not in files:
+        if path.suffix in (".json", ".md", ".xml", ".html") and path.name not in files:
             path.unlink()
     for name, (family, render) in files.items():
         (FOLDER / name).write_bytes(render(family()).encode("utf-8"))
