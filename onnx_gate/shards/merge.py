@@ -16,6 +16,7 @@ from onnx_gate.records import (
     ProviderState,
     Scope,
 )
+from onnx_gate.shards.idle import idle_providers
 from onnx_gate.shards.parts import Found, title_of
 from onnx_gate.shards.rows import merge_row, not_judged
 from onnx_gate.shards.trust import own_providers
@@ -61,7 +62,8 @@ def merge_parts(
     _require_each_once(fleet, asked)
     _require_known(providers, asked)
     models = tuple(_row(model, fleet, providers) for model in asked)
-    told = (*problems, *_missing_shards(fleet), *_stopped(parts), *_not_run(fleet, asked, providers))
+    idle = idle_providers(models, asked, [machines.scope for machines in fleet], providers)
+    told = (*problems, *_missing_shards(fleet), *_stopped(parts), *_not_run(fleet, asked, providers), *idle)
     verdict, exit_code = judge_run(models, parts_missing=bool(told))
     ordered = [machines.parts[number] for machines in fleet for number in sorted(machines.parts)]
     first, whole = ordered[0].result, [replace(model, shard=min(model.shard, 1)) for model in parts[0].scope.models]

@@ -56,6 +56,19 @@ def _on_a_gpu(model: ModelResult) -> ModelResult:
     )
 
 
+def without_a_gpu(result: GateResult) -> GateResult:
+    """The same as a machine that has none would have written it, whatever this one has."""
+    models = []
+    for model in result.models:
+        checks = [check for check in model.checks if check.provider != "cuda"]
+        if any(check.provider == "cuda" for check in model.checks):
+            checks += [Check(provider="cuda", case="run on cuda", output="", status=Status.SKIPPED, message="no GPU")]
+        verdict = worst(check.status for check in checks)
+        models.append(replace(model, checks=tuple(checks), verdict=verdict, cause=None, error="", placement={}))
+    verdict, code = judge_run(models)
+    return replace(result, models=tuple(models), verdict=verdict, exit_code=code)
+
+
 @pytest.fixture(scope="session")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`cpu`, `cuda`: a run each; `cpu-1`, `cpu-2`: the first in two shards."""
@@ -151,6 +164,33 @@ def test_merge_may_be_told_which_providers_are_to_have_run(machines: Path, tmp_p
 def test_to_expect_a_provider_that_no_model_has_is_a_wrong_call(machines: Path, tmp_path: Path) -> None:
     """It would expect nothing of anybody."""
     assert merge(tmp_path / "merged", machines / "cpu", "--provider", "webgpu") == (2, None)
+
+
+def test_a_run_that_compared_nothing_is_made_up_for_by_no_other(
+    tmp_path: Path,
+) -> None:
+    """The GPU's job ran where there is no GPU: its own exit code is 3, and so is that of the whole."""
+    manifest = MANIFEST.replace("{cuda: {required: true}}", "[cuda]")
+    path = str(write_project(tmp_path, manifest))
+    for provider in ("cpu", "cuda"):
+        main(["run", path, "--provider", provider, "--output", str(tmp_path / provider)])
+    change(tmp_path / "cuda", without_a_gpu)
+    code, merged = merge(tmp_path / "merged", tmp_path / "cpu", tmp_path / "cuda")
+    assert merged is not None
+    assert (code, merged.verdict, merged.complete) == (3, Status.ERROR, False)
+    assert merged.problems[0].startswith("the run on cuda compared nothing: each of its checks was skipped. Fix: ")
+
+
+def test_a_provider_that_must_have_run_and_was_skipped_is_an_error(tmp_path: Path) -> None:
+    """Also where the same run compared on the CPU; by its full name too."""
+    manifest = MANIFEST.replace("{cuda: {required: true}}", "[cuda]")
+    main(["run", str(write_project(tmp_path, manifest)), "--output", str(tmp_path / "all")])
+    change(tmp_path / "all", without_a_gpu)
+    assert merge(tmp_path / "merged", tmp_path / "all")[0] == 0
+    code, merged = merge(tmp_path / "must", tmp_path / "all", "--provider", "cpu,CUDAExecutionProvider")
+    assert merged is not None
+    assert (code, merged.verdict) == (3, Status.ERROR)
+    assert merged.problems[0].startswith("nothing was compared on cuda, which --provider says must have run")
 
 
 @pytest.mark.parametrize("lost", [("cpu-1", "cuda"), ("cpu-2", "cuda")])
