@@ -91,14 +91,22 @@ def describe_spec(spec: ModelSpec) -> dict[str, Any]:
 
 
 def hash_contents(spec: ModelSpec) -> dict[str, str]:
-    """Hashes of the files that the manifest names, those that are here."""
+    """Hashes of the files and folders that the manifest names, those that are here."""
     named = {
         "source": spec.source.file,
         "onnx": spec.onnx,
         "weights": spec.weights,
         "data": spec.data.file if spec.data else None,
     }
-    return {key: hash_file(Path(path)) for key, path in named.items() if path and Path(path).is_file()}
+    return {key: _hash_path(Path(path)) for key, path in named.items() if path and Path(path).exists()}
+
+
+def _hash_path(path: Path) -> str:
+    """Of a file, or of all files of a folder with their names."""
+    if path.is_file():
+        return hash_file(path)
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    return _digest(_canonical([[each.relative_to(path).as_posix(), hash_file(each)] for each in files]))
 
 
 def hash_file(path: Path) -> str:

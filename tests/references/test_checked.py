@@ -7,7 +7,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.load import load_manifest
@@ -16,7 +18,7 @@ from onnx_gate.references.index import Unreadable, hash_file, parse_index, rende
 from onnx_gate.references.read import Reference, check_reference
 from onnx_gate.selection import require_folders
 from tests.conftest import run_manifest
-from tests.onnx_models import external
+from tests.onnx_models import doubler, external
 
 MANIFEST = "version: 1\nmodels:\n  - {id: m, source: m.onnx, batches: [2]}\n"
 KINDS = ("index.json", "contract.json", "case-0.npz", "model/m.onnx", "model/m.onnx.0.data")
@@ -227,3 +229,19 @@ def test_a_contract_that_we_would_not_write_is_an_error(copy, saved, change):
     run = run_manifest(saved[0].parent, MANIFEST, reference=folder)
     assert run["m"].verdict is Status.ERROR
     assert "it is no reference that this version of onnx-gate made" in run["m"].error
+
+
+def test_a_folder_of_data_that_changed_is_found(tmp_path):
+    """Recorded answers are files of a folder: the manifest names the folder, and it is still the same."""
+    doubler(tmp_path / "m.onnx")
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for name, array in (("input_0", x), ("output_0", 2 * x)):
+        (folder / f"{name}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    manifest = "version: 1\nmodels:\n  - {id: m, source: m.onnx, data: recorded}\n"
+    run_manifest(tmp_path, manifest, save_reference=tmp_path / "references")
+    spec = load_manifest(tmp_path / "onnx-gate.yml").models[0]
+    assert isinstance(check_reference(tmp_path / "references", spec), Reference)
+    (folder / "output_0.pb").write_bytes(numpy_helper.from_array(3 * x).SerializeToString())
+    assert "the file of `data`" in refused(tmp_path / "references", spec)
