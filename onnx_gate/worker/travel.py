@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -65,6 +66,7 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path) -> None:
     cases = [_save_case(prepared, case, folder / f"case-{number}.npz") for number, case in enumerate(prepared.cases)]
     contract = {
         "model": model.name,
+        "weights": _shipped_weights(prepared.spec),
         "names": prepared.names,
         "answered": sorted(prepared.answered),
         "halves": sorted(prepared.halves),
@@ -74,6 +76,20 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path) -> None:
         "cases": cases,
     }
     (folder / CONTRACT).write_text(json.dumps(contract), encoding="utf-8")
+
+
+def _shipped_weights(spec: ModelSpec) -> dict[str, str]:
+    """Hashes of the files beside a shipped model that hold its weights, those that are here."""
+    if not spec.onnx or not Path(spec.onnx).is_file():
+        return {}
+    files = external_files(spec.onnx, onnx.load(spec.onnx, load_external_data=False))
+    hashes = {}
+    for path in filter(Path.is_file, files):
+        with path.open("rb") as file:
+            hashes[path.relative_to(Path(spec.onnx).parent).as_posix()] = hashlib.file_digest(
+                file, "sha256"
+            ).hexdigest()
+    return hashes
 
 
 def _save_case(prepared: Prepared, case: Case, path: Path) -> dict[str, Any]:
@@ -117,6 +133,7 @@ def load_reference(job: Job, folder: Path, send: Send) -> Prepared:
 
 def _load(job: Job, folder: Path, send: Send) -> Prepared:
     contract = json.loads((folder / CONTRACT).read_text(encoding="utf-8"))
+    _require_same_weights(job.spec, dict(contract["weights"]))
     for file in (folder / MODEL).iterdir():
         shutil.copyfile(file, Path(job.scratch) / file.name)
     for line in contract["said"]:
@@ -135,6 +152,17 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         halves=frozenset(contract["halves"]),
         cause=Cause(contract["cause"]) if contract["cause"] else None,
     )
+
+
+def _require_same_weights(spec: ModelSpec, saved: dict[str, str]) -> None:
+    """A shipped model that is here, too, has to be the one that the reference was made of."""
+    for name, digest in _shipped_weights(spec).items():
+        if saved.get(name, digest) != digest:
+            raise CannotJudge(
+                "load-failed",
+                f"{name}: the weights of {spec.onnx_shown} are not those that the reference was made with",
+                fix="make the reference again, with --save-reference where the source runs",
+            )
 
 
 def _load_case(stored: dict[str, Any], folder: Path) -> Case:

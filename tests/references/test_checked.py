@@ -245,3 +245,17 @@ def test_a_folder_of_data_that_changed_is_found(tmp_path):
     assert isinstance(check_reference(tmp_path / "references", spec), Reference)
     (folder / "output_0.pb").write_bytes(numpy_helper.from_array(3 * x).SerializeToString())
     assert "the file of `data`" in refused(tmp_path / "references", spec)
+
+
+def test_weights_beside_a_model_that_changed_are_found(tmp_path):
+    """The .onnx itself is still the same: what it computes is in another file."""
+    external(tmp_path / "m.onnx")
+    run_manifest(tmp_path, MANIFEST, save_reference=tmp_path / "references")
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(weights.read_bytes()[::-1])
+    run = run_manifest(tmp_path, MANIFEST, reference=tmp_path / "references")
+    model = run.result.models[0]
+    assert model.verdict is Status.ERROR
+    assert "weights.bin: the weights of m.onnx are not those that the reference was made with" in model.error
+    weights.unlink()
+    assert run_manifest(tmp_path, MANIFEST, reference=tmp_path / "references").result.exit_code == 0
