@@ -129,7 +129,7 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
     compared = Counter((check.provider, check.case, check.output) for check in model.checks if check.output)
     if twice := [key for key, count in compared.items() if count > 1]:
         yield f"{' '.join(twice[0])} is compared twice"
-    if was_not_asked(model) == bool(providers):
+    if was_not_asked(model) if providers else not (was_not_asked(model) or _has_error(model)):
         yield "it is skipped as a whole and was to run, or the other way round"
     else:
         for check in model.checks:
@@ -142,6 +142,11 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
 def was_not_asked(model: ModelResult) -> bool:
     """Whether none of the model's providers is among those that the call asked for."""
     return [(check.provider, check.case, check.status) for check in model.checks] == [("", "select", Status.SKIPPED)]
+
+
+def _has_error(model: ModelResult) -> bool:
+    """A model that runs on none of the providers asked for fails where its reference can't be made."""
+    return any(check.status is Status.ERROR for check in model.checks)
 
 
 def _unaccounted(model: ModelResult, providers: tuple[str, ...]) -> Iterator[str]:

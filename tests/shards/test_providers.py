@@ -284,3 +284,21 @@ def test_different_files_on_two_machines_are_told(machines: Path, tmp_path: Path
     _, merged = merge(tmp_path / "merged", machines / "cpu", copies("cuda", other_file))
     assert merged is not None
     assert merged.models[0].notes[-1].startswith("the machines judged different ONNX files (cpu: opset 18, 1 node, ")
+
+
+def test_a_model_whose_reference_could_not_be_made_for_another_machine_is_an_error(tmp_path: Path) -> None:
+    """It ran on none of the providers asked for, and failed all the same: its part is taken, and not passed over."""
+    manifest = """
+    version: 1
+    defaults: {inputs: {x: {dtype: float32, shape: [batch, 3]}}, batches: [1]}
+    models:
+      - {id: fine, source: doubler.onnx}
+      - {id: broken, source: "source.py:unfitted", framework: sklearn, providers: [cuda]}
+    """
+    path = str(write_project(tmp_path, manifest))
+    saved = str(tmp_path / "references")
+    assert main(["run", path, "--provider", "cpu", "--save-reference", saved, "--output", str(tmp_path / "cpu")]) == 3
+    main(["run", path, "--provider", "cuda", "--reference", saved, "--output", str(tmp_path / "cuda")])
+    code, merged = merge(tmp_path / "merged", tmp_path / "cpu", tmp_path / "cuda")
+    assert merged is not None
+    assert (code, [str(model.verdict) for model in merged.models]) == (3, ["passed", "error"])
