@@ -56,6 +56,14 @@ def test_the_settings_read_every_input_and_no_other() -> None:
     assert asked == hyphens | {name.replace("-", "_") for name in hyphens}
 
 
+def test_the_action_for_gpus_hands_on_all_that_a_run_reads_of_its_workflow() -> None:
+    """But the token, which is an input there."""
+    environ = Recording()
+    settings.workflow(environ)
+    script = (REPOSITORY / "gpu/run.sh").read_text(encoding="utf-8").split()
+    assert {name for name in environ.asked if not any(name in word for word in script)} == {"GITHUB_TOKEN"}
+
+
 @pytest.mark.parametrize("name", INPUTS)
 def test_every_input_is_in_the_readme(name: str) -> None:
     """In backticks."""
