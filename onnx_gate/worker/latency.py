@@ -52,11 +52,19 @@ def measure_latency(
     for found in measured:
         send(found)
     if left_out:
-        send(Note(text=f"latency was not measured at {', '.join(left_out)}: the time for it was spent before"))
+        send(tell_left_out(left_out, providers))
     limits = [judge_speed(provider, measured) for provider in providers if provider.min_speedup is not None]
     for limit in limits:
         send(limit)
     return limits
+
+
+def tell_left_out(cases: list[str], providers: list[ProviderSpec]) -> Note:
+    """Batch sizes that nobody timed; a warning where a limit was to hold at them too."""
+    text = f"latency was not measured at {', '.join(cases)}: the time for it was spent before"
+    limited = [provider.name for provider in providers if provider.min_speedup is not None]
+    more = f", so that min_speedup was not held against them on {', '.join(limited)}" if limited else ""
+    return Note(text=f"{text}{more}", warns=bool(limited))
 
 
 def cases_to_time(cases: list[Case]) -> list[Case]:

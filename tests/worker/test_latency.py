@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 
 from onnx_gate.errors import ManifestError
 from onnx_gate.inputs.calls import Case
-from onnx_gate.records import Cause, LatencySpec, Status
+from onnx_gate.records import Cause, LatencySpec, ProviderSpec, Status
 from onnx_gate.reports import markdown
-from onnx_gate.worker.latency import WARM_UP, cases_to_time, take_turns
+from onnx_gate.worker.latency import WARM_UP, cases_to_time, take_turns, tell_left_out
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import doubler
 
@@ -164,3 +164,12 @@ def test_one_case_of_each_batch_size_is_timed():
     assert len(chosen) <= 8
     assert chosen[-1].name == "batch=20,seq=8"
     assert all(case.sizes["seq"] == 8 for case in chosen)
+
+
+def test_sizes_that_no_limit_was_held_against_are_a_warning():
+    """A limit holds at every batch size: one that was not timed must not look as if it had."""
+    free, limited = ProviderSpec(name="cpu"), ProviderSpec(name="cuda", min_speedup=2.0)
+    assert not tell_left_out(["batch=32"], [free]).warns
+    told = tell_left_out(["batch=32"], [free, limited])
+    assert told.warns
+    assert told.text.endswith("so that min_speedup was not held against them on cuda")
