@@ -22,13 +22,14 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
             hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
             raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
     _require_known_providers(manifest, options)
-    if options.require_cuda and not any(_with_providers(spec, options).uses("cuda") for spec in manifest.models):
+    numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
+    asked = [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id]]
+    if options.require_cuda and not any(spec.uses("cuda") for spec in asked):
         raise UsageError(
-            f"CUDA is required, and no model of {manifest.path} is to run on it. "
+            f"CUDA is required, and no model of {manifest.path} that is asked for is to run on it. "
             "Fix: add cuda to `providers`, or don't filter it out"
         )
-    numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
-    return [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id] == own]
+    return [spec for spec in asked if numbers[spec.id] == own]
 
 
 def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:

@@ -69,7 +69,9 @@ def test_requiring_cuda_makes_every_cuda_entry_required():
 
 
 @pytest.mark.parametrize(
-    ("given", "options"), [(manifest(a=("cpu",)), {}), (BOTH, {"providers": ("cpu",)})], ids=["none", "filtered out"]
+    ("given", "options"),
+    [(manifest(a=("cpu",)), {}), (BOTH, {"providers": ("cpu",)}), (BOTH, {"only": ("b",)})],
+    ids=["none", "filtered out", "left out"],
 )
 def test_requiring_cuda_where_nothing_would_run_on_it_is_an_error(given, options):
     """Else a run without CUDA would pass."""

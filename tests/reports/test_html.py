@@ -9,32 +9,8 @@ import pytest
 from onnx_gate.reports import html
 from tests.golden.families import FAMILIES
 
-OURS = set(
-    [
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "h2",
-        "h3",
-        "p",
-        "ul",
-        "li",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "code",
-        "strong",
-        "em",
-        "br",
-    ]
-)
-OURS |= {"details", "summary", "blockquote", "pre", "a"}
+OURS = {"html", "head", "meta", "title", "style", "body", "h2", "h3", "p", "ul", "li", "code", "strong", "em", "br", "a"}
+OURS |= {"table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre"}
 EMPTY = {"meta", "br"}
 
 
