@@ -9,7 +9,7 @@ from onnx_gate import wording
 from onnx_gate.records import GateResult, ModelResult, Status
 from onnx_gate.reports.blocks import Grid, few, name
 from onnx_gate.reports.latency import speedups
-from onnx_gate.wording import ICONS, code, number, plain_markdown, prose
+from onnx_gate.wording import ICONS, code, number, plain_markdown, plural, prose
 
 FAILED = (Status.DIVERGED, Status.ERROR)
 FEW_MODELS = 10
@@ -103,7 +103,26 @@ def skipped(result: GateResult) -> list[str]:
         f"{ICONS[Status.SKIPPED]} **{f'{name(provider)} was not compared' if provider else 'Skipped'}** "
         f"({_these(ids, result)}): {plain_markdown(message)}"
         for (provider, message), ids in reasons.items()
-    ]
+    ] + _left_out(result)
+
+
+def _left_out(result: GateResult) -> list[str]:
+    """What the manifest asks for and the call didn't: no verdict here speaks of it."""
+    scope = result.scope
+    if scope is None:
+        return []
+    here = {model.id for model in result.models}
+    providers = Counter(
+        provider
+        for model in scope.models
+        if model.id in here
+        for provider in model.providers
+        if scope.providers and provider not in scope.providers
+    )
+    parts = [f"{name(provider)} ({plural(count, 'model')})" for provider, count in providers.items()]
+    if unasked := [model.id for model in scope.models if not model.shard]:
+        parts.append(f"{plural(len(unasked), 'model')} ({few(map(code, unasked), FEW_MODELS)})")
+    return [f"{ICONS[Status.SKIPPED]} **Not asked for in this run:** {', '.join(parts)}"] if parts else []
 
 
 def _these(ids: list[str], result: GateResult) -> str:

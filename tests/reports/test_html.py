@@ -9,7 +9,24 @@ import pytest
 from onnx_gate.reports import html
 from tests.golden.families import FAMILIES
 
-OURS = {"html", "head", "meta", "title", "style", "body", "h2", "h3", "p", "ul", "li", "code", "strong", "em", "br", "a"}
+OURS = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "h2",
+    "h3",
+    "p",
+    "ul",
+    "li",
+    "code",
+    "strong",
+    "em",
+    "br",
+    "a",
+}
 OURS |= {"table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre"}
 EMPTY = {"meta", "br"}
 

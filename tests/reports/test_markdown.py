@@ -12,8 +12,9 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from onnx_gate.records import Cause, GateResult, Placement, SessionSpec, Status
+from onnx_gate.records import AskedModel, Cause, GateResult, Placement, SessionSpec, Status
 from onnx_gate.reports import markdown
+from onnx_gate.split import make_scope
 from onnx_gate.wording import headline
 from tests.golden.families import CONVERSION, FAMILIES
 from tests.golden.records import breach, error, floats, gate, labels, model, skip
@@ -387,3 +388,15 @@ def test_notes_show_code() -> None:
     result = FAMILIES["passed"]()
     noted = replace(result.models[0], notes=("set `reduce_range: true` for <this>",))
     assert "\n- set `reduce_range: true` for \\<this\\>\n" in markdown.render(replace(result, models=(noted,)))
+
+
+def test_what_the_call_left_out_is_named():
+    """By --provider and by --only: a green heading speaks of what was asked for, and of nothing else."""
+    result = FAMILIES["passed"]()
+    both = {"cpu": False, "cuda": True}
+    here = [AskedModel(id=model.id, line=1, framework="torch", providers=both, shard=1) for model in result.models]
+    other = AskedModel(id="other", line=9, framework="torch", providers={"cpu": False}, shard=0)
+    told = markdown.render(replace(result, scope=make_scope("a" * 64, 1, [*here, other], ["cpu"])))
+    count = f"{len(here)} models" if len(here) > 1 else "1 model"
+    assert f"**Not asked for in this run:** cuda ({count}), 1 model (`other`)" in told
+    assert "Not asked for" not in markdown.render(replace(result, scope=make_scope("a" * 64, 1, here, [])))
