@@ -13,7 +13,6 @@ from pathlib import Path
 from onnx_gate import __version__, arguments, settings
 from onnx_gate.console import prepare_streams, say
 from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
-from onnx_gate.folder import OutputFolder
 from onnx_gate.records import CommentMode
 from onnx_gate.settings import Settings
 
@@ -66,6 +65,7 @@ def _judge_and_publish(asked: Settings) -> int:
 
     manifest = load_manifest(asked.manifest, sources_here=asked.options.reference is None)
     from onnx_gate import publish
+    from onnx_gate.folder import OutputFolder
     from onnx_gate.pipeline import run_gate
     from onnx_gate.progress import LiveProgress, PlainProgress
     from onnx_gate.selection import require_folders, select_models
@@ -100,6 +100,7 @@ def _plan(given: Namespace) -> int:
 
 def _merge(given: Namespace) -> int:
     from onnx_gate import publish
+    from onnx_gate.folder import OutputFolder
     from onnx_gate.manifest.file import digest, read_text
     from onnx_gate.shards.gather import merge_folders, require_apart
     from onnx_gate.shards.parts import find_parts
@@ -136,6 +137,7 @@ def _check(given: Namespace) -> int:
 def _report(given: Namespace) -> int:
     from onnx_gate import publish
     from onnx_gate.comments import publish_comment
+    from onnx_gate.folder import OutputFolder
     from onnx_gate.reports import json
     from onnx_gate.wording import headline
 

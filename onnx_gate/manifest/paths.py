@@ -86,6 +86,4 @@ class Paths:
         if not path.parent.is_dir():
             return f"there is no folder {path.parent.name!r} either"
         near = suggest(path.name, [entry.name for entry in path.parent.iterdir()])
-        return (
-            near or "correct the path, or see that the file is checked out (`git lfs pull`, or built before this step)"
-        )
+        return near or "correct the path, or see that it is there by now (`git lfs pull`, a step that builds it)"

@@ -165,8 +165,7 @@ def _keys_at(schema: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     for step in loc:
         current = _step_into(current, step)
     models = [part for part in _parts(current) if isinstance(part, type) and issubclass(part, BaseModel)]
-    hidden = {"mode", "name"}
-    return sorted({key for model in models for key in keys_of(model)} - hidden)
+    return sorted({key for model in models for key in keys_of(model)})
 
 
 def _step_into(current: Any, step: int | str) -> Any:

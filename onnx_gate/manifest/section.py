@@ -61,8 +61,12 @@ class Section(BaseModel):
 
 
 def keys_of(section: type[BaseModel]) -> list[str]:
-    """The keys of a section, as the manifest has them."""
-    return [field.alias or name for name, field in section.model_fields.items()]
+    """The keys of a section, as the manifest has them; what is filled in by ourselves is none."""
+    return [
+        field.alias or name
+        for name, field in section.model_fields.items()
+        if not any(type(each).__name__ == "SkipJsonSchema" for each in field.metadata)
+    ]
 
 
 def unique(values: list[Any]) -> list[Any]:

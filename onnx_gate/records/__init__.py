@@ -2,8 +2,12 @@
 
 Records that come back from a worker, or from a results.json, are validated by pydantic against these types;
 `__pydantic_config__` makes it write NaN and the infinities as the strings that the contract names. They are plain
-dataclasses, so that importing them costs nothing.
+dataclasses; those that only a run brings are loaded when they are asked for, so that a wrong manifest is answered at
+once.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from onnx_gate.records.asked import (
     FEWEST_REPEATS,
@@ -20,23 +24,7 @@ from onnx_gate.records.asked import (
     Tolerance,
     VariantSpec,
 )
-from onnx_gate.records.found import (
-    Actual,
-    Answer,
-    Confusion,
-    ConvertInfo,
-    Expectation,
-    Failure,
-    Graph,
-    GraphValue,
-    OutputDiff,
-    Triage,
-    Worst,
-)
 from onnx_gate.records.providers import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
-from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
-from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, Part, ProviderState
-from onnx_gate.records.scope import AskedModel, Scope
 from onnx_gate.records.words import (
     EDGES,
     FRAMEWORKS,
@@ -51,6 +39,24 @@ from onnx_gate.records.words import (
     Status,
 )
 from onnx_gate.records.workflow import CommentMode, Workflow
+
+if TYPE_CHECKING:
+    from onnx_gate.records.found import (
+        Actual,
+        Answer,
+        Confusion,
+        ConvertInfo,
+        Expectation,
+        Failure,
+        Graph,
+        GraphValue,
+        OutputDiff,
+        Triage,
+        Worst,
+    )
+    from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
+    from onnx_gate.records.result import Check, Coverage, Environment, GateResult, ModelResult, Part, ProviderState
+    from onnx_gate.records.scope import AskedModel, Scope
 
 __all__ = [
     "EDGES",
@@ -109,3 +115,15 @@ __all__ = [
     "Workflow",
     "Worst",
 ]
+
+_LATER = ("onnx_gate.records.found", "onnx_gate.records.ran", "onnx_gate.records.scope", "onnx_gate.records.result")
+
+
+def __getattr__(name: str) -> Any:
+    """A record that a run brings."""
+    if name in __all__:
+        for module in map(import_module, _LATER):
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)
+                return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
