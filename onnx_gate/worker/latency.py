@@ -52,19 +52,26 @@ def measure_latency(
     for found in measured:
         send(found)
     if left_out:
-        send(tell_left_out(left_out, providers))
+        send(Note(text=f"latency {_not_measured(left_out)}"))
     limits = [judge_speed(provider, measured) for provider in providers if provider.min_speedup is not None]
     for limit in limits:
         send(limit)
+    require_all_timed(left_out, limits)
     return limits
 
 
-def tell_left_out(cases: list[str], providers: list[ProviderSpec]) -> Note:
-    """Batch sizes that nobody timed; a warning where a limit was to hold at them too."""
-    text = f"latency was not measured at {', '.join(cases)}: the time for it was spent before"
-    limited = [provider.name for provider in providers if provider.min_speedup is not None]
-    more = f", so that min_speedup was not held against them on {', '.join(limited)}" if limited else ""
-    return Note(text=f"{text}{more}", warns=bool(limited))
+def require_all_timed(left_out: list[str], limits: list[OutputDiff]) -> None:
+    """A limit that was not held against every batch size is not kept; where it is broken already, that is told."""
+    if left_out and limits and not any(limit.breaches for limit in limits):
+        raise CannotJudge(
+            "provider",
+            f"min_speedup is to hold at every batch size, and latency {_not_measured(left_out)}",
+            fix="raise `timeout`, or name fewer `batches`",
+        )
+
+
+def _not_measured(cases: list[str]) -> str:
+    return f"was not measured at {', '.join(cases)}: the time for it was spent before"
 
 
 def cases_to_time(cases: list[Case]) -> list[Case]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from onnx_gate.errors import ManifestError
+from onnx_gate.errors import CannotJudge, ManifestError
 from onnx_gate.inputs.calls import Case
-from onnx_gate.records import Cause, LatencySpec, ProviderSpec, Status
+from onnx_gate.records import Cause, LatencySpec, OutputDiff, Status
 from onnx_gate.reports import markdown
-from onnx_gate.worker.latency import WARM_UP, cases_to_time, take_turns, tell_left_out
+from onnx_gate.worker.latency import WARM_UP, cases_to_time, require_all_timed, take_turns
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import doubler
 
@@ -166,10 +168,13 @@ def test_one_case_of_each_batch_size_is_timed():
     assert all(case.sizes["seq"] == 8 for case in chosen)
 
 
-def test_sizes_that_no_limit_was_held_against_are_a_warning():
+def test_a_size_that_no_limit_was_held_against_is_an_error():
     """A limit holds at every batch size: one that was not timed must not look as if it had."""
-    free, limited = ProviderSpec(name="cpu"), ProviderSpec(name="cuda", min_speedup=2.0)
-    assert not tell_left_out(["batch=32"], [free]).warns
-    told = tell_left_out(["batch=32"], [free, limited])
-    assert told.warns
-    assert told.text.endswith("so that min_speedup was not held against them on cuda")
+    kept = OutputDiff(provider="cuda", case="latency", output="speedup")
+    broken = replace(kept, breaches=("too slow",))
+    require_all_timed(["batch=32"], [])
+    require_all_timed([], [kept])
+    require_all_timed(["batch=32"], [kept, broken])
+    with pytest.raises(CannotJudge, match=r"at every batch size, and latency was not measured at batch=32") as caught:
+        require_all_timed(["batch=32"], [kept])
+    assert "raise `timeout`" in caught.value.fix
