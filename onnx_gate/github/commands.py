@@ -87,11 +87,12 @@ def _weak_annotation(model: ModelResult, file: str) -> str:
 def _model_annotation(model: ModelResult, file: str) -> str:
     bad = worst_check(model) if model.verdict is Status.DIVERGED else None
     bad = bad or next((check for check in model.checks if check.status is model.verdict), None)
-    where = f"{bad.provider} {bad.case} {bad.output}" if bad else "run"
+    where = " ".join(filter(None, (bad.provider, bad.case, bad.output))) if bad else "run"
     message = bad.message if bad else model.error or "nothing was compared"
+    told = f"{message.rstrip('.')}. {model.advice}" if model.advice else message
     return annotation(
         "warning" if is_allowed(model) else "error",
-        one_line(f"{model.id} {model.verdict} ({model.cause or 'unknown'}): {where}: {message} {model.advice}"),
+        one_line(f"{model.id} {model.verdict} ({model.cause or 'unknown'}): {where}: {told}"),
         file=file,
         line=model.line,
         title=f"onnx-gate: {model.id}",

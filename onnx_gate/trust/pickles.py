@@ -33,8 +33,9 @@ def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: str) -> Failu
     what = f"{spec.source.shown}: this is {kind}, which runs code of its own when it is loaded"
     instead = _INSTEAD[spec.framework]
     if allowed is False:
-        message = f"{what}, and the workflow refuses that (allow-pickle: false)"
-        return _refused(f"{message}. Nothing was loaded", f"{instead}; or allow it with `allow-pickle: true`")
+        message = f"{what}, and this run refuses that (allow-pickle: false, or --no-allow-pickle)"
+        fix = f"{instead}; or, if you trust the file, set `allow-pickle: true` (--allow-pickle)"
+        return _refused(f"{message}. Nothing was loaded", fix)
     message = f"{what}, and the checkout has left credentials in {credentials} for such code to take"
     fix = f"{_NO_MORE_CREDENTIALS}; or {instead}; or, if you trust the file, set `allow-pickle: true` (--allow-pickle)"
     return _refused(f"{message}. Nothing was loaded", fix)

@@ -128,7 +128,7 @@ def test_a_divergence_tells_its_worst_check() -> None:
     assert level == "error"
     assert properties == {"file": "onnx-gate.yml", "line": "9", "title": "onnx-gate: tagger"}
     assert message.startswith("tagger diverged (train-mode): cpu batch=3 logits: 3 of 35 elements (8.57 %) are out")
-    assert message.endswith("Call eval().")
+    assert message.endswith(". Call eval().")
 
 
 def test_a_breach_of_the_form_tells_itself() -> None:
@@ -136,6 +136,12 @@ def test_a_breach_of_the_form_tells_itself() -> None:
     wrong = breach("graph", "structure", "scores", "the source has no output 'scores'")
     (line,) = result_annotations(gate(model("a", labels("batch=1"), wrong, cause=Cause.CONTRACT)))
     assert "a diverged (contract): graph structure scores: the source has no output 'scores'" in parse(line)[2]
+
+
+def test_an_error_without_an_output_leaves_no_gap() -> None:
+    """What isn't known of the place takes no room in it."""
+    (line,) = result_annotations(gate(model("a", error("cuda", "merge", Cause.UNKNOWN, "gone"), cause=Cause.UNKNOWN)))
+    assert parse(line)[2] == "a error (unknown): cuda merge: gone"
 
 
 def test_an_error_without_checks() -> None:

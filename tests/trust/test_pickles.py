@@ -80,7 +80,8 @@ def test_the_workflow_can_refuse_them(run: Callable[..., Run]) -> None:
     assert done.result.exit_code == 3
     for name in PICKLED:
         assert done[name].cause is Cause.LOAD_FAILED
-        assert "allow-pickle: false" in done[name].error
+        assert "allow-pickle: false, or --no-allow-pickle" in done[name].error
+        assert "`allow-pickle: true` (--allow-pickle)" in done[name].error
         assert "Nothing was loaded" in done[name].error
         assert "skops" in done[name].advice + done[name].error
         assert "factory" in done[name].advice + done[name].error
