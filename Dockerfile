@@ -6,10 +6,11 @@ ARG VARIANT=cpu
 FROM ${BASE_IMAGE} AS frameworks
 
 # ONNX Runtime's StringNormalizer asks for en_US.UTF-8 by name, and slim images hold no such locale.
+# git: in a container job, actions/checkout makes no .git without it, and fetches nothing from Git LFS.
 # Packages have no pinned versions: Debian drops superseded ones, and each update would break the build.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates locales python3 python3-venv \
+    && apt-get install -y --no-install-recommends ca-certificates git git-lfs locales python3 python3-venv \
     && rm -rf /var/lib/apt/lists/* \
     && localedef -i en_US -f UTF-8 en_US.UTF-8 \
     && python3 -m venv /opt/onnx-gate
