@@ -102,6 +102,7 @@ def _merge(given: Namespace) -> int:
     from onnx_gate import publish
     from onnx_gate.folder import OutputFolder
     from onnx_gate.manifest.file import digest, read_text
+    from onnx_gate.progress import tell_results
     from onnx_gate.shards.gather import merge_folders, require_apart
     from onnx_gate.shards.parts import find_parts
 
@@ -114,6 +115,7 @@ def _merge(given: Namespace) -> int:
             result = merge_folders(
                 folders, folder, providers=asked.options.providers, manifest_sha256=expected, problems=barren
             )
+            tell_results(result.models, sys.stdout)
             publish.publish(result, asked, folder)
     return result.exit_code
 

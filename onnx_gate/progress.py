@@ -54,8 +54,12 @@ class PlainProgress:
         self._told: set[tuple[str, str]] = set()
 
     def began(self, models: Sequence[ModelSpec]) -> None:
-        self._total = len(models)
-        self._print(f"onnx-gate: {plural(self._total, 'model')}")
+        self.expect(len(models))
+
+    def expect(self, count: int) -> None:
+        """So many models are told of."""
+        self._total = count
+        self._print(f"onnx-gate: {plural(count, 'model')}")
 
     def started(self, model_id: str) -> None:
         self._started[model_id] = time.monotonic()
@@ -81,6 +85,14 @@ class PlainProgress:
 
     def _print(self, line: str) -> None:
         say(line, self._stream)
+
+
+def tell_results(models: Sequence[ModelResult], stream: TextIO) -> None:
+    """The lines of models that were judged elsewhere."""
+    told = PlainProgress(stream)
+    told.expect(len(models))
+    for model in models:
+        told.ended(model)
 
 
 class LiveProgress(PlainProgress):

@@ -199,7 +199,7 @@ def _failed(failure: Failure) -> Check:
         status=Status.ERROR,
         cause=failure.cause,
         absence=failure.absence,
-        message=f"{failure.message.rstrip('.')}.{fix}",
+        message=f"{_reason(failure).rstrip('.')}.{fix}",
     )
 
 
@@ -211,10 +211,14 @@ def _skipped(failure: Failure) -> Check:
         status=Status.SKIPPED,
         cause=failure.cause,
         absence=failure.absence,
-        message=failure.message
-        if failure.absence is Absence.NOT_BUILT_IN
-        else f"this machine has no such device: {failure.message}",
+        message=_reason(failure),
     )
+
+
+def _reason(failure: Failure) -> str:
+    """That there is no device comes first: what else is missing matters to those who have one."""
+    absent = failure.skippable and failure.absence is not Absence.NOT_BUILT_IN
+    return f"this machine has no such device: {failure.message}" if absent else failure.message
 
 
 def _not_compared(provider: str, stage: str, message: str, cause: Cause = Cause.UNKNOWN) -> Check:

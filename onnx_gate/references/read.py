@@ -61,7 +61,7 @@ def check_reference(folder: Path, spec: ModelSpec) -> Reference | Failure:
         return _refuse(f"{own}: it is a reference of the model {index.model!r}", "rename nothing in that folder")
     if changed := _changed_keys(index, spec):
         return _refuse(
-            f"{own}: it was made with another manifest: {', '.join(changed)} of the model {spec.id!r} "
+            f"{own}: it was made of something else: {', '.join(changed)} of the model {spec.id!r} "
             f"{'differs' if len(changed) == 1 else 'differ'}",
             AGAIN,
         )

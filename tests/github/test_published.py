@@ -432,6 +432,7 @@ def test_shards_leave_the_comment_to_their_merge(step: Callable[..., Step], gith
     assert github.comments == []
     merged = step("merge", "shards", "--comment", "auto")
     assert (merged.code, merged.warnings) == (1, [])
+    assert "[1/2] ✔ right: passed" in merged.out
     [comment] = github.comments
     assert "1 of 2 models diverged, 1 passed" in comment["body"]
     assert "`right`" in comment["body"]

@@ -129,7 +129,7 @@ def test_another_schema_is_refused(copy):
 def test_a_model_that_is_another_by_now_is_refused(saved, changes, key):
     """The keys that differ are named."""
     folder, spec = saved
-    assert f"it was made with another manifest: {key} of the model 'm'" in refused(folder, replace(spec, **changes))
+    assert f"it was made of something else: {key} of the model 'm'" in refused(folder, replace(spec, **changes))
 
 
 def test_where_and_how_long_it_runs_makes_no_other_model(saved):
