@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from onnx_gate import wording
-from onnx_gate.records import Check, Confusion, ConvertInfo, ModelResult, Scalar, Status
+from onnx_gate.records import Check, Confusion, ModelResult, Scalar, Status
+from onnx_gate.reports.facts import facts
+from onnx_gate.reports.pieces import few, more, name, table
 from onnx_gate.wording import ICONS, LONGEST_NAME, code, number, plain_markdown, plural, prose
 
 _FEW = 5
@@ -31,7 +32,7 @@ def diverged_blocks(model: ModelResult) -> list[str]:
     if worst:
         blocks.append(_numbers(worst[:_FEW], model))
     if len(worst) > _FEW:
-        blocks.append(_more(len(worst) - _FEW, "outputs"))
+        blocks.append(more(len(worst) - _FEW, "outputs"))
     limits = [line for check in worst[:_FEW] if (line := _other_limits(check))]
     blocks += ["\n".join(limits)] if limits else []
     return blocks + [_confusion(check) for check in worst if check.confusion][:1]
@@ -45,7 +46,7 @@ def error_block(model: ModelResult) -> str:
             reasons.setdefault((check.provider, check.message), []).append(f"{check.case} {check.output}")
     lines = [_error_line(provider, cases, message) for (provider, message), cases in list(reasons.items())[:_FEW]]
     if len(reasons) > _FEW:
-        lines.append(f"- {_more(len(reasons) - _FEW, 'reasons')}")
+        lines.append(f"- {more(len(reasons) - _FEW, 'reasons')}")
     return "\n".join(lines or [_error_line("", ["run"], model.error)])
 
 
@@ -53,44 +54,7 @@ def all_checks(model: ModelResult) -> str:
     """The checks in a table, passes by the dozen in one row; what was allowed, and what is known of the file."""
     header = ["", "provider", "case", "output", "shape", "mismatched", "max abs", "mean abs", "RMSE", "cosine"]
     rows = [_check_row(alike[0]) if len(alike) == 1 else _passed_row(alike) for alike in _grouped(model.checks)]
-    return f"{table(header, rows, right=range(5, 10))}\n\n" + "\n".join(f"- {fact}" for fact in _facts(model))
-
-
-def fold(title: str, body: str, *, unfolded: bool = False) -> str:
-    """Closed until somebody wants it. GitHub renders markdown in it only after a blank line."""
-    return f"<details{' open' if unfolded else ''}>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
-
-
-class Grid(NamedTuple):
-    """What a table is made of."""
-
-    header: list[str]
-    rows: list[list[str]]
-    right: Iterable[int] = ()
-    """Columns that are set to the right, by number."""
-
-
-def table(header: list[str], rows: list[list[str]], right: Iterable[int] = ()) -> str:
-    """A table, with the columns named by number set to the right."""
-    numeric = set(right)
-    rule = ["---:" if column in numeric else "---" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rows])
-
-
-def few(items: Iterable[str], limit: int = _FEW) -> str:
-    """`a, b, c and 4 more`."""
-    unique = list(dict.fromkeys(items))
-    more = f" and {len(unique) - limit} more" if len(unique) > limit else ""
-    return f"{', '.join(unique[:limit])}{more}"
-
-
-def _more(count: int, things: str) -> str:
-    return f"… and more {things} ({count:,}): see results.json."
-
-
-def name(value: str) -> str:
-    """Anybody's name as plain text."""
-    return plain_markdown(value, LONGEST_NAME)
+    return f"{table(header, rows, right=range(5, 10))}\n\n" + "\n".join(f"- {fact}" for fact in facts(model))
 
 
 def _cell(value: Scalar) -> str:
@@ -120,7 +84,7 @@ def _contract(checks: list[Check]) -> str:
         outputs = few(code(check.output) for check in found)
         lines.append(f"- {outputs} ({where}): {plain_markdown(message)}")
     if len(places) > _FEW:
-        lines.append(f"- {_more(len(places) - _FEW, 'breaches')}")
+        lines.append(f"- {more(len(places) - _FEW, 'breaches')}")
     return "\n".join(lines)
 
 
@@ -244,66 +208,3 @@ def _check_row(check: Check) -> list[str]:
         number(check.rmse),
         wording.cosine(check.cosine),
     ]
-
-
-def _allowed(model: ModelResult) -> str:
-    """By tolerance, which is mostly one for all."""
-    compared = [check for check in model.checks if check.total]
-    several = len({check.provider for check in compared}) > 1
-    outputs: dict[str, list[str]] = {}
-    for check in compared:
-        shown = f"{code(check.output)} on {name(check.provider)}" if several else code(check.output)
-        outputs.setdefault(wording.tolerance(check), []).append(shown)
-    return "; ".join(f"{allowed} ({few(shown)})" for allowed, shown in outputs.items())
-
-
-def _made(made: ConvertInfo) -> str:
-    took = wording.seconds(made.seconds)
-    if made.variant:
-        return (
-            f"{name(made.variant)} of the shipped file, made in {took}"
-            if made.shipped
-            else (f"converted, and {name(made.variant)} made of it, in {took}")
-        )
-    return "the shipped file" if made.shipped else f"converted in {took}"
-
-
-def _computed(model: ModelResult) -> Iterable[str]:
-    """Options that were in force, those that cost digits first; of the CPU there are none."""
-    for provider, numerics in model.numerics.items():
-        told = [f"{code(f'{option}={value}')} (allows fewer digits)" for option, value in numerics.fast.items()]
-        told += [code(f"{option}={value}") for option, value in numerics.options.items() if option not in numerics.fast]
-        if told:
-            yield f"options of {name(provider)} in force: {few(told, _MOST_PAIRS)}"
-
-
-def _facts(model: ModelResult) -> Iterable[str]:
-    if allowed := _allowed(model):
-        yield f"allowed: {allowed}"
-    if model.coverage:
-        yield wording.rests_on(model.coverage)
-    if made := model.convert:
-        domains = [f"{name(domain)} {version}" for domain, version in made.opsets.items()]
-        opsets = ", ".join([f"opset {made.opset}", *domains])
-        yield (
-            f"{_made(made)}: {opsets}, IR version {made.ir_version}, {plural(made.nodes, 'node')}, "
-            f"{wording.size(made.size_bytes)}"
-        )
-    for provider, placed in model.placement.items():
-        if provider == "cpu" and not placed.elsewhere:
-            continue
-        elsewhere = Counter(f"{node.op} on {node.provider}" for node in placed.elsewhere)
-        others = few(f"{name(place)} ({count})" for place, count in elsewhere.most_common())
-        fused = " (as they ran, fused ones as one)" if placed.counted == "ran" else ""
-        yield f"{name(provider)} ran {placed.on_provider:,} of {plural(placed.nodes, 'node')}{fused}" + (
-            f"; elsewhere: {others}" if others else ""
-        )
-    for provider, session in model.sessions.items():
-        if changed := wording.session(session):
-            yield f"session on {name(provider)}: {plain_markdown(changed)}"
-    yield from _computed(model)
-    if model.reference:
-        yield f"reference: {plain_markdown(model.reference)}"
-    yield from (prose(note) for note in model.notes)
-    if model.log:
-        yield f"log: {code(model.log)}"

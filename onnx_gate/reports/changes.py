@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx_gate import wording
 from onnx_gate.records import GateResult, ModelResult, Status
-from onnx_gate.reports.blocks import few
+from onnx_gate.reports.pieces import few
 from onnx_gate.reports.state import Remembered, State, key_of, remember
 from onnx_gate.wording import ICONS, code, number, plural
 

@@ -9,11 +9,11 @@ from onnx_gate import wording
 from onnx_gate.errors import GateError
 from onnx_gate.records import GateResult, ModelResult, Status
 from onnx_gate.reports import failure
-from onnx_gate.reports.blocks import Grid, fold
 from onnx_gate.reports.changes import changes
 from onnx_gate.reports.fit import fill, size_in_characters, table_within
 from onnx_gate.reports.markdown import alike, failed_body, failed_title
 from onnx_gate.reports.overview import FAILED, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.pieces import Grid, fold
 from onnx_gate.reports.state import State, hidden, recall, state_of
 from onnx_gate.reports.unlinked import unlinked
 from onnx_gate.wording import code, code_html, plural

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from onnx_gate.reports.blocks import Grid, table
+from onnx_gate.reports.pieces import Grid, table
 
 Measure = Callable[[str], int]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_gate.records import Latency, ModelResult
-from onnx_gate.reports.blocks import name, table
+from onnx_gate.reports.pieces import name, table
 from onnx_gate.wording import duration, number
 
 HOW = (

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from onnx_gate import wording
 from onnx_gate.records import Environment, GateResult, ModelResult, Status
-from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block, few, fold, name, table
+from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block
 from onnx_gate.reports.fit import fill, size_in_bytes, table_within
 from onnx_gate.reports.latency import latency_table
 from onnx_gate.reports.overview import FAILED, FEW_MODELS, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.pieces import few, fold, name, table
 from onnx_gate.wording import code, code_html, plain_markdown, plural, prose
 
 _LEFT_OUT = "*The rest is left out here for its size{}: see summary.md in the output folder.*"

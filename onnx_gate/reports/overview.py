@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from onnx_gate import wording
 from onnx_gate.records import GateResult, ModelResult, Status
-from onnx_gate.reports.blocks import Grid, few, name
 from onnx_gate.reports.latency import speedups
+from onnx_gate.reports.pieces import Grid, few, name
 from onnx_gate.wording import ICONS, code, number, plain_markdown, plural, prose
 
 FAILED = (Status.DIVERGED, Status.ERROR)
