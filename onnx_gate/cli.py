@@ -103,13 +103,14 @@ def _merge(given: Namespace) -> int:
     from onnx_gate.folder import OutputFolder
     from onnx_gate.manifest.file import digest, read_text
     from onnx_gate.progress import tell_results
-    from onnx_gate.shards.gather import merge_folders, require_apart
+    from onnx_gate.shards.gather import merge_folders, require_apart, require_expected
     from onnx_gate.shards.parts import find_parts
 
     asked = settings.from_merge(given)
     with publish.errors_told(asked):
         folders, barren = find_parts(given.folders)
         require_apart(asked.output, folders)
+        require_expected(asked.options.providers, folders)
         expected = digest(read_text(asked.manifest, given.manifest)) if given.manifest else ""
         with OutputFolder(asked.output) as folder:
             result = merge_folders(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from onnx_gate.errors import NotWritten, UsageError
+from onnx_gate.errors import CannotMerge, NotWritten, UsageError
 from onnx_gate.folder import OutputFolder
 from onnx_gate.records import GateResult
 from onnx_gate.shards.files import chunks, opened
-from onnx_gate.shards.merge import merge_parts
-from onnx_gate.shards.parts import Found, read_parts
+from onnx_gate.shards.merge import merge_parts, require_known
+from onnx_gate.shards.parts import Found, read_part, read_parts
 from onnx_gate.wording import one_line
 
 LARGEST_LOG = 64 * 1024 * 1024
@@ -25,6 +25,14 @@ def require_apart(output: Path, folders: Sequence[Path]) -> None:
         raise UsageError(
             f"--output {one_line(str(output))}: this is the folder of a part. Fix: name a folder of its own"
         )
+
+
+def require_expected(providers: Sequence[str], folders: Sequence[Path]) -> None:
+    """Refuse a provider that the manifest hasn't got, before an earlier merge's reports are gone."""
+    # Every part names all models of the manifest; one that can't be read is for the merge itself to refuse.
+    with suppress(CannotMerge):
+        for part in map(read_part, folders[:1] if providers else ()):
+            require_known(providers, [model for model in part.scope.models if model.shard])
 
 
 def merge_folders(

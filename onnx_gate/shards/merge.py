@@ -60,7 +60,7 @@ def merge_parts(
     fleet = [_machines(group) for group in _by_providers(parts)]
     asked = [model for model in parts[0].scope.models if model.shard]
     _require_each_once(fleet, asked)
-    _require_known(providers, asked)
+    require_known(providers, asked)
     models = tuple(_row(model, fleet, providers) for model in asked)
     idle = idle_providers(models, asked, [machines.scope for machines in fleet], providers)
     told = (*problems, *_missing_shards(fleet), *_stopped(parts), *_not_run(fleet, asked, providers), *idle)
@@ -160,7 +160,7 @@ def _require_each_once(fleet: Sequence[_Machines], asked: Sequence[AskedModel]) 
                 seen[name] = machines
 
 
-def _require_known(providers: Sequence[str], asked: Sequence[AskedModel]) -> None:
+def require_known(providers: Sequence[str], asked: Sequence[AskedModel]) -> None:
     """To expect what nobody is to run on would be to expect nothing."""
     for name in providers:
         if not any(name in model.providers for model in asked):

@@ -205,10 +205,11 @@ def test_a_wrong_call_exits_2_and_costs_nothing(
         [str(tmp_path / "absent")],
         [str(results)],
         [str(shards), "--provider", "gpu"],
+        [str(shards), "--provider", "tensorrt"],
         [str(shards), "--manifest", str(tmp_path / "absent.yml")],
     ):
         assert main(["merge", *argv, "--output", str(tmp_path / "merged")]) == 2
-        assert not (tmp_path / "merged/results.json").exists()
+        assert not (tmp_path / "merged").exists()
     assert main(["merge", str(shards), "--output", str(shards / "1-of-3")]) == 2
     assert "this is the folder of a part" in capsys.readouterr().err
     assert results.read_bytes() == before
