@@ -109,7 +109,7 @@ def run_gate(
             interruptible(),
         ):
             for model_id, happening in supervisor.run(runnable):
-                _take(found[model_id], happening, folder, watcher, store)
+                _take_or_spoil(found[model_id], happening, folder, watcher, store)
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
@@ -163,6 +163,21 @@ def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[s
     return checked
 
 
+def _take_or_spoil(
+    found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None
+) -> None:
+    """The last resort: whatever one model's events do to us, it is that model's error, and the others go on."""
+    if found.spoiled and not isinstance(event, Ended):
+        return
+    try:
+        _take(found, event, folder, watcher, store)
+    except Exception as error:
+        found.spoil(error)
+        if isinstance(event, Ended):
+            found.ended = True
+            watcher.ended(_result(found))
+
+
 def _take(
     found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None = None
 ) -> None:
@@ -176,7 +191,7 @@ def _take(
         case OutputDiff():
             _book(found, event)
         case Failure():
-            found.failures.append(event)
+            found.add_failure(event)
         case Expectation():
             found.expectations[event.provider] = event
         case Placed():
@@ -190,7 +205,7 @@ def _take(
         case Triage():
             found.triage = event
         case Note():
-            (found.warnings if event.warns else found.notes)[event.text] = None
+            found.add_note(event.text, warns=event.warns)
             found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
@@ -213,7 +228,7 @@ def _keep_model(found: Findings, folder: Folder) -> None:
     try:
         folder.keep_model(found.spec.id)
     except OSError as error:
-        found.notes[f"the model could not be kept in models/ ({error.strerror})"] = None
+        found.add_note(f"the model could not be kept in models/ ({error.strerror})")
 
 
 def _book(found: Findings, diff: OutputDiff) -> None:
@@ -224,9 +239,12 @@ def _book(found: Findings, diff: OutputDiff) -> None:
 
 
 def _result(found: Findings) -> ModelResult:
-    if not found.spec.providers and not found.failures:
-        return _nothing_asked(found.spec)
-    return judge_model(found)
+    try:
+        nothing_asked = not found.spec.providers and not found.failures
+        return _nothing_asked(found.spec) if nothing_asked else judge_model(found)
+    except Exception as error:
+        found.spoil(error)
+        return judge_model(found)
 
 
 def _nothing_asked(spec: ModelSpec) -> ModelResult:

@@ -23,7 +23,8 @@ def diverged_blocks(model: ModelResult) -> list[str]:
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
     # A limit that isn't about elements, such as that on speed, has a sentence and no numbers.
     contract = [check for check in wrong if check.contract or not check.total]
-    compared = sorted((check for check in wrong if check not in contract), key=wording.shortfall, reverse=True)
+    numbers = [check for check in wrong if check.total and not check.contract]
+    compared = sorted(numbers, key=wording.shortfall, reverse=True)
     by_output: dict[tuple[str, str], Check] = {}
     for check in compared:
         by_output.setdefault((check.provider, check.output), check)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from onnx_gate.compare.rules import rule_for
+from onnx_gate.errors import CannotJudge
 from onnx_gate.providers.placement import breaches
 from onnx_gate.providers.precision import fast_options
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec, Triage
+from onnx_gate.records.bounds import MOST_COMPARISONS
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
@@ -122,7 +124,7 @@ def _run_provider(
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
-    send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded))
+    send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
     twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
@@ -137,6 +139,19 @@ def _run_provider(
     if note:
         send(Note(text=note, warns=differs))
     return diffs
+
+
+def _announced(expected: Expectation) -> Expectation:
+    """What the parent can keep, or an error that says so."""
+    cases, outputs = len(expected.cases), len(expected.outputs)
+    if cases * outputs > MOST_COMPARISONS:
+        raise CannotJudge(
+            "unknown",
+            f"{cases:,} cases of {outputs:,} outputs are {cases * outputs:,} comparisons; "
+            f"at most {MOST_COMPARISONS:,} can be made of one model on one provider",
+            fix="leave outputs out with `outputs: {name: ignore}`, or use fewer `batches`, `dims` or `edges`",
+        )
+    return expected
 
 
 def _tell_placement(session: Session, provider: ProviderSpec, send: Send) -> None:

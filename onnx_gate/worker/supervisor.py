@@ -17,19 +17,10 @@ from pathlib import Path
 
 from onnx_gate.records import Failure, ModelSpec, ProviderSpec
 from onnx_gate.worker import endings
+from onnx_gate.worker.hearing import Hearing, SaidTooMuch, fair_share
 from onnx_gate.worker.launch import Server, launch_cold, send_job
 from onnx_gate.worker.packages import shadows_ours
-from onnx_gate.worker.protocol import (
-    LONGEST_LINE,
-    Done,
-    Event,
-    GarbageReply,
-    Job,
-    Note,
-    ProviderDone,
-    Stage,
-    decode,
-)
+from onnx_gate.worker.protocol import Done, Event, GarbageReply, Job, Note, ProviderDone, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Running, Started, has_data, receive, resident
 
@@ -38,8 +29,6 @@ SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
-MOST_SAID = 64 * 1024 * 1024
-"""Bytes of events from one process: a model must not fill the memory of the parent."""
 CAN_FORK = sys.platform == "linux"
 
 
@@ -71,6 +60,8 @@ class Supervisor:
         self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
         self._spent: Counter[str] = Counter()
+        self._said: Counter[str] = Counter()
+        self._share = fair_share(1)
 
     def __enter__(self) -> Supervisor:
         return self
@@ -85,6 +76,7 @@ class Supervisor:
     def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Judge all models, in order as far as their servers are warm."""
         queue = list(specs)
+        self._share = fair_share(len(specs))
         if self._fork:
             self._start_servers(queue)
         while queue or self._running:
@@ -145,7 +137,8 @@ class Supervisor:
             save=self._save_references,
             reference=self._references.get(spec.id),
         )
-        self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job)
+        hearing = Hearing(spec, self._share - self._said[spec.id])
+        self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job, hearing=hearing)
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
@@ -181,24 +174,17 @@ class Supervisor:
         chunk = receive(running.process.channel)
         if chunk == b"":
             self._hang_up(running)
+        if not chunk or running.killed:
             return
-        running.buffer += chunk or b""
-        running.received += len(chunk or b"")
-        if running.received > MOST_SAID and not running.killed:
-            self._kill(running, endings.said_too_much(MOST_SAID, running.at))
-        while not running.killed and (end := running.buffer.find(b"\n")) >= 0:
-            line = bytes(running.buffer[:end])
-            del running.buffer[: end + 1]
-            try:
-                event = decode(line)
-            except GarbageReply as error:
-                self._kill(running, endings.garbage(str(error), running.at))
-                return
-            self._follow(running, event)
-            if not isinstance(event, Done):
-                yield running.spec.id, event
-        if len(running.buffer) > LONGEST_LINE and not running.killed:
-            self._kill(running, endings.garbage("an endless line", running.at))
+        try:
+            for event in running.hearing.take(chunk):
+                self._follow(running, event)
+                if not isinstance(event, Done):
+                    yield running.spec.id, event
+        except GarbageReply as error:
+            self._kill(running, endings.garbage(str(error), running.at))
+        except SaidTooMuch:
+            self._kill(running, endings.said_too_much(self._share, running.at))
 
     def _follow(self, running: Running, event: Event) -> None:
         if isinstance(event, Stage):
@@ -261,6 +247,7 @@ class Supervisor:
         running.process.channel.close()
         seconds = time.monotonic() - running.started if running.started is not None else 0.0
         self._spent[spec.id] += seconds  # type: ignore[assignment]
+        self._said[spec.id] += running.hearing.received
         failure = running.killed or self._unexplained(running)
         os.close(running.log_fd)
         del self._running[spec.id]
@@ -290,4 +277,6 @@ class Supervisor:
         if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
             return ()
         tried = running.finished_providers | {running.at.provider}
-        return tuple(provider for provider in running.spec.providers if provider.name not in tried)
+        left = tuple(provider for provider in running.spec.providers if provider.name not in tried)
+        # Each start has fewer than the one before: there are never more starts than providers.
+        return left if len(left) < len(running.spec.providers) else ()
