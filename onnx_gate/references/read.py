@@ -16,6 +16,7 @@ from onnx_gate.references.index import (
     describe_spec,
     hash_contents,
     hash_file,
+    hash_read,
     parse_index,
 )
 from onnx_gate.references.save import plain_files
@@ -61,8 +62,7 @@ def check_reference(folder: Path, spec: ModelSpec) -> Reference | Failure:
         return _refuse(f"{own}: it is a reference of the model {index.model!r}", "rename nothing in that folder")
     if changed := _changed_keys(index, spec):
         return _refuse(
-            f"{own}: it was made of something else: {', '.join(changed)} of the model {spec.id!r} "
-            f"{'differs' if len(changed) == 1 else 'differ'}",
+            f"{own}: the model {spec.id!r} has changed since this reference was made of it: {', '.join(changed)}",
             AGAIN,
         )
     if index.error:
@@ -101,7 +101,11 @@ def _changed_keys(index: Index, spec: ModelSpec) -> list[str]:
     here = describe_spec(spec)
     keys = [key for key in sorted(here.keys() | index.spec.keys()) if here.get(key) != index.spec.get(key)]
     files = [key for key, digest in hash_contents(spec).items() if index.contents.get(key, digest) != digest]
-    return [f"`{key}`" for key in keys] + [f"the file of `{key}`" for key in files if key not in keys]
+    read = [path for path, digest in hash_read(spec, index.read).items() if index.read[path] != digest]
+    changed = [f"the file of `{key}`" for key in files if key not in keys] + [
+        f"the file {path}, which was read with it" for path in read
+    ]
+    return [f"`{key}`" for key in keys] + changed
 
 
 def _origin(folder: Path, index: Index, framework: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from onnx_gate.references.index import (
     describe_spec,
     hash_contents,
     hash_file,
+    hash_read,
     render_index,
 )
 from onnx_gate.worker.protocol import CONTRACT, MADE
@@ -69,6 +71,7 @@ class ReferenceStore:
             made_on=self._machine,
             spec=describe_spec(spec),
             contents=hash_contents(spec),
+            read=hash_read(spec, [] if error else _read_by(fresh / CONTRACT)),
             files={path: hash_file(fresh / path) for path in plain_files(fresh)},
             error=error,
             cause=cause,
@@ -77,6 +80,15 @@ class ReferenceStore:
         shutil.rmtree(target, ignore_errors=True)
         fresh.rename(target)
         _hand_over(self._folder, target)
+
+
+def _read_by(contract: Path) -> list[object]:
+    """The files that the model's code has read, as its worker says; a model's code may say anything."""
+    try:
+        found = json.loads(contract.read_text(encoding="utf-8"))["read"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
 
 
 def plain_files(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.errors import CannotJudge
+from onnx_gate.manifest.paths import find_repository
 from onnx_gate.providers.placement import breaches
 from onnx_gate.providers.precision import fast_options
 from onnx_gate.providers.session import Session, open_session
@@ -18,6 +19,7 @@ from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.latency import measure_latency
 from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
+from onnx_gate.worker.opened import Opened
 from onnx_gate.worker.prepare import Prepared, prepare
 from onnx_gate.worker.protocol import MADE, Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
@@ -48,10 +50,11 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
         send(event)
 
     try:
+        opened = Opened(find_repository(Path(job.spec.folder)), apart=Path(job.scratch)) if job.save else None
         prepared = load_reference(job, Path(job.reference), tell) if job.reference else prepare(job, tell)
-        if job.save:
+        if opened:
             tell(Stage(name="save reference"))
-            save_reference(prepared, said, Path(job.scratch) / MADE)
+            save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     except BaseException as error:
         send(failure_of(error, stage))
     else:
