@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import (
     Cause,
     Check,
@@ -33,7 +32,7 @@ from onnx_gate.references.save import ReferenceStore
 from onnx_gate.selection import require_folders, select_models
 from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
-from onnx_gate.trust.pickles import refusal
+from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, judge_model, judge_run
 from onnx_gate.worker.protocol import Computed, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
@@ -131,7 +130,8 @@ def run_gate(
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
     """What the workflow, or what lies beside it, forbids to load."""
     for spec in specs:
-        credentials = find_credentials(find_repository(Path(spec.folder))) if options.allow_pickle is None else ""
+        searched = options.allow_pickle is None and runs_code(spec)
+        credentials = find_credentials(Path(spec.folder), options.workspace).found if searched else ()
         if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
             yield spec.id, refused
             yield spec.id, Ended(seconds=0.0)
