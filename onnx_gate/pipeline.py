@@ -34,11 +34,12 @@ from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.worker.access import named_files
 from onnx_gate.worker.protocol import Computed, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
+from onnx_gate.worker.seclusion import secluded
 from onnx_gate.worker.supervisor import Supervisor
-from onnx_gate.worker.users import secluded
 
 
 class Cancelled(BaseException):
@@ -96,7 +97,7 @@ def run_gate(
     cancelled = None
     try:
         with (
-            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
+            secluded(options, folder=Path(manifest.path).parent, work=folder.work, needed=_named_files(runnable)),
             Supervisor(
                 jobs=options.jobs,
                 work=folder.work,
@@ -135,6 +136,10 @@ def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tup
         if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
             yield spec.id, refused
             yield spec.id, Ended(seconds=0.0)
+
+
+def _named_files(specs: Iterable[ModelSpec]) -> list[Path]:
+    return [path for spec in specs for path in named_files(spec)]
 
 
 def _quarters(options: RunOptions, folder: Folder) -> Quarters:
