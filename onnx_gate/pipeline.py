@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import (
     Cause,
     Check,
@@ -33,13 +32,14 @@ from onnx_gate.references.save import ReferenceStore
 from onnx_gate.selection import require_folders, select_models
 from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
-from onnx_gate.trust.pickles import refusal
+from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.worker.access import named_files
 from onnx_gate.worker.protocol import Computed, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
+from onnx_gate.worker.seclusion import secluded
 from onnx_gate.worker.supervisor import Supervisor
-from onnx_gate.worker.users import secluded
 
 
 class Cancelled(BaseException):
@@ -97,7 +97,7 @@ def run_gate(
     cancelled = None
     try:
         with (
-            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
+            secluded(options, folder=Path(manifest.path).parent, work=folder.work, needed=_named_files(runnable)),
             Supervisor(
                 jobs=options.jobs,
                 work=folder.work,
@@ -131,10 +131,15 @@ def run_gate(
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
     """What the workflow, or what lies beside it, forbids to load."""
     for spec in specs:
-        credentials = find_credentials(find_repository(Path(spec.folder))) if options.allow_pickle is None else ""
+        searched = options.allow_pickle is None and runs_code(spec)
+        credentials = find_credentials(Path(spec.folder), options.workspace).found if searched else ()
         if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
             yield spec.id, refused
             yield spec.id, Ended(seconds=0.0)
+
+
+def _named_files(specs: Iterable[ModelSpec]) -> list[Path]:
+    return [path for spec in specs for path in named_files(spec)]
 
 
 def _quarters(options: RunOptions, folder: Folder) -> Quarters:
