@@ -6,12 +6,12 @@ No news is a failure: what was expected and not compared is an error, whatever t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any
 
 from onnx_gate.coverage import state_coverage
-from onnx_gate.errors import EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
+from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.records import (
     Absence,
     Cause,
@@ -19,6 +19,7 @@ from onnx_gate.records import (
     ConvertInfo,
     Expectation,
     Failure,
+    GateResult,
     Latency,
     ModelResult,
     ModelSpec,
@@ -127,6 +128,29 @@ def judge_run(
     verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * parts_missing])
     codes = {Status.PASSED: EXIT_PASSED, Status.DIVERGED: EXIT_DIVERGED}
     return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
+
+
+def judge_again(result: GateResult) -> GateResult:
+    """The same with verdicts and exit code made of its checks, whatever it says of itself."""
+    models = tuple(_judged_again(model) for model in result.models)
+    missing = bool(result.problems) or not result.complete
+    verdict, code = judge_run(models, empty_shard=not models and not missing, parts_missing=missing)
+    if not result.complete and result.exit_code in CANCELLED:
+        code = result.exit_code
+    return replace(result, verdict=verdict, exit_code=code, models=models)
+
+
+def _judged_again(model: ModelResult) -> ModelResult:
+    verdict = worst(check.status for check in model.checks)
+    first_error = next((check for check in model.checks if check.status is Status.ERROR), None)
+    failed = verdict in (Status.DIVERGED, Status.ERROR)
+    return replace(
+        model,
+        verdict=verdict,
+        cause=model.cause if failed else None,
+        advice=model.advice if verdict is Status.DIVERGED else "",
+        error=first_error.message if first_error else "",
+    )
 
 
 def _counted(model: ModelResult) -> Status:
