@@ -19,6 +19,7 @@ from onnx_gate.records import Failure, ModelSpec, ProviderSpec
 from onnx_gate.worker import endings
 from onnx_gate.worker.launch import Server, launch_cold, send_job
 from onnx_gate.worker.packages import shadows_ours
+from onnx_gate.worker.privileges import adopt_orphans
 from onnx_gate.worker.protocol import (
     LONGEST_LINE,
     Done,
@@ -32,6 +33,7 @@ from onnx_gate.worker.protocol import (
 )
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Running, Started, has_data, receive, resident
+from onnx_gate.worker.strays import children, end_strays
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
@@ -73,14 +75,20 @@ class Supervisor:
         self._spent: Counter[str] = Counter()
 
     def __enter__(self) -> Supervisor:
+        self._before = frozenset(child.pid for child in children())
+        # What cold processes, and servers that were killed, leave behind comes to us.
+        self._adopted = adopt_orphans()
         return self
 
     def __exit__(self, *_: object) -> None:
         for running in self._running.values():
             self._end(running)
+            running.process.wait()
         for server in self._servers.values():
             server.close()
         self._selector.close()
+        end_strays(self._before)
+        adopt_orphans(self._adopted)
 
     def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Judge all models, in order as far as their servers are warm."""
@@ -252,10 +260,18 @@ class Supervisor:
         running.process.kill()
         self._quarters.clear(running.spec.id)
 
+    def _kept(self) -> set[int]:
+        """Our children that are no strays."""
+        cold = {
+            running.process.pid for running in self._running.values() if running.process.popen and running.process.pid
+        }
+        return {*self._before, *cold, *(server.pid for server in self._servers.values())}
+
     def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Account for a process that is gone; after a crash, the providers that are left get a new one."""
         spec = running.spec
         self._end(running)
+        end_strays(self._kept())
         if not running.hung_up:
             self._hang_up(running)
         running.process.channel.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -223,7 +224,8 @@ def test_a_server_that_hangs_is_given_up(tmp_path):
         "models: [{id: good, source: 'faulty.py:good'}]\n"
     )
     specs = list(load_manifest(tmp_path / "m.yml").models)
-    environ = worker_environ() | {"PYTHONPATH": str(tmp_path / "site")}
+    environ = worker_environ()
+    environ["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     quarters = Quarters(work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=environ)
     with Supervisor(jobs=1, work=tmp_path, quarters=quarters, environ=environ, patience=0.5) as supervisor:
         events = [event for _, event in supervisor.run(specs)]
