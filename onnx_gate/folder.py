@@ -6,16 +6,19 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
 from onnx_gate.errors import UsageError
+from onnx_gate.lock import FolderLock, Held
 from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import is_ours
 
 REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
+_WORK = ".work-"
+_ANY_WORK = re.compile(r"\.work-[a-z0-9_]{8}")
 
 
 class OutputFolder:
@@ -25,35 +28,66 @@ class OutputFolder:
         self.path = path
         if beside is not None:
             self._refuse_to_overwrite(beside)
-        try:
+        with self._refusing():
             self._refuse_links()
             self._given = next(folder for folder in path.absolute().parents if folder.exists())
             path.mkdir(parents=True, exist_ok=True)
-            for part in ("models", "logs"):
-                if (path / part).exists() and not (path / part).is_dir():
-                    raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(path / part))
-            self.work = Path(tempfile.mkdtemp(prefix=".work-", dir=path))
-            # What an earlier run said is not what this one says.
-            for name in REPORTS:
-                (path / name).unlink(missing_ok=True)
+            with ExitStack() as undo:
+                self._lock = FolderLock(path)
+                undo.callback(self._lock.release)
+                self._prepare(undo)
+                undo.pop_all()
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """A folder that can't be used is the caller's mistake; nothing was run."""
+        try:
+            yield
+        except Held:
+            raise UsageError(
+                f"--output {self.path}: another run is writing to this folder. "
+                "Fix: wait until it has ended, or name another folder"
+            ) from None
         except OSError as error:
             raise UsageError(
-                f"--output {path}: the folder can't be written ({error.strerror}: {error.filename}). "
+                f"--output {self.path}: the folder can't be written ({error.strerror}: {error.filename}). "
                 "Fix: name a folder that you may write to"
             ) from error
+
+    def _prepare(self, undo: ExitStack) -> None:
+        for part in ("models", "logs"):
+            if (self.path / part).exists() and not (self.path / part).is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(self.path / part))
+        # Where others may be here as well, this may be theirs.
+        if self._lock.exclusive:
+            self._remove_stale()
+        self.work = Path(tempfile.mkdtemp(prefix=_WORK, dir=self.path))
+        undo.callback(remove, self.work)
         # Each kind of file has its own folder: a model's id may be any name.
         self.logs, self.scratch, self._fresh = (self.work / name for name in ("logs", "scratch", "reports"))
         for folder in (self.logs, self.scratch, self._fresh):
             folder.mkdir()
+        # What an earlier run said is not what this one says.
+        for name in REPORTS:
+            (self.path / name).unlink(missing_ok=True)
+
+    def _remove_stale(self) -> None:
+        """The work folders of runs that were killed."""
+        for entry in self.path.iterdir():
+            if _ANY_WORK.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
+                remove(entry)
 
     def __enter__(self) -> OutputFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for log in self.logs.glob("*.log"):
-            self._move(log, "logs")
-        remove(self.work)
-        self._hand_to_owner()
+        try:
+            for log in self.logs.glob("*.log"):
+                self._move(log, "logs")
+        finally:
+            remove(self.work)
+            self._hand_to_owner()
+            self._lock.release()
 
     def keep_model(self, model_id: str) -> None:
         """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
