@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -9,14 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onnx_gate.cli import main
 from onnx_gate.errors import UsageError
-from onnx_gate.folder import REPORTS, OutputFolder
+from onnx_gate.folder import REPORTS, Disk, OutputFolder
 from onnx_gate.lock import NAME, FolderLock, Held
 from onnx_gate.worker.privileges import MODELS
 
@@ -260,6 +262,70 @@ def test_roots_own_workspace_stays_roots(tmp_path: Path) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         path = folder.write("summary.md", "x")
     assert path.stat().st_uid == 0
+
+
+# ── Disks that fail ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class FullDisk(Disk):
+    """No room from some moment on: then nothing can be made, and a file is cut short."""
+
+    def __init__(self) -> None:
+        self.full_after: int | None = None
+        """So many more times it works; None while it always does."""
+
+    def _use(self, path: Path) -> None:
+        if self.full_after is not None:
+            self.full_after -= 1
+            if self.full_after < 0:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    def make_folder(self, path: Path, **options: Any) -> None:
+        self._use(path)
+        super().make_folder(path, **options)
+
+    def write(self, path: Path, pieces: Iterable[bytes]) -> None:
+        path.write_bytes(b"cut sh")
+        self._use(path)
+        super().write(path, pieces)
+
+    def replace(self, path: Path, target: Path) -> None:
+        self._use(path)
+        super().replace(path, target)
+
+
+@pytest.mark.parametrize("works", range(8))
+def test_reports_are_written_all_or_none(tmp_path: Path, works: int) -> None:
+    """At whichever of the eight steps the disk is full."""
+    disk = FullDisk()
+    with OutputFolder(tmp_path / "out", disk=disk) as folder:
+        disk.full_after = works
+        with pytest.raises(OSError, match="No space left"):
+            folder.write_all(dict.fromkeys(REPORTS, "text"))
+        disk.full_after = None
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("works", range(5))
+def test_a_disk_that_is_full_at_the_start_is_refused(tmp_path: Path, works: int) -> None:
+    """Nothing was run, and nothing stays."""
+    disk = FullDisk()
+    disk.full_after = works
+    with pytest.raises(UsageError, match=r"--output .*can't be written \(No space left on device.*Fix: "):
+        OutputFolder(tmp_path / "out", disk=disk)
+    assert list(tmp_path.glob("out/*")) == []
+
+
+def test_logs_that_cannot_be_kept_take_no_verdict_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was written before stays, and somebody says so."""
+    disk = FullDisk()
+    with OutputFolder(tmp_path / "out", disk=disk) as folder:
+        (folder.logs / "m.log").write_text("log")
+        folder.write("results.json", "verdict")
+        disk.full_after = 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.json"]
+    said = capsys.readouterr().err
+    assert said == f"onnx-gate: {tmp_path}/out: the logs could not be kept (No space left on device)\n"
 
 
 # ── One run at a time ───────────────────────────────────────────────────────────────────────────────────
