@@ -69,9 +69,9 @@ def hide() -> None:
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def die_with_parent() -> None:
+def die_with_parent(die: bool = True) -> None:
     """Ask for SIGKILL when the parent ends; a change of user takes that back, so it comes after it."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if die else 0)
 
 
 def adopt_orphans(adopt: bool = True) -> bool:

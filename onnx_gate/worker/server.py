@@ -19,7 +19,7 @@ from pathlib import Path
 
 from onnx_gate.frameworks import get_framework
 from onnx_gate.worker.child import run_child
-from onnx_gate.worker.privileges import adopt_orphans
+from onnx_gate.worker.privileges import adopt_orphans, die_with_parent
 from onnx_gate.worker.strays import end_strays
 
 _MESSAGE = 65536
@@ -27,10 +27,14 @@ _MESSAGE = 65536
 
 def serve(control: socket.socket, framework: str, *, export: bool) -> None:
     """Warm up, then fork until the parent hangs up."""
+    # Nobody listens to the parent while a framework is imported.
+    die_with_parent()
     get_framework(framework).warm_up(export)
     # What every job needs, whatever its framework. Nothing here opens a session or starts a thread.
     importlib.import_module("onnx_gate.worker.judge")
     adopt_orphans()
+    # From now on there is something to end before we go.
+    die_with_parent(False)
     _send(control, {"ready": True})
     gc.collect()
     # Nothing that is here now is ever freed: children don't copy these pages just to count references.

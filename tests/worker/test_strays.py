@@ -160,6 +160,27 @@ def test_what_a_model_left_does_not_outlive_a_gate_that_is_killed(home: Path, ma
     assert alive(home) == []
 
 
+def test_a_server_that_is_still_loading_ends_with_a_gate_that_is_killed(home: Path, mark: str) -> None:
+    """It hears nobody then, and importing a framework takes long."""
+    (home / "skl2onnx.py").write_text("import pathlib, time\npathlib.Path('left/loading').touch()\ntime.sleep(600)\n")
+    (home / "onnx-gate.yml").write_text(
+        "version: 1\nmodels:\n  - {id: m, source: 'leaving.py:feed', framework: sklearn,"
+        " inputs: {X: {dtype: float32, shape: [batch, 3]}}}\n"
+    )
+    name, _, value = mark.partition("=")
+    paths = os.pathsep.join(filter(None, [str(home), os.environ.get("PYTHONPATH")]))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onnx_gate", "run"],
+        cwd=home,
+        env={**os.environ, name: value, "PYTHONPATH": paths},
+        stdout=subprocess.DEVNULL,
+    )
+    assert soon(lambda: (home / "left/loading").exists())
+    process.kill()
+    process.wait()
+    assert soon(lambda: not marked(mark))
+
+
 def test_processes_of_others_are_left_alone(home: Path) -> None:
     """Those that were there before, and those in our own session, are no strays."""
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
