@@ -38,6 +38,8 @@ from onnx_gate.worker.strays import children, end_strays
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
+ENDING_SECONDS = 10.0
+"""For a server to report the end of a process that has answered, or was killed."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 MOST_SAID = 64 * 1024 * 1024
@@ -161,15 +163,25 @@ class Supervisor:
     def _give_up_on_servers(self) -> None:
         """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
         now = time.monotonic()
-        stuck = {
-            self._framework(running.spec)
-            for running in self._running.values()
-            if running.started is None and running.process.popen is None and now - running.handed > self._patience
-        }
+        warm = [running for running in self._running.values() if running.process.popen is None]
+        stuck = {self._framework(running.spec) for running in warm if self._is_stuck(running, now)}
         for server in self._servers.values():
             late = not server.ready and now - server.started > self._patience
             if not server.dead and (late or server.framework in stuck):
                 server.kill()
+
+    def _is_stuck(self, running: Running, now: float) -> bool:
+        """Whether the server should have said long ago that this process has started, or that it has ended."""
+        if not running.done and not running.killed:
+            return running.started is None and now - running.handed > self._patience
+        running.over = running.over or now
+        late = now - running.over > min(self._patience, ENDING_SECONDS)
+        if late and not running.hurried:
+            # It may be the process that goes on, and what it has said may be forged: no server dies of that.
+            self._end(running)
+            running.over, running.hurried = now, True
+            return False
+        return late
 
     # ── Listening ───────────────────────────────────────────────────────────────────────────────────────
 
