@@ -51,8 +51,7 @@ def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], a
 def write_reports(result: GateResult, folder: OutputFolder) -> None:
     """All reports; a disk that is full by now must not cost what was found out, so that goes to the log then."""
     try:
-        for name, render in RENDER.items():
-            folder.write(name, render(result))
+        folder.write_all({name: render(result) for name, render in RENDER.items()})
     except OSError as error:
         say(markdown.render(result))
         raise NotWritten(

@@ -19,7 +19,7 @@ from onnx_gate.references.index import (
     hash_read,
     parse_index,
 )
-from onnx_gate.references.save import plain_files
+from onnx_gate.references.save import is_unfinished, plain_files
 
 AGAIN = "make the reference again, with --save-reference where the source runs"
 
@@ -38,7 +38,7 @@ def require_reference(folder: Path, known: Iterable[str]) -> None:
     """Refuse a folder that is no place of references, or holds some that the manifest doesn't know."""
     if not folder.is_dir():
         raise UsageError(f"--reference {folder}: there is no such folder. Fix: name what --save-reference wrote")
-    entries = sorted(entry.name for entry in folder.iterdir())
+    entries = sorted(entry.name for entry in folder.iterdir() if not is_unfinished(entry))
     if not entries:
         raise UsageError(f"--reference {folder}: the folder is empty. Fix: name what --save-reference wrote")
     if strange := [name for name in entries if name not in set(known)]:

@@ -45,6 +45,10 @@ class Running:
     done: bool = False
     hung_up: bool = False
     killed: Failure | None = None
+    over: float | None = None
+    """Since when its end is only waited for: it has answered, or was killed."""
+    hurried: bool = False
+    """That took too long already, and it was ended for it."""
     oom_kills: int = field(default_factory=endings.oom_kills)
 
 

@@ -20,13 +20,17 @@ from onnx_gate.worker import endings
 from onnx_gate.worker.hearing import Hearing, SaidTooMuch, fair_share
 from onnx_gate.worker.launch import Server, launch_cold, send_job
 from onnx_gate.worker.packages import shadows_ours
+from onnx_gate.worker.privileges import adopt_orphans
 from onnx_gate.worker.protocol import Done, Event, GarbageReply, Job, Note, ProviderDone, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Running, Started, has_data, receive, resident
+from onnx_gate.worker.strays import children, end_strays
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
+ENDING_SECONDS = 10.0
+"""For a server to report the end of a process that has answered, or was killed."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 CAN_FORK = sys.platform == "linux"
@@ -64,14 +68,20 @@ class Supervisor:
         self._share = fair_share(1)
 
     def __enter__(self) -> Supervisor:
+        self._before = frozenset(child.pid for child in children())
+        # What cold processes, and servers that were killed, leave behind comes to us.
+        self._adopted = adopt_orphans()
         return self
 
     def __exit__(self, *_: object) -> None:
         for running in self._running.values():
             self._end(running)
+            running.process.wait()
         for server in self._servers.values():
             server.close()
         self._selector.close()
+        end_strays(self._before)
+        adopt_orphans(self._adopted)
 
     def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Judge all models, in order as far as their servers are warm."""
@@ -146,15 +156,25 @@ class Supervisor:
     def _give_up_on_servers(self) -> None:
         """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
         now = time.monotonic()
-        stuck = {
-            self._framework(running.spec)
-            for running in self._running.values()
-            if running.started is None and running.process.popen is None and now - running.handed > self._patience
-        }
+        warm = [running for running in self._running.values() if running.process.popen is None]
+        stuck = {self._framework(running.spec) for running in warm if self._is_stuck(running, now)}
         for server in self._servers.values():
             late = not server.ready and now - server.started > self._patience
             if not server.dead and (late or server.framework in stuck):
                 server.kill()
+
+    def _is_stuck(self, running: Running, now: float) -> bool:
+        """Whether the server should have said long ago that this process has started, or that it has ended."""
+        if not running.done and not running.killed:
+            return running.started is None and now - running.handed > self._patience
+        running.over = running.over or now
+        late = now - running.over > min(self._patience, ENDING_SECONDS)
+        if late and not running.hurried:
+            # It may be the process that goes on, and what it has said may be forged: no server dies of that.
+            self._end(running)
+            running.over, running.hurried = now, True
+            return False
+        return late
 
     # ── Listening ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,10 +258,18 @@ class Supervisor:
         running.process.kill()
         self._quarters.clear(running.spec.id)
 
+    def _kept(self) -> set[int]:
+        """Our children that are no strays."""
+        cold = {
+            running.process.pid for running in self._running.values() if running.process.popen and running.process.pid
+        }
+        return {*self._before, *cold, *(server.pid for server in self._servers.values())}
+
     def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Account for a process that is gone; after a crash, the providers that are left get a new one."""
         spec = running.spec
         self._end(running)
+        end_strays(self._kept())
         if not running.hung_up:
             self._hang_up(running)
         running.process.channel.close()
