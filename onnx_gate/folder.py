@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,6 +21,7 @@ from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import is_ours
 
 REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
+_SLICE = 1024 * 1024
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
 
 
@@ -115,11 +118,8 @@ class OutputFolder:
     def keep_model(self, model_id: str) -> None:
         """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
         scratch = self.scratch / model_id
-        # What is in folders there was the worker's own, such as the model that a variant was made of.
-        with suppress(FileNotFoundError), os.scandir(scratch) as entries:
-            for entry in entries:
-                if _is_models(entry, model_id):
-                    self._move(Path(entry.path), "models")
+        for file in _own_files(scratch, model_id):
+            self._move(file, "models")
         remove(scratch)
 
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
@@ -136,7 +136,7 @@ class OutputFolder:
     def write_all(self, texts: Mapping[str, str]) -> None:
         """All of these files or none: some reports of a run without the others would pass for all of it."""
         for name, text in texts.items():
-            self._disk.write(self._fresh / name, [text.encode("utf-8", "backslashreplace")])
+            self._disk.write(self._fresh / name, _slices(text))
         with ExitStack() as undo:
             for name in texts:
                 self._disk.replace(self._fresh / name, self.path / name)
@@ -186,12 +186,39 @@ class OutputFolder:
                     file.chmod(0o644)
 
 
-def _is_models(entry: os.DirEntry[str], model_id: str) -> bool:
-    """Whether this may be kept as the model's: code of its own may have put anything there, under any name.
+def _own_files(scratch: Path, model_id: str) -> list[Path]:
+    """The model, and the files that it refers to. Code of its own may have put anything there, under any name.
 
-    A link could lead to what is none of its own, and `<another id>.onnx` would take another model's place.
+    What is in folders there was the worker's own, such as the model that a variant was made of.
     """
-    if not entry.is_file(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_nlink != 1:
-        return False
-    own = re.fullmatch(rf"{re.escape(model_id)}\.onnx(\.\d+)?(\.data)?", entry.name)
-    return bool(own) or ".onnx" not in entry.name.lower()
+    model = scratch / f"{model_id}.onnx"
+    if not _is_plain(model):
+        return []
+    # What has `.onnx` in its name could take another model's place.
+    own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data|(?!.*\.onnx).*", re.IGNORECASE | re.DOTALL)
+    others = [path for path in sorted(scratch.iterdir()) if path != model and own.fullmatch(path.name)]
+    return [*_referred(model, [path for path in others if _is_plain(path)]), model]
+
+
+def _is_plain(path: Path) -> bool:
+    """A link, or a second name, could lead to what is somebody else's."""
+    with suppress(OSError):
+        found = path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    return False
+
+
+def _referred(model: Path, files: list[Path]) -> Iterator[Path]:
+    """Those whose names are in the model; to be read as what it is, it would take a library that the parent hasn't."""
+    if not files or not model.stat().st_size:
+        return
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for path in files:
+            if content.find(os.fsencode(path.name)) >= 0:
+                yield path
+
+
+def _slices(text: str) -> Iterator[bytes]:
+    """As UTF-8, without a second copy of all of it."""
+    for start in range(0, len(text), _SLICE):
+        yield text[start : start + _SLICE].encode("utf-8", "backslashreplace")

@@ -244,6 +244,16 @@ def test_files_of_others_are_not_taken(shards: Path, tmp_path: Path) -> None:
     assert not [file for file in (tmp_path / "merged/models").iterdir() if file.read_bytes() == b"stray"]
 
 
+def test_weights_in_several_files_come_along(shards: Path, tmp_path: Path) -> None:
+    """Those of a model that was shipped are numbered."""
+    own = held(shards / "2-of-3")[0]
+    for name in (f"{own}.onnx", f"{own}.onnx.0.data", f"{own}.onnx.1.data"):
+        (shards / "2-of-3/models" / name).write_text(name)
+    merge(tmp_path / "merged", shards)
+    kept = {file.name: file.read_text() for file in (tmp_path / "merged/models").glob(f"{own}.*")}
+    assert kept == {name: name for name in (f"{own}.onnx", f"{own}.onnx.0.data", f"{own}.onnx.1.data")}
+
+
 def test_reports_without_logs_and_models_merge_too(shards: Path, tmp_path: Path) -> None:
     """Who uploads results.json alone gets a report that points at no file that isn't there."""
     for folder in shards.iterdir():
