@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from onnx_gate.errors import UsageError
 from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import RunOptions
-from onnx_gate.trust.credentials import find_credentials
+from onnx_gate.trust.credentials import Credentials, find_credentials
 from onnx_gate.trust.files import list_folder
 from onnx_gate.worker.environ import import_path
 from onnx_gate.worker.users import require_users
@@ -43,8 +44,20 @@ def secluded(options: RunOptions, *, folder: Path, work: Path, needed: Iterable[
     found = find_credentials(folder, options.workspace)
     private = [*(Path(os.path.realpath(place)) for place in options.private), *found.places]
     places = [find_repository(folder.resolve()), work, *needed, *_needed(options)]
-    with closed(private, needed=_with_targets(places)):
+    with closed(private, needed=_with_targets(places)) as still_open:
+        _refuse_open(still_open, found)
         yield
+
+
+def _refuse_open(places: Collection[Path], found: Credentials) -> None:
+    """Models must not run beside credentials that they can read, where the report says that they can't."""
+    exposed = [place for place in found.places if place in places]
+    if exposed and found.found:
+        raise UsageError(
+            f"{exposed[0]}: it can't be shut to models, and credentials were found ({found.found[0].shown}); expected "
+            "a file system that can be written to. Fix: check out with `persist-credentials: false`, remove the "
+            "credentials before this step, or mount the workspace with write access"
+        )
 
 
 def _needed(options: RunOptions) -> list[Path]:
@@ -67,8 +80,8 @@ def _with_targets(places: Iterable[Path]) -> frozenset[Path]:
 
 
 @contextmanager
-def closed(places: Iterable[Path], needed: Collection[Path]) -> Iterator[None]:
-    """Shut folders and files to all but their owners for a while.
+def closed(places: Iterable[Path], needed: Collection[Path]) -> Iterator[Collection[Path]]:
+    """Shut folders and files to all but their owners for a while; gives those that can't be shut.
 
     What is needed stays as it is. A folder on the way to it can be passed and no longer listed, and all else in it is
     shut. A place inside of something needed is shut as well: `.git` in a repository, a token in a cache.
@@ -77,7 +90,7 @@ def closed(places: Iterable[Path], needed: Collection[Path]) -> Iterator[None]:
     try:
         for place in dict.fromkeys(places):
             modes.shut(place, needed)
-        yield
+        yield modes.still_open
     finally:
         modes.put_back()
 
@@ -87,6 +100,8 @@ class _Modes:
 
     def __init__(self) -> None:
         self._before: dict[Path, os.stat_result] = {}
+        self.still_open: set[Path] = set()
+        """What the system doesn't let us shut, as on a file system that is mounted read-only."""
 
     def shut(self, place: Path, needed: Collection[Path]) -> None:
         """One scan of every folder on the way to something needed, and none of any other."""
@@ -115,8 +130,10 @@ class _Modes:
         if found.st_mode & bits:
             # It may be shut twice, as part of two folders; the first look counts.
             self._before.setdefault(place, found)
-            with suppress(OSError):
+            try:
                 place.chmod(stat.S_IMODE(found.st_mode) & ~bits)
+            except OSError:
+                self.still_open.add(place)
 
 
 def _look(place: Path) -> os.stat_result | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_gate.errors import UsageError
 from onnx_gate.records import RunOptions
 from onnx_gate.requirements import named_by_pip
 from onnx_gate.settings import pip_environ, worker_environ
@@ -277,3 +278,31 @@ def test_a_bare_repository_around_a_worktree_is_shut(open_folder: Path) -> None:
         options = RunOptions(jobs=1, isolation="uids", workspace=workspace)
         with unchanged(open_folder), secluded(options, folder=bare / "side", work=open_folder):
             assert readable([secret, model]) == [model]
+
+
+@as_root
+@pytest.mark.usefixtures("users")
+@pytest.mark.parametrize("config", [HEADER, "[core]\n\tbare = false\n"])
+def test_credentials_that_cannot_be_shut_stop_the_run(open_folder: Path, config: str) -> None:
+    """As in a workspace that is mounted read-only; without credentials it may be such."""
+    write(open_folder / "repository/.git/config", config)
+    mounted = open_folder / "mounted"
+    mounted.mkdir()
+    bound = subprocess.run(["mount", "--bind", open_folder / "repository", mounted], capture_output=True, check=False)
+    if bound.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", mounted], check=True)
+        options = RunOptions(jobs=1, isolation="uids", workspace=mounted)
+        entered = secluded(options, folder=mounted, work=open_folder / "work")
+        if config == HEADER:
+            with (
+                pytest.raises(UsageError, match=r"\.git: it can't be shut to models, and credentials were found"),
+                entered,
+            ):
+                pytest.fail("models would run beside them")
+        else:
+            with entered:
+                assert mode(mounted / ".git") == 0o755
+    finally:
+        subprocess.run(["umount", mounted], check=True)
