@@ -7,8 +7,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff, Scalar, SessionSpec, Status
+from onnx_gate.records import Scalar, SessionSpec, Status
+
+if TYPE_CHECKING:
+    # The console needs words before there is a result: a wrong manifest is answered at once.
+    from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
