@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from onnx_gate.comments import HURRY, publish_comment, publish_failure
-from onnx_gate.console import command, say
+from onnx_gate.console import Command, command, say
 from onnx_gate.errors import GateError, NotWritten
 from onnx_gate.folder import OutputFolder
 from onnx_gate.github import commands, files, log
@@ -90,7 +90,7 @@ def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> 
 
 
 def _tell_workflow(
-    asked: Settings, annotations: list[str], summary: Callable[[int], str] | None, outputs: Mapping[str, str]
+    asked: Settings, annotations: list[Command], summary: Callable[[int], str] | None, outputs: Mapping[str, str]
 ) -> None:
     """A file of the runner's that can't be written is worth a warning; the verdict stands."""
     if asked.in_actions and annotations:
