@@ -25,7 +25,11 @@ def render(result: GateResult) -> str:
         data = _adapter().dump_json(result, indent=2)
     except PydanticSerializationError:
         data = _adapter().dump_json(_writable(result), indent=2)
-    return data.decode() + "\n"
+    text = data.decode()
+    # A large report is not to be in memory three times.
+    del data
+    text += "\n"
+    return text
 
 
 def _writable(value: Any) -> Any:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from decimal import Decimal
 from typing import Any
+from xml.etree import ElementTree
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
@@ -30,6 +31,9 @@ from onnx_gate.wording import (
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")
 _ROOT_TIME = re.compile(r'(?<=<testsuites )([^>]*time=")[^"]*')
+_DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
+# In texts and attributes the last character would be written as an entity.
+_EMPTY = re.compile(" />")
 _OF_MANY_LINES = ("output", "stdout", "stderr")
 """What the library writes between tags; all else are attributes."""
 
@@ -46,7 +50,11 @@ def render(result: GateResult) -> str:
 
 def _xml(suites: list[TestSuite]) -> str:
     """The one place where text enters the XML: the library escapes markup, and drops what XML can't hold."""
-    return str(to_xml_report_string(_writable(suites), encoding="utf-8"))
+    # The library's own way to indent takes some forty times the size of the report in memory.
+    flat = to_xml_report_string(_writable(suites), encoding="utf-8", prettyprint=False)
+    tree = ElementTree.fromstring(flat)  # noqa: S314  # written in the line above
+    ElementTree.indent(tree, "\t")
+    return f"{_DECLARATION}{_EMPTY.sub('/>', ElementTree.tostring(tree, encoding='unicode'))}\n"
 
 
 def _writable(value: Any, key: str = "") -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lxml import etree
 from markdown_it import MarkdownIt
+from pydantic import ValidationError
 
 from onnx_gate.console import command, say
 from onnx_gate.errors import GateError, ManifestError, Problem, UsageError
@@ -28,6 +29,7 @@ from tests.reports.test_comment import LINKS
 from tests.reports.test_markdown import cells, parse, tables
 
 PAYLOADS = payloads()
+LIMIT = Place("Check", "limits", key=True)
 RUN = "https://github.example/acme/models/actions/runs/7"
 ABOUT = About(marker="<!-- onnx-gate comment 0 -->", commit="1a2b3c4" + "0" * 33, run_url=RUN)
 GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -155,11 +157,21 @@ def test_text_stays_text_in_all_places_at_once(payload: str) -> None:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_results_json_holds_what_was_said(payload: str) -> None:
     """Word for word, but for what UTF-8 can't hold, which is spelled out."""
-    words = PAYLOADS[payload]
+    # No event and no file of ours has longer ones.
+    words = PAYLOADS[payload][:1_000]
     spelled = words.encode("utf-8", "backslashreplace").decode("utf-8")
+    free = [place for place in PLACES if place != LIMIT]
     for result in results():
-        written = results_json.render(planted(result, words, *PLACES))
-        assert results_json.parse(written) == planted(result, spelled, *PLACES)
+        written = results_json.render(planted(result, words, *free))
+        assert results_json.parse(written) == planted(result, spelled, *free)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_names_of_limits_are_no_text(payload: str) -> None:
+    """A file with others is refused as a whole."""
+    for result in results():
+        with pytest.raises(ValidationError, match="string_pattern_mismatch"):
+            results_json.parse(results_json.render(planted(result, PAYLOADS[payload], LIMIT)))
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
