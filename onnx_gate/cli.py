@@ -81,8 +81,7 @@ def _judge_and_publish(asked: Settings) -> int:
             result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
         finally:
             progress.close()
-        publish.publish(result, asked, folder)
-    return result.exit_code
+        return publish.publish(result, asked, folder).exit_code
 
 
 def _plan(given: Namespace) -> int:
@@ -117,8 +116,7 @@ def _merge(given: Namespace) -> int:
                 folders, folder, providers=asked.options.providers, manifest_sha256=expected, problems=barren
             )
             tell_results(result.models, sys.stdout)
-            publish.publish(result, asked, folder)
-    return result.exit_code
+            return publish.publish(result, asked, folder).exit_code
 
 
 def _debugger(asked: Settings) -> Callable[[str], None]:

@@ -21,7 +21,6 @@ from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import is_ours
 
 REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
-_SLICE = 1024 * 1024
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
 
 
@@ -130,15 +129,15 @@ class OutputFolder:
 
     def write(self, name: str, text: str) -> Path:
         """A temporary file, then a rename."""
-        self.write_all({name: text})
+        self.write_all({name: text.encode("utf-8", "backslashreplace")})
         return self.path / name
 
-    def write_all(self, texts: Mapping[str, str]) -> None:
+    def write_all(self, contents: Mapping[str, bytes]) -> None:
         """All of these files or none: some reports of a run without the others would pass for all of it."""
-        for name, text in texts.items():
-            self._disk.write(self._fresh / name, _slices(text))
+        for name, content in contents.items():
+            self._disk.write(self._fresh / name, [content])
         with ExitStack() as undo:
-            for name in texts:
+            for name in contents:
                 self._disk.replace(self._fresh / name, self.path / name)
                 undo.callback(self._take_back, name)
             undo.pop_all()
@@ -216,9 +215,3 @@ def _referred(model: Path, files: list[Path]) -> Iterator[Path]:
         for path in files:
             if content.find(os.fsencode(path.name)) >= 0:
                 yield path
-
-
-def _slices(text: str) -> Iterator[bytes]:
-    """As UTF-8, without a second copy of all of it."""
-    for start in range(0, len(text), _SLICE):
-        yield text[start : start + _SLICE].encode("utf-8", "backslashreplace")

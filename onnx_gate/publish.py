@@ -13,7 +13,7 @@ from onnx_gate.folder import OutputFolder
 from onnx_gate.github import commands, files, log
 from onnx_gate.github.places import place_in_repository
 from onnx_gate.records import GateResult
-from onnx_gate.reports import RENDER, failure, markdown
+from onnx_gate.reports import failure, markdown, render_all
 from onnx_gate.settings import Settings
 from onnx_gate.wording import headline, one_line
 
@@ -21,9 +21,9 @@ SMALLEST_SUMMARY = 1000
 """Bytes: below that not even a verdict fits."""
 
 
-def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
-    """All that a run has to say, to all who listen."""
-    write_reports(result, folder)
+def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> GateResult:
+    """All that a run has to say, to all who listen; gives the result that was shown."""
+    result = write_reports(result, folder)
     if asked.in_actions:
         log.show_logs(result.models, folder.logs, everything=asked.workflow.debug)
     if asked.debugs:
@@ -38,6 +38,7 @@ def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> None:
         files.outputs_of(result, str(asked.output)),
     )
     publish_comment(result, asked.comment, asked.workflow)
+    return result
 
 
 def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], asked: Settings) -> None:
@@ -48,16 +49,18 @@ def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], a
     _tell_workflow(asked, [], None, outputs)
 
 
-def write_reports(result: GateResult, folder: OutputFolder) -> None:
+def write_reports(result: GateResult, folder: OutputFolder) -> GateResult:
     """All reports; a disk that is full by now must not cost what was found out, so that goes to the log then."""
+    result, contents = render_all(result)
     try:
-        folder.write_all({name: render(result) for name, render in RENDER.items()})
+        folder.write_all(contents)
     except OSError as error:
         say(markdown.render(result))
         raise NotWritten(
             f"{folder.path}: the reports can't be written ({error.strerror}), so the summary is above. "
             "Fix: make room, or name another --output"
         ) from error
+    return result
 
 
 @contextmanager

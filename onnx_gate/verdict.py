@@ -30,8 +30,10 @@ from onnx_gate.records import (
     Status,
     Triage,
 )
-from onnx_gate.wording import WORST_FIRST
+from onnx_gate.wording import WORST_FIRST, shorten
 
+LONGEST_MESSAGE = 10_000
+"""Characters of what is wrong with one check; each breach is kept by itself as well."""
 MOST_NOTES = 100
 """Notes, warnings and failures of one model that are kept, each."""
 
@@ -240,7 +242,8 @@ def _proves_nothing(diffs: list[OutputDiff], *, recorded: bool) -> tuple[str, Ca
 def _compared(diff: OutputDiff) -> Check:
     numbers: dict[str, Any] = {field.name: getattr(diff, field.name) for field in fields(OutputDiff)}
     if diff.breaches:
-        return Check(**numbers, status=Status.DIVERGED, message="; ".join(diff.breaches))
+        message = shorten("; ".join(diff.breaches), LONGEST_MESSAGE)
+        return Check(**numbers, status=Status.DIVERGED, message=message)
     return Check(**numbers, status=Status.PASSED)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from onnx_gate.records import GateResult
+from onnx_gate.records import Cause, Check, GateResult, ModelResult, Status
 from onnx_gate.reports import html, json, junit, markdown
+from onnx_gate.verdict import judge_again
 
 RENDER: dict[str, Callable[[GateResult], str]] = {
     "junit.xml": junit.render,
@@ -14,3 +16,47 @@ RENDER: dict[str, Callable[[GateResult], str]] = {
     # Last: where it is, all are.
     "results.json": json.render,
 }
+
+
+def render_all(result: GateResult) -> tuple[GateResult, dict[str, bytes]]:
+    """All reports as they are written, and the result that they show.
+
+    As a last resort, a model that can't be shown is an error of its own: it must not cost the reports of all others.
+    """
+    try:
+        return result, _encoded(result)
+    except Exception:
+        models = tuple(_shown(model, result) for model in result.models)
+        shown = judge_again(replace(result, models=models))
+        return shown, _encoded(shown)
+
+
+def _encoded(result: GateResult) -> dict[str, bytes]:
+    """results.json, the largest, is at no time a text as well."""
+    texts = {name: render for name, render in RENDER.items() if render is not json.render}
+    return {
+        **{name: render(result).encode("utf-8", "backslashreplace") for name, render in texts.items()},
+        "results.json": json.render_bytes(result),
+    }
+
+
+def _shown(model: ModelResult, result: GateResult) -> ModelResult:
+    try:
+        _encoded(replace(result, models=(model,)))
+    except Exception as error:
+        message = (
+            f"what is known of it can't be shown ({type(error).__name__}: {str(error)[:200]}). "
+            "Fix: this is a bug of onnx-gate: please report it"
+        )
+        check = Check(provider="", case="report", output="", status=Status.ERROR, cause=Cause.UNKNOWN, message=message)
+        return ModelResult(
+            id=model.id,
+            line=model.line,
+            framework=model.framework,
+            variant_of=model.variant_of,
+            allow_failure=model.allow_failure,
+            verdict=Status.ERROR,
+            cause=Cause.UNKNOWN,
+            checks=(check,),
+        )
+    return model

@@ -275,7 +275,7 @@ class Supervisor:
         running.process.channel.close()
         seconds = time.monotonic() - running.started if running.started is not None else 0.0
         self._spent[spec.id] += seconds  # type: ignore[assignment]
-        self._said[spec.id] += running.hearing.received
+        self._said[spec.id] += running.hearing.weight
         failure = running.killed or self._unexplained(running)
         os.close(running.log_fd)
         del self._running[spec.id]

@@ -79,6 +79,12 @@ def confusions():
         say(("diff", {**DIFF, "case": str(number), "confusion": pairs, "breaches": ["x"]}))
 
 
+def wide_texts():
+    """One character beyond the first 65,536 makes Python keep all of a text at four bytes each."""
+    for number in itertools.count():
+        say(("diff", {**DIFF, "case": f"{number} \U0001f642", "breaches": ["x" * 9_900 + "\U0001f642"] * 20}))
+
+
 def empties():
     """Lines that are parsed at a high cost and then refused."""
     channel().sendall(b'{"kind":"note","body":{"text":[' + b"[]," * 690_000 + b"[]]}}\n")
