@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from onnx_gate.compare.form import onnx_name
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.errors import CannotJudge
@@ -132,7 +134,15 @@ def answer_call(framework: Framework, source: Any, spec: ModelSpec, call: Call) 
         from onnx_gate.frameworks.onnx import recorded
 
         return {name: recorded(value) for name, value in call.recorded.items()}
-    return framework.predict(source, spec, call.feed)
+    return {name: _owned(answer) for name, answer in framework.predict(source, spec, call.feed).items()}
+
+
+def _owned(answer: Answer) -> Answer:
+    """In memory of our own: what the source answers in may be overwritten by its next answer."""
+    value = answer.value
+    if isinstance(value, list):
+        return replace(answer, value=[np.copy(part) if isinstance(part, np.ndarray) else part for part in value])
+    return replace(answer, value=np.copy(value)) if isinstance(value, np.ndarray) else answer
 
 
 def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
