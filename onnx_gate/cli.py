@@ -140,12 +140,11 @@ def _report(given: Namespace) -> int:
     from onnx_gate.comments import publish_comment
     from onnx_gate.folder import OutputFolder
     from onnx_gate.shards.parts import read_result
-    from onnx_gate.wording import headline
 
     result = read_result(Path(given.results))
     with OutputFolder(Path(given.output)) as folder:
-        publish.write_reports(result, folder)
-    say(f"{headline(result)}\nreports: {given.output}/summary.md, junit.xml, results.json")
+        result = publish.write_reports(result, folder)
+    publish.say_done(result, folder.path)
     publish_comment(result, CommentMode(given.comment), settings.workflow())
     return result.exit_code
 

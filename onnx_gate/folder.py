@@ -17,10 +17,10 @@ from types import TracebackType
 from onnx_gate.console import say
 from onnx_gate.errors import UsageError
 from onnx_gate.lock import FolderLock, Held
+from onnx_gate.records import REPORTS
 from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import is_ours
 
-REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from onnx_gate.comments import HURRY, publish_comment, publish_failure
 from onnx_gate.console import Command, command, say
@@ -12,7 +13,7 @@ from onnx_gate.errors import GateError, NotWritten
 from onnx_gate.folder import OutputFolder
 from onnx_gate.github import commands, files, log
 from onnx_gate.github.places import place_in_repository
-from onnx_gate.records import GateResult
+from onnx_gate.records import REPORTS, GateResult
 from onnx_gate.reports import failure, markdown, render_all
 from onnx_gate.settings import Settings
 from onnx_gate.wording import headline, one_line
@@ -30,7 +31,7 @@ def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> GateRe
         command(*map(commands.debug, commands.facts(result)))
     for problem in result.problems:
         say(f"onnx-gate: {one_line(problem)}")
-    say(f"{headline(result)}\nreports: {asked.output}/summary.md, junit.xml, results.json")
+    say_done(result, asked.output)
     _tell_workflow(
         asked,
         commands.result_annotations(result, place_in_repository(result.manifest, asked.workflow.workspace)),
@@ -39,6 +40,11 @@ def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> GateRe
     )
     publish_comment(result, asked.comment, asked.workflow)
     return result
+
+
+def say_done(result: GateResult, output: Path) -> None:
+    """The verdict, and where to read on."""
+    say(f"{headline(result)}\nreports: {output}/{', '.join(REPORTS)}")
 
 
 def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], asked: Settings) -> None:

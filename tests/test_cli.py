@@ -13,6 +13,7 @@ import pytest
 from onnx_gate import __version__
 from onnx_gate.cli import main, main_action
 from onnx_gate.records import (
+    REPORTS,
     Cause,
     Check,
     Confusion,
@@ -41,7 +42,6 @@ models:
   - {id: wine, source: 'iris.py:build', framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 4]}}}
 """
 NAN, INF = float("nan"), float("inf")
-REPORTS = ("junit.xml", "summary.md", "results.json")
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ import pytest
 
 from onnx_gate.cli import main
 from onnx_gate.errors import UsageError
-from onnx_gate.folder import REPORTS, Disk, OutputFolder
+from onnx_gate.folder import Disk, OutputFolder
 from onnx_gate.lock import NAME, FolderLock, Held
+from onnx_gate.records import REPORTS
 from onnx_gate.worker.privileges import MODELS
 
 OWNER = 1001

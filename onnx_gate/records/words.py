@@ -28,6 +28,9 @@ EDGES = (
 )
 """Edge cases by name, in the order of the reports."""
 
+REPORTS = ("summary.md", "report.html", "junit.xml", "results.json")
+"""The files that a run writes, in the order in which people want them."""
+
 VARIANTS = ("fp16", "int8-dynamic", "int8-static")
 """Precision variants that can be made of a converted model."""
 

@@ -10,22 +10,27 @@ from onnx_gate.records import Cause, Failure, ModelSpec
 from onnx_gate.trust.archives import archive_entries, is_program, is_torchscript
 from onnx_gate.trust.credentials import Credential
 
+_HARMLESS = frozenset({"onnx", "lightgbm", "xgboost", "catboost"})
+"""Frameworks whose files are data, whatever is in them."""
+_FACTORY = "name a factory that builds it (`source: model.py:build`)"
 _INSTEAD = {
-    "sklearn": "save it with skops (skops.io.dump(model, 'model.skops')), or name a factory that builds it "
-    "(`source: model.py:build`)",
+    "sklearn": f"save it with skops (skops.io.dump(model, 'model.skops')), or {_FACTORY}",
     "torch": "write a factory and keep the weights beside it (`source: model.py:build`, `weights: model.safetensors`)",
 }
 _SHOWN = 3
 
 
 def runs_code(spec: ModelSpec) -> str:
-    """What the source is, if loading it runs code that nobody can read in it; else empty."""
+    """What the source is, if loading it may run code that nobody can read in it; else empty."""
     source = spec.source
-    if source.callable or not source.file:
+    if source.callable or not source.file or spec.framework in _HARMLESS:
         return ""
-    if spec.framework == "sklearn" and Path(source.file).suffix.lower() != ".skops":
-        return "a pickle"
-    return _torch_file(source.file, source.shown) if spec.framework == "torch" else ""
+    if spec.framework == "sklearn":
+        return "" if Path(source.file).suffix.lower() == ".skops" else "a pickle"
+    if spec.framework == "torch":
+        return _torch_file(source.file, source.shown)
+    # Nobody has said what such files hold.
+    return f"a file of {spec.framework}, which is not known to be data only,"
 
 
 def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Credential]) -> Failure | None:
@@ -33,7 +38,7 @@ def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Cred
     if allowed or (allowed is None and not credentials) or not (kind := runs_code(spec)):
         return None
     what = f"{spec.source.shown}: this is {kind}, which runs code of its own when it is loaded"
-    instead = _INSTEAD[spec.framework]
+    instead = _INSTEAD.get(spec.framework, _FACTORY)
     if allowed is False:
         message = f"{what}, and this run refuses that (allow-pickle: false, or --no-allow-pickle)"
         fix = f"{instead}; or, if you trust the file, set `allow-pickle: true` (--allow-pickle)"

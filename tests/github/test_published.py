@@ -19,6 +19,7 @@ import pytest
 from onnx_gate import comments
 from onnx_gate.cli import main, main_action
 from onnx_gate.github import api
+from onnx_gate.records import REPORTS
 from onnx_gate.reports import RENDER
 from tests.github.server import REPOSITORY, TOKEN, Fault, GitHub
 from tests.github.test_log import commands_of
@@ -32,7 +33,6 @@ models:
   - {id: wrong, source: m.onnx, data: wrong.npz}
 """
 HEAD = "b" * 40
-REPORTS = ("junit.xml", "summary.md", "results.json")
 NEEDED = ("pull-requests: write", "fork", "workflow_run", "Verdict, summary and files are as they were")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from onnx_gate.records import REPORTS
 from onnx_gate.reports import RENDER
 from tests.golden.rewrite import FOLDER, SUFFIXES, golden_files
 
@@ -25,4 +26,4 @@ def test_no_golden_file_without_its_family() -> None:
 
 def test_every_report_has_golden_files() -> None:
     """A new report can't be added without them."""
-    assert set(SUFFIXES) == set(RENDER)
+    assert set(SUFFIXES) == set(RENDER) == set(REPORTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import skops.io
 from sklearn.linear_model import LinearRegression
 
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import Cause, Status
+from onnx_gate.records import FRAMEWORKS, Cause, Status
 from onnx_gate.trust.pickles import refusal, runs_code
 from tests.conftest import Run
 
@@ -168,3 +169,19 @@ def test_files_of_pytorch_are_told_apart_unopened(
     refused = refusal(spec, allowed=False, credentials=())
     assert (refused is not None) == bool(kind)
     assert refused is None or "safetensors" in refused.fix
+
+
+def test_a_framework_that_nobody_vouches_for_counts_as_code(tmp_path: Path) -> None:
+    """A framework that is added is refused until somebody has said that its files are data."""
+    (tmp_path / "m.onnx").touch()
+    (tmp_path / "onnx-gate.yml").write_text("version: 1\nmodels: [{id: m, source: m.onnx}]\n")
+    spec = load_manifest(tmp_path / "onnx-gate.yml").models[0]
+    assert runs_code(spec) == ""
+    strange = replace(spec, framework="strange")
+    assert runs_code(strange) == "a file of strange, which is not known to be data only,"
+    refused = refusal(strange, allowed=False, credentials=())
+    assert refused is not None
+    assert "name a factory" in refused.fix
+    assert {name for name in FRAMEWORKS if not runs_code(replace(spec, framework=name))} == {
+        *("onnx", "lightgbm", "xgboost", "catboost", "torch")
+    }
