@@ -13,6 +13,7 @@ SEEDS = Path(__file__).parent / "seeds"
 
 TARGETS = {
     "manifest": "fuzz.manifests",
+    "results": "fuzz.results",
 }
 """The module of each target, by name."""
 
