@@ -14,6 +14,7 @@ SEEDS = Path(__file__).parent / "seeds"
 TARGETS = {
     "manifest": "fuzz.manifests",
     "results": "fuzz.results",
+    "onnx": "fuzz.onnx_files",
 }
 """The module of each target, by name."""
 
