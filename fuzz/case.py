@@ -12,6 +12,7 @@ from typing import Protocol, cast
 SEEDS = Path(__file__).parent / "seeds"
 
 TARGETS = {
+    "protocol": "fuzz.protocol",
     "manifest": "fuzz.manifests",
     "results": "fuzz.results",
     "onnx": "fuzz.onnx_files",

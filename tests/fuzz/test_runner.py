@@ -105,7 +105,7 @@ def test_the_command_runs_one_case(capsys: pytest.CaptureFixture[str]) -> None:
     assert leaving.value.code == 2
 
 
-@pytest.mark.parametrize("name", ["manifest", "results", "onnx"])
+@pytest.mark.parametrize("name", ["manifest", "results", "protocol", "onnx"])
 def test_a_case_is_the_same_wherever_it_is_drawn(name: str) -> None:
     """It depends on the seed and on its number alone, not on hashes, not on those before it."""
     code = (
