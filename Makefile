@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep fuzz fuzz-sample bench schema golden release clean
+.PHONY: help demo test test-browser test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep fuzz fuzz-sample bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -20,7 +20,11 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(INSTALLED) ## run the whole test suite
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not container and not providers'
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not browser and not container and not providers'
+
+test-browser: $(INSTALLED) ## open report.html in headless Chromium, full of hostile text
+	sh tests/browser/prepare.sh
+	$(BIN)/python -m pytest -m browser tests/browser
 
 test-container: $(INSTALLED) ## build the image with buildah and run it as the Actions runner would
 	sh tests/container/prepare.sh

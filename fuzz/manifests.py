@@ -301,7 +301,7 @@ def _require_told(error: ManifestError) -> None:
             raise Failed(f"a problem without a place or a message: {problem!r}")
         if not text.startswith(f"{problem.file}:{problem.line}:{problem.column}: ") or not text.isprintable():
             raise Failed(f"a problem that is not one line: {text[:300]!r}")
-    shown = error_annotations(error)
+    shown = [command.line for command in error_annotations(error)]
     if not 1 <= len(shown) <= MOST_ANNOTATIONS or any(not _is_command(line) for line in shown):
         raise Failed(f"annotations: {shown!r:.300}")
     summary = failure.render_within(error, SUMMARY)

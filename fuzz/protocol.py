@@ -18,7 +18,7 @@ from fuzz.trees import Change, Pairs, Raw, mutate_tree, parse_json, pick, words_
 from fuzz.values import odd_text
 from onnx_gate.environment import describe_environment
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.pipeline import _provider_states, _result, _take
+from onnx_gate.pipeline import _provider_states, _result, _take_or_spoil
 from onnx_gate.progress import PlainProgress
 from onnx_gate.records import Environment, Failure, GateResult, Manifest, ModelResult, ModelSpec, RunOptions, Status
 from onnx_gate.reports import json as results_json
@@ -26,9 +26,9 @@ from onnx_gate.shards.trust import require_trust
 from onnx_gate.split import describe_scope
 from onnx_gate.verdict import Findings, judge_run
 from onnx_gate.worker import endings
-from onnx_gate.worker.protocol import LONGEST_LINE, Done, GarbageReply, Note, Stage, decode
+from onnx_gate.worker.hearing import Hearing, SaidTooMuch, fair_share
+from onnx_gate.worker.protocol import Done, GarbageReply, Note, Stage
 from onnx_gate.worker.running import Ended, Started
-from onnx_gate.worker.supervisor import MOST_SAID
 
 COUNT = 20_000
 BATCH = 1
@@ -223,7 +223,7 @@ def check_stream(spec: ModelSpec, chunks: Sequence[bytes]) -> str:
     hostile, good = Findings(spec=replace(spec, id="hostile")), Findings(spec=replace(_specs()[BYSTANDER], id="good"))
     middle = len(_good_events()) // 2
     _book(good, _good_events()[:middle])
-    ended_well = _book(hostile, _hear(chunks))
+    ended_well = _book(hostile, _hear(hostile.spec, chunks))
     _book(good, _good_events()[middle:])
     result = _conclude([hostile, good])
     _require_bystander(result)
@@ -251,24 +251,27 @@ def _book(found: Findings, events: Iterable[object]) -> bool:
     watcher.began([found.spec])
     for event in events:
         if not isinstance(event, Done):
-            _take(found, event, _Kept(), watcher)
+            _take_or_spoil(found, event, _Kept(), watcher, None)
         last = event if isinstance(event, Failure | Done | Note) else last
     return isinstance(last, Done) or (isinstance(last, Note) and last.text.startswith("the cause could not"))
 
 
-def _hear(chunks: Iterable[bytes]) -> Iterator[object]:
+def _hear(spec: ModelSpec, chunks: Iterable[bytes]) -> Iterator[object]:
     """The events of a stream, as the supervisor hears them, and the failure that it makes of its end."""
     yield Started()
     at, done = Stage(name="start"), False
     failure: Failure | None = None
+    hearing = Hearing(spec, fair_share(2))
     try:
-        for event in _events(chunks):
+        for event in (event for chunk in chunks for event in hearing.take(chunk)):
             at = event if isinstance(event, Stage) else at
             done = done or isinstance(event, Done)
             if not isinstance(event, Done):
                 yield event
     except GarbageReply as error:
         failure = endings.garbage(str(error), at)
+    except SaidTooMuch:
+        failure = endings.said_too_much(fair_share(2), at)
     if failure is None and not done:
         failure = endings.explain(0, at, "", oom_killed=False)
     if failure and at.name == "triage":
@@ -280,24 +283,10 @@ def _hear(chunks: Iterable[bytes]) -> Iterator[object]:
     yield Ended(seconds=1.0)
 
 
-def _events(chunks: Iterable[bytes]) -> Iterator[object]:
-    buffer, said = bytearray(), 0
-    for chunk in chunks:
-        buffer += chunk
-        said += len(chunk)
-        if said > MOST_SAID:
-            raise GarbageReply("too much")
-        while (end := buffer.find(b"\n")) >= 0:
-            yield decode(bytes(buffer[:end]))
-            del buffer[: end + 1]
-        if len(buffer) > LONGEST_LINE:
-            raise GarbageReply("an endless line")
-
-
 @cache
 def _good_events() -> tuple[object, ...]:
     seed = next(seed for seed in seeds() if seed.name.startswith(f"{BYSTANDER}."))
-    return tuple(_hear([seed.data]))
+    return tuple(_hear(_specs()[BYSTANDER], [seed.data]))
 
 
 def _conclude(found: Sequence[Findings]) -> GateResult:

@@ -22,6 +22,7 @@ from onnx_gate.folder import OutputFolder
 from onnx_gate.records import AskedModel, GateResult, ModelResult, Status
 from onnx_gate.reports import json as results_json
 from onnx_gate.shards.gather import merge_folders
+from onnx_gate.shards.parts import read_result
 from onnx_gate.shards.plan import seconds_if_known
 from onnx_gate.shards.trust import require_trust
 from onnx_gate.split import make_scope, plan_digest
@@ -192,23 +193,28 @@ def _worst(model: ModelResult) -> Status:
 
 def check(case: Case) -> str:
     """What `report` and what `merge` make of it."""
+    shown, merged = _results(case.seed, case.data)
+    for result, honest in zip((shown, merged), _honest(case.seed), strict=True):
+        if result:
+            _require_sound(case, result, honest)
+    return f"report: {shown.verdict if shown else 'refused'}, merge: {merged.verdict if merged else 'refused'}"
+
+
+def _results(seed: str, data: bytes) -> tuple[GateResult | None, GateResult | None]:
+    """As it is reported, and as it is merged; None where it is refused."""
     with tempfile.TemporaryDirectory(prefix="fuzz-results-") as folder:
         path = Path(folder) / "part" / "results.json"
         path.parent.mkdir()
-        path.write_bytes(case.data)
+        path.write_bytes(data)
         seconds_if_known(str(path))
-        read = _read(path)
-        merged = _merge(path.parent, case.seed, Path(folder))
-    if merged:
-        _require_sound(case, merged)
-    return f"report: {'shown' if read else 'refused'}, merge: {merged.verdict if merged else 'refused'}"
+        return _read(path), _merge(path.parent, seed, Path(folder))
 
 
 def _read(path: Path) -> GateResult | None:
     """As `onnx-gate report` reads and shows it."""
     try:
-        result = results_json.read(path)
-    except UsageError as error:
+        result = read_result(path)
+    except (CannotMerge, UsageError) as error:
         _require_message(error)
         return None
     require_shown(result, ours=False)
@@ -258,24 +264,31 @@ def _verdicts(result: GateResult) -> Verdicts:
 
 
 @cache
-def _honest(seed: str) -> Verdicts | None:
-    """None where the seed itself is refused."""
-    with tempfile.TemporaryDirectory(prefix="fuzz-results-") as folder:
-        result = _merge(_write(Path(folder) / "part", seed), seed, Path(folder))
-    return _verdicts(result) if result else None
+def _honest(seed: str) -> tuple[Verdicts | None, Verdicts | None]:
+    """What `report` and `merge` say of the seed itself; None where they refuse it."""
+    data = next(each.data for each in seeds() if each.name == seed)
+    shown, merged = _results(seed, data)
+    return shown and _verdicts(shown), merged and _verdicts(merged)
 
 
-def _require_sound(case: Case, merged: GateResult) -> None:
-    """One word that is flipped changes no verdict; and nothing passes that its own checks speak against."""
-    if case.how.startswith("flip: ") and _verdicts(merged) != _honest(case.seed):
-        raise Failed(f"{case.how}: merged as {_verdicts(merged)}, expected {_honest(case.seed)}")
+def _require_sound(case: Case, result: GateResult, honest: Verdicts | None) -> None:
+    """One word that is flipped makes no verdict better; and nothing passes that its own checks speak against."""
+    if case.how.startswith("flip: ") and (honest is None or _is_better(_verdicts(result), honest)):
+        raise Failed(f"{case.how}: made {_verdicts(result)} of it, expected {honest}")
     said = {model["id"]: model for model in json.loads(case.data)["models"]}
-    for model in merged.models:
+    for model in result.models:
         if model.verdict is Status.PASSED and (against := _against(said.get(model.id, {}).get("checks", []))):
-            raise Failed(f"{model.id} is merged as passed, against {against!r:.300}")
+            raise Failed(f"{model.id} passes, against {against!r:.300}")
     codes = {Status.PASSED: 0, Status.DIVERGED: 1}
-    if merged.exit_code != codes.get(merged.verdict, 3):
-        raise Failed(f"{merged.verdict} with exit code {merged.exit_code}")
+    # A run that was cancelled ends as its signal says, and a shard that holds no model with 0.
+    if result.complete and result.models and result.exit_code != codes.get(result.verdict, 3):
+        raise Failed(f"{result.verdict} with exit code {result.exit_code}")
+
+
+def _is_better(got: Verdicts, honest: Verdicts) -> bool:
+    bad = (Status.DIVERGED, Status.ERROR)
+    worse = {name for name, verdict in honest.models.items() if verdict in bad}
+    return (honest.code != 0 and got.code == 0) or any(got.models.get(name) not in bad for name in worse)
 
 
 def _against(checks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:

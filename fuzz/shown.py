@@ -53,7 +53,7 @@ def require_shown(result: GateResult, *, ours: bool = True) -> None:
     if len(within.encode("utf-8", "backslashreplace")) > SUMMARY_LIMIT:
         raise Failed(f"a step summary of {len(within):,} characters")
     _require_comment(comment.render(result, ABOUT, None))
-    for line in (*result_annotations(result), headline(result)):
+    for line in (*(command.line for command in result_annotations(result)), headline(result)):
         if not re.fullmatch(r"[^\r\n\x85\u2028\u2029\x00-\x1f]+", line):
             raise Failed(f"not one line: {line[:300]!r}")
     facts(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import resource
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ class Outcome:
 
 def work(channel: Connection, asked: Work) -> None:
     """Check the batches, one after the other, and say of each how it went; None at the end."""
+    # All that is left there goes with the run, also what a process that died has left.
+    tempfile.tempdir = str(Path(asked.trace).parent)
     target = load_target(asked.target)
     target.seeds()
     if target.MEMORY is not None:

@@ -141,11 +141,10 @@ def _report(given: Namespace) -> int:
     from onnx_gate import publish
     from onnx_gate.comments import publish_comment
     from onnx_gate.folder import OutputFolder
-    from onnx_gate.reports import json
+    from onnx_gate.shards.parts import read_result
     from onnx_gate.wording import headline
 
-    source = Path(given.results)
-    result = json.read(source)
+    result = read_result(Path(given.results))
     with OutputFolder(Path(given.output)) as folder:
         publish.write_reports(result, folder)
     say(f"{headline(result)}\nreports: {given.output}/summary.md, junit.xml, results.json")

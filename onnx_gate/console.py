@@ -6,7 +6,10 @@ import os
 import re
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TextIO
+
+from onnx_gate.wording import visible
 
 # The runner trims a line before it looks for the colons, ends lines at a lone return too, and takes
 # the old form of a command anywhere in a line.
@@ -21,13 +24,40 @@ def prepare_streams() -> None:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print words, whoever's they are: none of their lines is a workflow command."""
-    _print(_COMMAND.sub(r"\1\2: ", text.replace("##[", "## [")), stream)
+    """Print words, whoever's they are: none of their lines is a workflow command, and no terminal obeys them."""
+    _print(_COMMAND.sub(r"\1\2: ", _modern(visible(text))), stream)
 
 
-def command(*lines: str) -> None:
-    """Print workflow commands, one a line, whose words are escaped already."""
-    _print("\n".join(line.replace("##[", "## [") for line in lines), None)
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line that the Actions runner obeys. Only `workflow_command` makes it, which escapes all that is in it."""
+
+    line: str
+    """As the runner reads it."""
+
+
+def workflow_command(name: str, words: str = "", **properties: object) -> Command:
+    """`::error file=…,line=…::words`; properties that are empty are left out."""
+    given = ",".join(f"{key}={_escape_property(str(value))}" for key, value in properties.items() if value)
+    return Command(_modern(f"::{name}{' ' if given else ''}{given}::{_escape(words)}"))
+
+
+def command(*commands: Command) -> None:
+    """Print workflow commands, one a line."""
+    _print("\n".join(each.line for each in commands), None)
+
+
+def _escape(text: str) -> str:
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _modern(text: str) -> str:
+    """Without the old form of a command."""
+    return text.replace("##[", "## [")
 
 
 def _print(text: str, stream: TextIO | None) -> None:

@@ -9,6 +9,8 @@ EXIT_DIVERGED = 1
 EXIT_USAGE = 2
 EXIT_NOT_JUDGED = 3
 EXIT_BUG = 4
+CANCELLED = (130, 143)
+"""After Ctrl-C, and after SIGTERM."""
 
 
 class GateError(Exception):

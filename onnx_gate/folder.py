@@ -3,85 +3,153 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import re
-import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
+from onnx_gate.console import say
 from onnx_gate.errors import UsageError
+from onnx_gate.lock import FolderLock, Held
 from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import is_ours
 
 REPORTS = ("junit.xml", "summary.md", "results.json", "report.html")
+_SLICE = 1024 * 1024
+_WORK = re.compile(r"\.work-[a-z0-9_]{8}")
+
+
+class Disk:
+    """All that an output folder asks of the disk; one that fails can take its place."""
+
+    def make_folder(self, path: Path, *, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        path.mkdir(mode, parents=parents, exist_ok=exist_ok)
+
+    def write(self, path: Path, pieces: Iterable[bytes]) -> None:
+        with path.open("wb") as file:
+            file.writelines(pieces)
+
+    def replace(self, path: Path, target: Path) -> None:
+        path.replace(target)
+
+    def remove_file(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
 
 
 class OutputFolder:
     """Use as a context manager: the work folder inside it goes when it is left."""
 
-    def __init__(self, path: Path, *, beside: Path | None = None) -> None:
+    def __init__(self, path: Path, *, beside: Path | None = None, disk: Disk | None = None) -> None:
         self.path = path
+        self._disk = disk or Disk()
         if beside is not None:
             self._refuse_to_overwrite(beside)
-        try:
+        with self._refusing():
             self._refuse_links()
             self._given = next(folder for folder in path.absolute().parents if folder.exists())
-            path.mkdir(parents=True, exist_ok=True)
-            for part in ("models", "logs"):
-                if (path / part).exists() and not (path / part).is_dir():
-                    raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(path / part))
-            self.work = Path(tempfile.mkdtemp(prefix=".work-", dir=path))
-            # What an earlier run said is not what this one says.
-            for name in REPORTS:
-                (path / name).unlink(missing_ok=True)
+            self._disk.make_folder(path, parents=True, exist_ok=True)
+            with ExitStack() as undo:
+                self._lock = FolderLock(path)
+                undo.callback(self._lock.release)
+                self._prepare(undo)
+                undo.pop_all()
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """A folder that can't be used is the caller's mistake; nothing was run."""
+        try:
+            yield
+        except Held:
+            raise UsageError(
+                f"--output {self.path}: another run is writing to this folder. "
+                "Fix: wait until it has ended, or name another folder"
+            ) from None
         except OSError as error:
             raise UsageError(
-                f"--output {path}: the folder can't be written ({error.strerror}: {error.filename}). "
+                f"--output {self.path}: the folder can't be written ({error.strerror}: {error.filename}). "
                 "Fix: name a folder that you may write to"
             ) from error
+
+    def _prepare(self, undo: ExitStack) -> None:
+        for part in ("models", "logs"):
+            if (self.path / part).exists() and not (self.path / part).is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(self.path / part))
+        # Where others may be here as well, this may be theirs.
+        if self._lock.exclusive:
+            self._remove_stale()
+        self.work = self.path / f".work-{secrets.token_hex(4)}"
+        self._disk.make_folder(self.work, mode=0o700)
+        undo.callback(remove, self.work)
         # Each kind of file has its own folder: a model's id may be any name.
         self.logs, self.scratch, self._fresh = (self.work / name for name in ("logs", "scratch", "reports"))
         for folder in (self.logs, self.scratch, self._fresh):
-            folder.mkdir()
+            self._disk.make_folder(folder)
+        # What an earlier run said is not what this one says.
+        for name in REPORTS:
+            self._disk.remove_file(self.path / name)
+
+    def _remove_stale(self) -> None:
+        """The work folders of runs that were killed."""
+        for entry in self.path.iterdir():
+            if _WORK.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
+                remove(entry)
 
     def __enter__(self) -> OutputFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for log in self.logs.glob("*.log"):
-            self._move(log, "logs")
-        remove(self.work)
-        self._hand_to_owner()
+        try:
+            for log in self.logs.glob("*.log"):
+                self._move(log, "logs")
+        except OSError as problem:
+            # The verdict, which is written by now, doesn't depend on them.
+            say(f"onnx-gate: {self.path}: the logs could not be kept ({problem.strerror})", sys.stderr)
+        finally:
+            remove(self.work)
+            self._hand_to_owner()
+            self._lock.release()
 
     def keep_model(self, model_id: str) -> None:
         """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
         scratch = self.scratch / model_id
-        # What is in folders there was the worker's own, such as the model that a variant was made of.
-        with suppress(FileNotFoundError), os.scandir(scratch) as entries:
-            for entry in entries:
-                if _is_models(entry, model_id):
-                    self._move(Path(entry.path), "models")
+        for file in _own_files(scratch, model_id):
+            self._move(file, "models")
         remove(scratch)
 
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file of another output folder to `models/` or `logs/`, whole or not at all."""
         fresh = self._fresh / name
-        with fresh.open("wb") as file:
-            file.writelines(pieces)
+        self._disk.write(fresh, pieces)
         self._move(fresh, part)
 
     def write(self, name: str, text: str) -> Path:
         """A temporary file, then a rename."""
-        target = self.path / name
-        fresh = self._fresh / name
-        fresh.write_text(text, encoding="utf-8", errors="backslashreplace")
-        return fresh.replace(target)
+        self.write_all({name: text})
+        return self.path / name
+
+    def write_all(self, texts: Mapping[str, str]) -> None:
+        """All of these files or none: some reports of a run without the others would pass for all of it."""
+        for name, text in texts.items():
+            self._disk.write(self._fresh / name, _slices(text))
+        with ExitStack() as undo:
+            for name in texts:
+                self._disk.replace(self._fresh / name, self.path / name)
+                undo.callback(self._take_back, name)
+            undo.pop_all()
+
+    def _take_back(self, name: str) -> None:
+        with suppress(OSError):
+            self._disk.remove_file(self.path / name)
 
     def _move(self, file: Path, part: str) -> None:
-        (self.path / part).mkdir(exist_ok=True)
-        file.replace(self.path / part / file.name)
+        self._disk.make_folder(self.path / part, exist_ok=True)
+        self._disk.replace(file, self.path / part / file.name)
 
     def _refuse_to_overwrite(self, manifest: Path) -> None:
         if manifest.resolve().is_relative_to(self.path.resolve()):
@@ -118,12 +186,39 @@ class OutputFolder:
                     file.chmod(0o644)
 
 
-def _is_models(entry: os.DirEntry[str], model_id: str) -> bool:
-    """Whether this may be kept as the model's: code of its own may have put anything there, under any name.
+def _own_files(scratch: Path, model_id: str) -> list[Path]:
+    """The model, and the files that it refers to. Code of its own may have put anything there, under any name.
 
-    A link could lead to what is none of its own, and `<another id>.onnx` would take another model's place.
+    What is in folders there was the worker's own, such as the model that a variant was made of.
     """
-    if not entry.is_file(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_nlink != 1:
-        return False
-    own = re.fullmatch(rf"{re.escape(model_id)}\.onnx(\.\d+)?(\.data)?", entry.name)
-    return bool(own) or ".onnx" not in entry.name.lower()
+    model = scratch / f"{model_id}.onnx"
+    if not _is_plain(model):
+        return []
+    # What has `.onnx` in its name could take another model's place.
+    own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data|(?!.*\.onnx).*", re.IGNORECASE | re.DOTALL)
+    others = [path for path in sorted(scratch.iterdir()) if path != model and own.fullmatch(path.name)]
+    return [*_referred(model, [path for path in others if _is_plain(path)]), model]
+
+
+def _is_plain(path: Path) -> bool:
+    """A link, or a second name, could lead to what is somebody else's."""
+    with suppress(OSError):
+        found = path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    return False
+
+
+def _referred(model: Path, files: list[Path]) -> Iterator[Path]:
+    """Those whose names are in the model; to be read as what it is, it would take a library that the parent hasn't."""
+    if not files or not model.stat().st_size:
+        return
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for path in files:
+            if content.find(os.fsencode(path.name)) >= 0:
+                yield path
+
+
+def _slices(text: str) -> Iterator[bytes]:
+    """As UTF-8, without a second copy of all of it."""
+    for start in range(0, len(text), _SLICE):
+        yield text[start : start + _SLICE].encode("utf-8", "backslashreplace")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import (
     Cause,
     Check,
@@ -33,13 +32,14 @@ from onnx_gate.references.save import ReferenceStore
 from onnx_gate.selection import require_folders, select_models
 from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
-from onnx_gate.trust.pickles import refusal
+from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.worker.access import named_files
 from onnx_gate.worker.protocol import Computed, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
+from onnx_gate.worker.seclusion import secluded
 from onnx_gate.worker.supervisor import Supervisor
-from onnx_gate.worker.users import secluded
 
 
 class Cancelled(BaseException):
@@ -97,7 +97,7 @@ def run_gate(
     cancelled = None
     try:
         with (
-            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
+            secluded(options, folder=Path(manifest.path).parent, work=folder.work, needed=_named_files(runnable)),
             Supervisor(
                 jobs=options.jobs,
                 work=folder.work,
@@ -109,7 +109,7 @@ def run_gate(
             interruptible(),
         ):
             for model_id, happening in supervisor.run(runnable):
-                _take(found[model_id], happening, folder, watcher, store)
+                _take_or_spoil(found[model_id], happening, folder, watcher, store)
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
@@ -131,10 +131,15 @@ def run_gate(
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
     """What the workflow, or what lies beside it, forbids to load."""
     for spec in specs:
-        credentials = find_credentials(find_repository(Path(spec.folder))) if options.allow_pickle is None else ""
+        searched = options.allow_pickle is None and runs_code(spec)
+        credentials = find_credentials(Path(spec.folder), options.workspace).found if searched else ()
         if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
             yield spec.id, refused
             yield spec.id, Ended(seconds=0.0)
+
+
+def _named_files(specs: Iterable[ModelSpec]) -> list[Path]:
+    return [path for spec in specs for path in named_files(spec)]
 
 
 def _quarters(options: RunOptions, folder: Folder) -> Quarters:
@@ -163,6 +168,21 @@ def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[s
     return checked
 
 
+def _take_or_spoil(
+    found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None
+) -> None:
+    """The last resort: whatever one model's events do to us, it is that model's error, and the others go on."""
+    if found.spoiled and not isinstance(event, Ended):
+        return
+    try:
+        _take(found, event, folder, watcher, store)
+    except Exception as error:
+        found.spoil(error)
+        if isinstance(event, Ended):
+            found.ended = True
+            watcher.ended(_result(found))
+
+
 def _take(
     found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None = None
 ) -> None:
@@ -176,7 +196,7 @@ def _take(
         case OutputDiff():
             _book(found, event)
         case Failure():
-            found.failures.append(event)
+            found.add_failure(event)
         case Expectation():
             found.expectations[event.provider] = event
         case Placed():
@@ -190,7 +210,7 @@ def _take(
         case Triage():
             found.triage = event
         case Note():
-            (found.warnings if event.warns else found.notes)[event.text] = None
+            found.add_note(event.text, warns=event.warns)
             found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
@@ -213,7 +233,7 @@ def _keep_model(found: Findings, folder: Folder) -> None:
     try:
         folder.keep_model(found.spec.id)
     except OSError as error:
-        found.notes[f"the model could not be kept in models/ ({error.strerror})"] = None
+        found.add_note(f"the model could not be kept in models/ ({error.strerror})")
 
 
 def _book(found: Findings, diff: OutputDiff) -> None:
@@ -224,9 +244,12 @@ def _book(found: Findings, diff: OutputDiff) -> None:
 
 
 def _result(found: Findings) -> ModelResult:
-    if not found.spec.providers and not found.failures:
-        return _nothing_asked(found.spec)
-    return judge_model(found)
+    try:
+        nothing_asked = not found.spec.providers and not found.failures
+        return _nothing_asked(found.spec) if nothing_asked else judge_model(found)
+    except Exception as error:
+        found.spoil(error)
+        return judge_model(found)
 
 
 def _nothing_asked(spec: ModelSpec) -> ModelResult:

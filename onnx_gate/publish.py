@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from onnx_gate.comments import HURRY, publish_comment, publish_failure
-from onnx_gate.console import command, say
+from onnx_gate.console import Command, command, say
 from onnx_gate.errors import GateError, NotWritten
 from onnx_gate.folder import OutputFolder
 from onnx_gate.github import commands, files, log
@@ -51,8 +51,7 @@ def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], a
 def write_reports(result: GateResult, folder: OutputFolder) -> None:
     """All reports; a disk that is full by now must not cost what was found out, so that goes to the log then."""
     try:
-        for name, render in RENDER.items():
-            folder.write(name, render(result))
+        folder.write_all({name: render(result) for name, render in RENDER.items()})
     except OSError as error:
         say(markdown.render(result))
         raise NotWritten(
@@ -91,7 +90,7 @@ def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> 
 
 
 def _tell_workflow(
-    asked: Settings, annotations: list[str], summary: Callable[[int], str] | None, outputs: Mapping[str, str]
+    asked: Settings, annotations: list[Command], summary: Callable[[int], str] | None, outputs: Mapping[str, str]
 ) -> None:
     """A file of the runner's that can't be written is worth a warning; the verdict stands."""
     if asked.in_actions and annotations:

@@ -20,7 +20,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.records import RunOptions
 from onnx_gate.removal import remove
 from onnx_gate.worker.privileges import INSTALLER, become, end_all
-from onnx_gate.worker.users import secluded
+from onnx_gate.worker.seclusion import secluded
 
 _LONGEST = 4 * 1024 * 1024
 _INSTALL = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--requirement")
@@ -36,11 +36,17 @@ def installed(path: Path | None, environ: Mapping[str, str], options: RunOptions
         raise UsageError(f"input 'requirements': {path} does not exist. Fix: give a path from the repository's top")
     folder = Path(tempfile.mkdtemp(prefix="onnx-gate-packages-"))
     try:
-        with secluded(options, folder=path.parent, work=folder):
+        with secluded(options, folder=path.parent, work=folder, needed=named_by_pip(environ, options)):
             packages = _install(path, folder, environ, isolated=options.isolation == "uids")
         yield packages
     finally:
         remove(folder)
+
+
+def named_by_pip(environ: Mapping[str, str], options: RunOptions) -> list[Path]:
+    """What pip's own variables lead to, such as PIP_CONFIG_FILE: credentials too, which only pip can use."""
+    values = [value for name, value in environ.items() if name not in options.environ]
+    return [Path(part.removeprefix("file://")) for value in values for part in value.split()]
 
 
 def _install(path: Path, folder: Path, environ: Mapping[str, str], *, isolated: bool) -> str:

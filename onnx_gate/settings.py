@@ -6,13 +6,14 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from onnx_gate.errors import UsageError
 from onnx_gate.records import SHORT_NAMES, CommentMode, Isolation, RunOptions, Workflow
+from onnx_gate.trust.secrets import is_secret, names_secret
 
 # What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
 # XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
@@ -25,10 +26,17 @@ _WORKER_VARIABLES = re.compile(
     r"|COVERAGE_\w+"
 )
 _PIP_VARIABLES = re.compile(r"PIP_\w+|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|REQUESTS_CA_BUNDLE")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE|API_?KEY", re.IGNORECASE)
 # Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
 _STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")
-_PRIVATE_FOLDERS = ("HOME", "RUNNER_TEMP", "DOCKER_CONFIG")
+_PRIVATE_PLACES = (
+    *("HOME", "RUNNER_TEMP", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "GNUPGHOME", "DOCKER_CONFIG", "GH_CONFIG_DIR"),
+    *("NETRC", "PIP_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "GIT_CONFIG_GLOBAL", "KUBECONFIG", "HF_TOKEN_PATH"),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GHA_CREDS_PATH", "CLOUDSDK_CONFIG", "AZURE_FEDERATED_TOKEN_FILE"),
+)
+# Caches that models may read, with tokens beside what was downloaded.
+_CACHES = {"HF_HOME": "", "XDG_CACHE_HOME": "huggingface"}
+_TOKENS_IN_CACHE = ("token", "stored_tokens")
 # ONNX Runtime's telemetry opens a database and starts threads as soon as it is imported: neither is for a process that
 # forks, and what is judged here is nobody else's business.
 _NO_TELEMETRY = dict.fromkeys(("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"), "1")
@@ -155,9 +163,8 @@ def to_tell_failure(arguments: Namespace | None, environ: Mapping[str, str] = os
 
 def worker_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that the user's code may see."""
-    kept = {
-        name: value for name, value in environ.items() if _WORKER_VARIABLES.fullmatch(name) and not _SECRET.search(name)
-    }
+    known = {name: value for name, value in environ.items() if _WORKER_VARIABLES.fullmatch(name)}
+    kept = {name: value for name, value in known.items() if not names_secret(name) and not is_secret(value)}
     return {**kept, **_ONE_THREAD, **_NO_TELEMETRY, "PYTHONUNBUFFERED": "1"}
 
 
@@ -204,13 +211,24 @@ def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
 
 def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
     """What models see, and what is kept from them."""
-    files = [environ.get(f"GITHUB_{name}") for name in _STEP_FILES]
-    folders = [environ.get(name) for name in _PRIVATE_FOLDERS]
+    workspace = environ.get("GITHUB_WORKSPACE")
     return {
         "environ": worker_environ(environ),
         "isolation": isolation(environ),
-        "private": (*(str(Path(file).parent) for file in files if file), *(folder for folder in folders if folder)),
+        "private": tuple(_private(environ)),
+        "workspace": Path(workspace) if workspace else None,
     }
+
+
+def _private(environ: Mapping[str, str]) -> Iterator[str]:
+    """What is the workflow's, the runner's, or a tool's that logs in somewhere."""
+    for file in filter(None, (environ.get(f"GITHUB_{name}") for name in _STEP_FILES)):
+        yield from (file, str(Path(file).parent))
+    for name in _PRIVATE_PLACES:
+        yield from filter(None, environ.get(name, "").split(os.pathsep))
+    for name, folder in _CACHES.items():
+        if environ.get(name):
+            yield from (str(Path(environ[name], folder, token)) for token in _TOKENS_IN_CACHE)
 
 
 def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Workflow:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Cause, Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
+from onnx_gate.runtime.tensors import is_external, tensors_in
 from onnx_gate.sources import describe, require_content
 
 Breach = tuple[OutputDiff, Cause | None]
@@ -40,73 +40,73 @@ def read_graph(path: str, shown: str) -> Graph:
         ir_version=model.ir_version,
         nodes=len(model.graph.node),
         training_nodes=_training_nodes(model),
-        size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model)] if file.exists()),
+        size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model, shown)]),
     )
 
 
-def external_files(path: str, model: Any) -> list[Path]:
-    """The files beside the model that hold its weights."""
-    names = {entry.value for tensor in _tensors(model) if (entry := _location(tensor))}
-    return [Path(path).parent / name for name in sorted(names)]
+def external_files(path: str, model: Any, shown: str) -> list[Path]:
+    """The files that hold the model's weights; raises CannotJudge for any that is missing, or not the model's own."""
+    names = {entry.value for tensor in tensors_in(model) if (entry := _location(tensor))}
+    return [_own_file(Path(path).parent, name, shown) for name in sorted(names)]
 
 
 def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
     """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
     model = onnx.load(path, load_external_data=False)
+    external_files(path, model, shown)
     copy = folder / f"{name}.onnx"
     renamed: dict[str, str] = {}
-    for tensor in _tensors(model):
+    for tensor in tensors_in(model):
         if entry := _location(tensor):
-            if Path(entry.value).is_absolute() or ".." in Path(entry.value).parts:
-                raise CannotJudge(
-                    "invalid-model",
-                    f"{shown}: its weights are said to be in {entry.value!r}, outside of the model's folder",
-                    fix="save the model with its external data beside it",
-                )
             entry.value = renamed.setdefault(entry.value, f"{name}.onnx.{len(renamed)}.data")
     if not renamed:
         return str(shutil.copyfile(path, copy))
     for original, new in renamed.items():
-        if not (Path(path).parent / original).is_file():
-            raise CannotJudge(
-                "invalid-model",
-                f"{shown}: the file {original!r}, which holds its weights, is missing",
-                fix="ship the weights file beside the .onnx, under the name that the model gives",
-            )
-        shutil.copyfile(Path(path).parent / original, folder / new)
+        shutil.copyfile(Path(path).parent / original, folder / new, follow_symlinks=False)
     onnx.save(model, str(copy))
     return str(copy)
 
 
-def _tensors(model: Any) -> Iterator[Any]:
-    """Every stored tensor: of the graph, its subgraphs and attributes, and of the model's own functions."""
-    yield from _graph_tensors(model.graph)
-    for function in model.functions:
-        yield from _node_tensors(function.node)
-
-
-def _graph_tensors(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _node_tensors(graph.node)
-
-
-def _node_tensors(nodes: Any) -> Iterator[Any]:
-    for node in nodes:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from (sparse.values, sparse.indices)
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _graph_tensors(inner)
-
-
 def _location(tensor: Any) -> Any:
     """The entry that names the file of a tensor that is stored outside of the model; else None."""
-    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+    if not is_external(tensor):
         return None
     return next((entry for entry in tensor.external_data if entry.key == "location"), None)
+
+
+def _own_file(folder: Path, name: str, shown: str) -> Path:
+    """A plain file beside the model or below it.
+
+    A model is data, and loading it runs no code. So it must not be a way to have somebody else's file read and copied:
+    one outside of the repository, what a link leads to, or Git's own.
+    """
+    given = PurePosixPath(name.replace("\\", "/"))
+    if not given.parts or given.is_absolute() or ".." in given.parts or "\0" in name:
+        raise _not_its_own(shown, name, "outside of the model's folder")
+    if any(part.casefold() == ".git" for part in given.parts):
+        raise _not_its_own(shown, name, "in a folder of Git's own")
+    path = folder
+    for part in given.parts:
+        path /= part
+        if path.is_symlink():
+            raise _not_its_own(shown, name, "behind a link")
+    if not path.exists():
+        raise CannotJudge(
+            "invalid-model",
+            f"{shown}: the file {name!r}, which holds its weights, is missing",
+            fix="ship the weights file beside the .onnx, under the name that the model gives",
+        )
+    if not path.is_file():
+        raise _not_its_own(shown, name, "in something that is no plain file")
+    return path
+
+
+def _not_its_own(shown: str, name: str, where: str) -> CannotJudge:
+    return CannotJudge(
+        "invalid-model",
+        f"{shown}: its weights are said to be in {name[:200]!r}, {where}; expected a file beside the model",
+        fix="save the model with its external data beside it, and commit both as plain files",
+    )
 
 
 def checker_note(path: str) -> str | None:
@@ -206,7 +206,7 @@ def _training_nodes(model: Any) -> tuple[str, ...]:
 
 
 def _is_true(tensor: Any) -> bool:
-    stored = tensor.data_type == onnx.TensorProto.BOOL and tensor.data_location != onnx.TensorProto.EXTERNAL
+    stored = tensor.data_type == onnx.TensorProto.BOOL and not is_external(tensor)
     return stored and bool(onnx.numpy_helper.to_array(tensor).all())
 
 

@@ -6,12 +6,12 @@ No news is a failure: what was expected and not compared is an error, whatever t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any
 
 from onnx_gate.coverage import state_coverage
-from onnx_gate.errors import EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
+from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.records import (
     Absence,
     Cause,
@@ -19,6 +19,7 @@ from onnx_gate.records import (
     ConvertInfo,
     Expectation,
     Failure,
+    GateResult,
     Latency,
     ModelResult,
     ModelSpec,
@@ -30,6 +31,9 @@ from onnx_gate.records import (
     Triage,
 )
 from onnx_gate.wording import WORST_FIRST
+
+MOST_NOTES = 100
+"""Notes, warnings and failures of one model that are kept, each."""
 
 
 @dataclass
@@ -53,6 +57,30 @@ class Findings:
     log: str = ""
     reference: str = ""
     weak_reference: bool = False
+    spoiled: bool = False
+    """Nothing more is taken in: booking an event failed, so that nobody knows what is missing."""
+
+    def add_note(self, text: str, *, warns: bool = False) -> None:
+        """Each once, and no more than anybody reads."""
+        kept = self.warnings if warns else self.notes
+        kept[text if len(kept) < MOST_NOTES else f"there are more than {MOST_NOTES}; the rest is left out"] = None
+
+    def add_failure(self, failure: Failure) -> None:
+        """The first ones: what else there is to say comes of them."""
+        if len(self.failures) < MOST_NOTES:
+            self.failures.append(failure)
+
+    def spoil(self, error: Exception) -> None:
+        """An event that can't be booked voids all that the model's process said."""
+        self.spoiled = True
+        for kept in (self.diffs, self.expectations, self.placement, self.numerics, self.latency):
+            kept.clear()
+        for told in (self.notes, self.warnings):
+            told.clear()
+        self.convert, self.triage = None, None
+        message = f"what its process reported can't be booked ({type(error).__name__}: {str(error)[:200]})"
+        fix = "if the model's code doesn't write to its worker's channel, this is a bug of onnx-gate: please report it"
+        self.failures = [Failure(stage="report", cause=Cause.CRASHED, message=message, fix=fix)]
 
 
 def judge_model(found: Findings) -> ModelResult:
@@ -102,6 +130,29 @@ def judge_run(
     return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
 
 
+def judge_again(result: GateResult) -> GateResult:
+    """The same with verdicts and exit code made of its checks, whatever it says of itself."""
+    models = tuple(_judged_again(model) for model in result.models)
+    missing = bool(result.problems) or not result.complete
+    verdict, code = judge_run(models, empty_shard=not models and not missing, parts_missing=missing)
+    if not result.complete and result.exit_code in CANCELLED:
+        code = result.exit_code
+    return replace(result, verdict=verdict, exit_code=code, models=models)
+
+
+def _judged_again(model: ModelResult) -> ModelResult:
+    verdict = worst(check.status for check in model.checks)
+    first_error = next((check for check in model.checks if check.status is Status.ERROR), None)
+    failed = verdict in (Status.DIVERGED, Status.ERROR)
+    return replace(
+        model,
+        verdict=verdict,
+        cause=model.cause if failed else None,
+        advice=model.advice if verdict is Status.DIVERGED else "",
+        error=first_error.message if first_error else "",
+    )
+
+
 def _counted(model: ModelResult) -> Status:
     """What a model counts for: an allowed divergence was compared, and doesn't fail the job."""
     if model.verdict is Status.DIVERGED and model.allow_failure:
@@ -147,11 +198,11 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     elif expected is None:
         yield _not_compared(provider.name, "run", "the process ended before this provider was compared")
     else:
-        limits = [diff for diff in diffs if "min_speedup" in diff.limits]
-        if provider.min_speedup is not None and not limits:
-            yield _not_compared(provider.name, "latency", "min_speedup is set, and no speed-up was measured")
         # How fast an answer came says nothing of the answer.
-        yield from _missing(found, expected, [diff for diff in diffs if diff not in limits])
+        answers = [diff for diff in diffs if "min_speedup" not in diff.limits]
+        if provider.min_speedup is not None and len(answers) == len(diffs):
+            yield _not_compared(provider.name, "latency", "min_speedup is set, and no speed-up was measured")
+        yield from _missing(found, expected, answers)
 
 
 def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:
@@ -164,8 +215,11 @@ def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) ->
     if not diffs and not breached:
         why = "no case was run" if expected.outputs else "every output is ignored"
         yield _not_compared(expected.provider, "run", f"nothing was compared: {why}")
+    by_output: dict[str, list[OutputDiff]] = {}
+    for diff in diffs:
+        by_output.setdefault(diff.output, []).append(diff)
     for output in expected.outputs:
-        own = [diff for diff in diffs if diff.output == output]
+        own = by_output.get(output, [])
         if not own or any(diff.breaches for diff in own):
             continue
         if told := _proves_nothing(own, recorded=expected.recorded):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff, Scalar, SessionSpec, Status
+from onnx_gate.records import Scalar, SessionSpec, Status
+
+if TYPE_CHECKING:
+    # The console needs words before there is a result: a wrong manifest is answered at once.
+    from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
@@ -18,12 +22,6 @@ LONGEST_NAME = 120
 """The same for the name of a case, of an output or of a label."""
 
 WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
-# Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
-_MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
-_AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
-# All but a pipe means itself in code. To pass over one span would take what stands between two for code.
-_CODE_SPAN = re.compile(r"(`[^`|]+`)")
-_SIMPLE = re.compile(r"[\w.:/=+@-]+", re.ASCII)
 # What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
@@ -43,30 +41,6 @@ def one_line(text: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """No longer than the limit; an ellipsis says that something is missing."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def plain_markdown(value: str, limit: int = LONGEST) -> str:
-    """Anybody's words as plain text in markdown: no markup, no line breaks."""
-    return _AT_THE_START.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", shorten(one_line(value), limit)))
-
-
-def prose(value: str) -> str:
-    """A sentence of ours, with anybody's words in it: plain text, but for what it shows as code."""
-    parts = _CODE_SPAN.split(shorten(one_line(value), LONGEST))
-    escaped = (part if number % 2 else _MARKUP.sub(r"\\\1", part) for number, part in enumerate(parts))
-    return _AT_THE_START.sub(r"\1\\\2", "".join(escaped))
-
-
-def code(value: str) -> str:
-    """Anybody's name as code, in and out of tables; backticks would show the escapes."""
-    if _SIMPLE.fullmatch(value) and len(value) <= LONGEST_NAME:
-        return f"`{value}`"
-    return f"<code>{plain_markdown(value, LONGEST_NAME)}</code>"
-
-
-def code_html(value: str) -> str:
-    """The same where markdown isn't read, as in the title of a fold."""
-    return f"<code>{html.escape(shorten(one_line(value), LONGEST_NAME))}</code>"
 
 
 # ── Numbers ─────────────────────────────────────────────────────────────────────────────────────────────

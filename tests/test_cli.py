@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -387,12 +388,43 @@ def test_report_in_place_changes_nothing(project: Path, written: Path) -> None:
     assert contents(written) == before
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 130])
-def test_report_ends_with_the_runs_exit_code(project: Path, written: Path, code: int) -> None:
-    """So that rendering again in another job fails it, too."""
-    result = replace(whole_result(), exit_code=code)
+@pytest.mark.parametrize("forged", [0, 1, 3, 130])
+def test_report_ends_with_the_exit_code_that_the_checks_make(project: Path, written: Path, forged: int) -> None:
+    """So that rendering again in another job fails it, too, whatever the file says of itself."""
+    result = replace(whole_result(), exit_code=forged, verdict=Status.PASSED)
+    models = tuple(replace(model, verdict=Status.PASSED, cause=None) for model in result.models)
+    (written / "results.json").write_text(RENDER["results.json"](replace(result, models=models)), encoding="utf-8")
+    assert main(["report", "first", "--output", "second"]) == 1
+    shown = json.loads((project / "second/results.json").read_text())
+    assert (shown["verdict"], shown["exit_code"]) == ("diverged", 1)
+    assert [model["verdict"] for model in shown["models"]] == [model.verdict for model in result.models]
+
+
+@pytest.mark.parametrize(("said", "shown"), [(130, 130), (143, 143), (0, 1), (2, 1)])
+def test_report_of_a_cancelled_run_stays_cancelled(project: Path, written: Path, said: int, shown: int) -> None:
+    """Its exit code is that of the signal, or else what the checks make it; never a pass."""
+    result = replace(whole_result(), complete=False, exit_code=said)
     (written / "results.json").write_text(RENDER["results.json"](result), encoding="utf-8")
-    assert main(["report", "first", "--output", "second"]) == code
+    assert main(["report", "first", "--output", "second"]) == shown
+    unjudged = replace(result, models=tuple(model for model in result.models if model.verdict is Status.PASSED))
+    (written / "results.json").write_text(RENDER["results.json"](unjudged), encoding="utf-8")
+    assert main(["report", "first", "--output", "second"]) == (shown if shown > 128 else 3)
+
+
+def test_report_refuses_numbers_that_contradict_each_other(
+    project: Path, written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pass whose worst element is out of tolerance was never one."""
+    result = whole_result()
+    model = next(model for model in result.models if model.verdict is Status.PASSED)
+    check = replace(model.checks[0], worst=Worst(index=(0,), reference=1.0, actual=2.0), max_abs=1.0)
+    models = tuple(replace(model, checks=(check,)) if one is model else one for one in result.models)
+    (written / "results.json").write_text(RENDER["results.json"](replace(result, models=models)), encoding="utf-8")
+    assert main(["report", "first", "--output", "second"]) == 2
+    told = capsys.readouterr().err
+    assert "first: it contradicts itself" in told
+    assert "no wrong element, and the worst differs by 1, where 0.00101 is allowed" in told
+    assert not (project / "second").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from onnx_gate.cli import main
 from onnx_gate.errors import UsageError
-from onnx_gate.folder import REPORTS, OutputFolder
+from onnx_gate.folder import REPORTS, Disk, OutputFolder
+from onnx_gate.lock import NAME, FolderLock, Held
 from onnx_gate.worker.privileges import MODELS
 
 OWNER = 1001
@@ -67,7 +77,7 @@ def test_an_earlier_runs_reports_are_gone_at_the_start(tmp_path: Path) -> None:
     for name in (*REPORTS, "notes.txt"):
         (tmp_path / name).write_text("earlier")
     with OutputFolder(tmp_path) as folder:
-        left = {path.name for path in tmp_path.iterdir()} - {folder.work.name}
+        left = {path.name for path in tmp_path.iterdir()} - {folder.work.name, NAME}
         assert left == {"notes.txt"}
 
 
@@ -99,12 +109,12 @@ def test_models_are_kept_with_their_weights(tmp_path: Path) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         scratch = folder.scratch / "m"
         scratch.mkdir()
-        (scratch / "m.onnx").write_bytes(b"graph")
+        (scratch / "m.onnx").write_bytes(b"a graph with m.onnx.data")
         (scratch / "m.onnx.data").write_bytes(b"weights")
         folder.keep_model("m")
         folder.keep_model("never-converted")
     kept = {path.name: path.read_bytes() for path in (tmp_path / "out/models").iterdir()}
-    assert kept == {"m.onnx": b"graph", "m.onnx.data": b"weights"}
+    assert kept == {"m.onnx": b"a graph with m.onnx.data", "m.onnx.data": b"weights"}
 
 
 def test_what_a_model_may_not_leave_is_not_kept(tmp_path: Path) -> None:
@@ -114,9 +124,12 @@ def test_what_a_model_may_not_leave_is_not_kept(tmp_path: Path) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         scratch = folder.scratch / "m"
         (scratch / "float32").mkdir(parents=True)
-        (scratch / "m.onnx").write_bytes(b"graph")
+        named = b"m.onnx.0.data loose.weight m.onnx.data folder hard pipe other.onnx m.onnx.onnx"
+        (scratch / "m.onnx").write_bytes(named)
         (scratch / "m.onnx.0.data").write_bytes(b"weights")
         (scratch / "loose.weight").write_bytes(b"weights")
+        (scratch / "m.onnx.1.data").write_bytes(b"not in the model")
+        (scratch / "page.html").write_bytes(b"not in the model")
         (scratch / "other.onnx").write_bytes(b"forged")
         (scratch / "m.onnx.onnx").write_bytes(b"forged")
         (scratch / "m.onnx.data").symlink_to(secret)
@@ -141,6 +154,24 @@ def test_folders_of_any_depth_are_removed(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.chdir(tmp_path)
         folder.keep_model("m")
         assert not deep.exists()
+
+
+@pytest.mark.parametrize("left", ["nothing", "link", "folder", "empty"])
+def test_without_a_model_nothing_is_kept(tmp_path: Path, left: str) -> None:
+    """Nor where something else is in its place; an empty one refers to no file."""
+    with OutputFolder(tmp_path / "out") as folder:
+        scratch = folder.scratch / "m"
+        scratch.mkdir()
+        (scratch / "m.onnx.data").write_bytes(b"anything")
+        {
+            "nothing": lambda path: None,
+            "link": lambda path: path.symlink_to("m.onnx.data"),
+            "folder": lambda path: path.mkdir(),
+            "empty": lambda path: path.touch(),
+        }[left](scratch / "m.onnx")
+        folder.keep_model("m")
+    kept = [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert kept == (["m.onnx"] if left == "empty" else [])
 
 
 @as_root
@@ -252,3 +283,214 @@ def test_roots_own_workspace_stays_roots(tmp_path: Path) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         path = folder.write("summary.md", "x")
     assert path.stat().st_uid == 0
+
+
+# ── Disks that fail ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class FullDisk(Disk):
+    """No room from some moment on: then nothing can be made, and a file is cut short."""
+
+    def __init__(self) -> None:
+        self.full_after: int | None = None
+        """So many more times it works; None while it always does."""
+
+    def _use(self, path: Path) -> None:
+        if self.full_after is not None:
+            self.full_after -= 1
+            if self.full_after < 0:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    def make_folder(self, path: Path, **options: Any) -> None:
+        self._use(path)
+        super().make_folder(path, **options)
+
+    def write(self, path: Path, pieces: Iterable[bytes]) -> None:
+        path.write_bytes(b"cut sh")
+        self._use(path)
+        super().write(path, pieces)
+
+    def replace(self, path: Path, target: Path) -> None:
+        self._use(path)
+        super().replace(path, target)
+
+
+@pytest.mark.parametrize("works", range(8))
+def test_reports_are_written_all_or_none(tmp_path: Path, works: int) -> None:
+    """At whichever of the eight steps the disk is full."""
+    disk = FullDisk()
+    with OutputFolder(tmp_path / "out", disk=disk) as folder:
+        disk.full_after = works
+        with pytest.raises(OSError, match="No space left"):
+            folder.write_all(dict.fromkeys(REPORTS, "text"))
+        disk.full_after = None
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("works", range(5))
+def test_a_disk_that_is_full_at_the_start_is_refused(tmp_path: Path, works: int) -> None:
+    """Nothing was run, and nothing stays."""
+    disk = FullDisk()
+    disk.full_after = works
+    with pytest.raises(UsageError, match=r"--output .*can't be written \(No space left on device.*Fix: "):
+        OutputFolder(tmp_path / "out", disk=disk)
+    assert list(tmp_path.glob("out/*")) == []
+
+
+def test_logs_that_cannot_be_kept_take_no_verdict_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was written before stays, and somebody says so."""
+    disk = FullDisk()
+    with OutputFolder(tmp_path / "out", disk=disk) as folder:
+        (folder.logs / "m.log").write_text("log")
+        folder.write("results.json", "verdict")
+        disk.full_after = 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.json"]
+    said = capsys.readouterr().err
+    assert said == f"onnx-gate: {tmp_path}/out: the logs could not be kept (No space left on device)\n"
+
+
+# ── One run at a time ───────────────────────────────────────────────────────────────────────────────────
+
+REFUSED = (
+    r"--output .*out: another run is writing to this folder\. Fix: wait until it has ended, or name another folder"
+)
+
+
+def hidden(folder: Path) -> list[str]:
+    """What a run leaves beside its reports."""
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+def test_a_second_run_into_one_folder_is_refused(tmp_path: Path) -> None:
+    """And what the first one has written stays."""
+    with OutputFolder(tmp_path / "out") as folder:
+        folder.write("results.json", "first")
+        before = sorted((tmp_path / "out").rglob("*"))
+        with pytest.raises(UsageError, match=REFUSED):
+            OutputFolder(tmp_path / "out")
+        assert sorted((tmp_path / "out").rglob("*")) == before
+        folder.write("summary.md", "first")
+    assert hidden(tmp_path / "out") == []
+    with OutputFolder(tmp_path / "out"):
+        assert not (tmp_path / "out/results.json").exists()
+
+
+def test_a_folder_that_cannot_be_used_is_not_locked(tmp_path: Path) -> None:
+    """Nor does anything else stay of a run that was refused."""
+    (tmp_path / "out/summary.md").mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="can't be written"):
+            OutputFolder(tmp_path / "out")
+    assert hidden(tmp_path / "out") == []
+
+
+def test_of_two_commands_one_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With exit code 2, whichever command it is, and what to do."""
+    (tmp_path / "m.onnx").write_bytes(b"never read")
+    (tmp_path / "m.yml").write_text("version: 1\nmodels: [{id: m, source: m.onnx}]\n")
+    with OutputFolder(tmp_path / "out") as folder:
+        folder.write("summary.md", "first")
+        assert main(["run", str(tmp_path / "m.yml"), "--output", str(tmp_path / "out")]) == 2
+        assert (tmp_path / "out/summary.md").read_text() == "first"
+    assert "another run is writing to this folder. Fix: " in capsys.readouterr().err
+
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from onnx_gate.folder import OutputFolder
+with OutputFolder(Path(sys.argv[1])) as folder:
+    (folder.scratch / "m").mkdir()
+    print(flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """Its lock goes with it, its work folder with the next run."""
+    mine = [tmp_path / "out" / name for name in (".work-notes", ".workshop", ".work-abcdefgh")]
+    with subprocess.Popen([sys.executable, "-c", HOLDS, tmp_path / "out"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(UsageError, match=REFUSED):
+            OutputFolder(tmp_path / "out")
+        process.send_signal(signal.SIGKILL)
+    assert [name[:6] for name in hidden(tmp_path / "out")] == [NAME[:6], ".work-"]
+    for path in mine[:2]:
+        path.mkdir()
+    mine[2].write_text("a file")
+    with OutputFolder(tmp_path / "out") as folder:
+        assert hidden(tmp_path / "out") == sorted([NAME, folder.work.name, *(path.name for path in mine)])
+    assert hidden(tmp_path / "out") == sorted(path.name for path in mine)
+
+
+def test_a_link_is_no_work_folder(tmp_path: Path) -> None:
+    """What it leads to is not touched."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").touch()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/.work-abcdefgh").symlink_to(tmp_path / "elsewhere")
+    with OutputFolder(tmp_path / "out"):
+        pass
+    assert (tmp_path / "elsewhere/file").exists()
+
+
+@pytest.mark.parametrize("other", ["link", "folder"])
+def test_something_else_in_the_place_of_the_lock(tmp_path: Path, other: str) -> None:
+    """It is not followed, and nothing is written there."""
+    (tmp_path / "out").mkdir()
+    if other == "link":
+        (tmp_path / "out" / NAME).symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / "out" / NAME).mkdir()
+    with pytest.raises(UsageError, match=r"can't be written .*onnx-gate\.lock"):
+        OutputFolder(tmp_path / "out")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_without_locks_nothing_of_others_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems have none: the run goes on beside what may be somebody's."""
+
+    def no_locks(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with OutputFolder(tmp_path / "out") as first, OutputFolder(tmp_path / "out") as second:
+        assert first.work.exists()
+        second.write("summary.md", "second")
+    assert hidden(tmp_path / "out") == []
+    assert (tmp_path / "out/summary.md").read_text() == "second"
+
+
+def test_of_many_at_once_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
+    """Also while the file of the lock comes and goes."""
+    inside, most, taken = [0], [0], [0]
+    until = time.monotonic() + 1
+
+    def take_turns() -> None:
+        while time.monotonic() < until:
+            try:
+                lock = FolderLock(tmp_path)
+            except Held:
+                continue
+            inside[0] += 1
+            most[0], taken[0] = max(most[0], inside[0]), taken[0] + 1
+            time.sleep(0)
+            inside[0] -= 1
+            lock.release()
+
+    threads = [threading.Thread(target=take_turns) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most[0], hidden(tmp_path)) == (1, [])
+    assert taken[0] > 8
+
+
+def test_what_a_run_starts_does_not_hold_its_lock(tmp_path: Path) -> None:
+    """A process that outlives the run must not refuse the next one."""
+    with OutputFolder(tmp_path / "out"):
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    with OutputFolder(tmp_path / "out"):
+        child.communicate(b"\n")

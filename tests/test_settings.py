@@ -12,7 +12,7 @@ from onnx_gate import settings
 from onnx_gate.cli import build_parser
 from onnx_gate.errors import UsageError
 from onnx_gate.records import CommentMode, Workflow
-from onnx_gate.settings import Settings, from_arguments, from_inputs, parse_shard, worker_environ
+from onnx_gate.settings import Settings, from_arguments, from_inputs, parse_shard, pip_environ, worker_environ
 
 
 def from_command_line(*argv: str, environ: dict[str, str] | None = None) -> Settings:
@@ -358,6 +358,38 @@ def test_only_root_can_have_models_run_as_others(monkeypatch: pytest.MonkeyPatch
         from_inputs({"ONNX_GATE_ISOLATION": "yes"})
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("https://me:pass@host.example/", "Bearer abcdefgh", "ghp_" + "a1B2" * 9, "-----BEGIN PRIVATE KEY-----"),
+        "https://host.example/?token=abcdefgh",
+    ],
+)
+@pytest.mark.parametrize("name", ["TORCH_HOME", "HF_HOME", "CUDA_CACHE_PATH", "PYTHONPATH", "LANG", "ORT_ANYTHING"])
+def test_a_secret_is_kept_from_workers_whatever_its_name(name: str, value: str) -> None:
+    """Values are judged too, also those that pip's own process gets without need."""
+    assert name not in worker_environ({name: value})
+    assert name not in pip_environ({name: value})
+    assert pip_environ({"PIP_INDEX_URL": value})["PIP_INDEX_URL"] == value
+
+
+def test_the_workspace_is_known() -> None:
+    """It is where credentials are looked for."""
+    environ = {"GITHUB_WORKSPACE": "/github/workspace"}
+    assert from_inputs(environ).options.workspace == Path("/github/workspace")
+    assert from_command_line(environ=environ).options.workspace == Path("/github/workspace")
+    assert from_inputs({}).options.workspace is None
+
+
+def test_files_that_log_in_somewhere_are_private() -> None:
+    """Those that variables name, and tokens in a cache that models may read."""
+    given = {"KUBECONFIG": "/a/kube:/b/kube", "NETRC": "/c/netrc", "HF_HOME": "/cache/hf", "XDG_CACHE_HOME": "/cache"}
+    assert set(from_inputs(given).options.private) == {
+        *("/a/kube", "/b/kube", "/c/netrc", "/cache/hf/token", "/cache/hf/stored_tokens"),
+        *("/cache/huggingface/token", "/cache/huggingface/stored_tokens"),
+    }
+
+
 def test_folders_of_the_runner_are_private() -> None:
     """Those of the files that a step talks through, the home, and the temporary one with the checkout's credentials."""
     asked = from_inputs(
@@ -369,7 +401,7 @@ def test_folders_of_the_runner_are_private() -> None:
         }
     )
     assert {Path(folder).name for folder in asked.options.private} == {
-        *("workflow", "file_commands", "home", "runner_temp")
+        *("workflow", "file_commands", "home", "runner_temp", "event.json", "out")
     }
 
 

@@ -127,13 +127,44 @@ def test_weights_of_one_name_in_two_folders_stay_two(tmp_path):
     assert session.run(None, {"x": np.ones((1, 3), np.float32)})[0].tolist() == [[6.0, 6.0, 6.0]]
 
 
-@pytest.mark.parametrize("location", ["/etc/hostname", "../secret.bin"])
-def test_weights_outside_of_the_models_folder_are_refused(tmp_path, location):
-    """Nothing from elsewhere is copied into the report."""
-    path = onnx_models.external(tmp_path / "m.onnx")
-    model = onnx.load(str(path), load_external_data=False)
+def refer_to(path, location):
+    """A model whose weights are said to be there."""
+    model = onnx.load(str(onnx_models.external(path)), load_external_data=False)
     for entry in model.graph.initializer[0].external_data:
         entry.value = location if entry.key == "location" else entry.value
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(CannotJudge, match="outside of the model's folder"):
-        keep_copy(str(path), tmp_path, "kept", "m.onnx")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("/etc/hostname", "outside of the model's folder"),
+        ("../secret.bin", "outside of the model's folder"),
+        ("sub/../../secret.bin", "outside of the model's folder"),
+        ("..\\secret.bin", "outside of the model's folder"),
+        ("", "outside of the model's folder"),
+        ("nul\0.bin", "outside of the model's folder"),
+        (".git/config", "in a folder of Git's own"),
+        ("sub/.GIT/config", "in a folder of Git's own"),
+        ("link.bin", "behind a link"),
+        ("linked/weights.bin", "behind a link"),
+        ("sub", "no plain file"),
+        ("gone.bin", "'gone.bin', which holds its weights, is missing"),
+    ],
+)
+def test_weights_that_are_not_the_models_own_are_refused(tmp_path, location, words):
+    """Before any of them is read: nothing from elsewhere is computed with, or copied into the report."""
+    folder = tmp_path / "repository"
+    for made in (".git", "sub/.GIT", "elsewhere"):
+        (folder / made).mkdir(parents=True)
+    for file in (tmp_path / "secret.bin", folder / ".git/config", folder / "sub/.GIT/config"):
+        file.write_bytes(b"a secret")
+    (folder / "elsewhere/weights.bin").write_bytes(bytes(12))
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "linked").symlink_to("elsewhere")
+    path = refer_to(folder / "m.onnx", location)
+    for use in (lambda: read_graph(path, "m.onnx"), lambda: keep_copy(path, tmp_path, "kept", "m.onnx")):
+        with pytest.raises(CannotJudge, match=words):
+            use()
+    assert not list(tmp_path.glob("kept*"))

@@ -39,7 +39,7 @@ _PRINTABLE = re.compile(r"[!-~]+")
 
 
 class Api:
-    """A client; the clock is given by those who can't wait."""
+    """A client; the clocks are given by those who can't wait."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class Api:
         *,
         patience: float = PATIENCE,
         timeout: float = TIMEOUT,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if origin(url)[0] not in ("http", "https") or not origin(url)[1]:
@@ -60,6 +61,8 @@ class Api:
         self._token = token
         self._timeout = timeout
         self._clock = clock
+        # Somebody may set it meanwhile, so that it only serves to read the times that GitHub gives.
+        self._wall = wall
         self._sleep = sleep
         self._deadline = clock() + patience
         self._last_write: float | None = None
@@ -191,7 +194,7 @@ class Api:
             return float(after)
         reset = answer.headers.get("x-ratelimit-reset", "")
         if left == "0" and re.fullmatch(r"[0-9]{1,12}", reset):
-            return max(0.0, float(reset) - self._clock())
+            return max(0.0, float(reset) - self._wall())
         return BETWEEN_WRITES if answer.status == 429 else None
 
     def _is_late(self) -> bool:

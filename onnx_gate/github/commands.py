@@ -1,7 +1,8 @@
-"""Workflow commands, with everything in them escaped."""
+"""What a run has to say, as workflow commands."""
 
 from __future__ import annotations
 
+from onnx_gate.console import Command, workflow_command
 from onnx_gate.errors import GateError, ManifestError
 from onnx_gate.records import GateResult, ModelResult, Status
 from onnx_gate.wording import is_allowed, one_line, seconds, shorten, urgency, visible, worst_check
@@ -13,15 +14,14 @@ MOST_WARNINGS = MOST_ANNOTATIONS - 1
 LONGEST_MESSAGE = 4096
 
 
-def annotation(level: str, message: str, **properties: object) -> str:
+def annotation(level: str, message: str, **properties: object) -> Command:
     """`::error file=…,line=…::message`."""
-    given = ",".join(f"{key}={_escape_property(visible(str(value)))}" for key, value in properties.items() if value)
-    return f"::{level}{' ' if given else ''}{given}::{escape(shorten(visible(message), LONGEST_MESSAGE))}"
+    return workflow_command(level, shorten(visible(message), LONGEST_MESSAGE), **properties)
 
 
-def debug(message: str) -> str:
+def debug(message: str) -> Command:
     """A line that shows where a run is repeated with debug logging on."""
-    return f"::debug::{escape(visible(message))}"
+    return workflow_command("debug", message)
 
 
 def facts(result: GateResult) -> list[str]:
@@ -36,7 +36,7 @@ def facts(result: GateResult) -> list[str]:
     return [*versions, *models]
 
 
-def error_annotations(error: GateError, file: str = "") -> list[str]:
+def error_annotations(error: GateError, file: str = "") -> list[Command]:
     """An error at the place of each of a manifest's problems, as many as GitHub shows, or just the error.
 
     `file` is the manifest as GitHub knows it, where that isn't how the user named it.
@@ -57,7 +57,7 @@ def error_annotations(error: GateError, file: str = "") -> list[str]:
     return _at_most(MOST_ANNOTATIONS, "error", lines, "problems: see the log and the job summary")
 
 
-def result_annotations(result: GateResult, file: str = "") -> list[str]:
+def result_annotations(result: GateResult, file: str = "") -> list[Command]:
     """At the manifest's line of each failing model, the worst first; then what warns, counted apart."""
     file = file or result.manifest
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
@@ -72,7 +72,7 @@ def result_annotations(result: GateResult, file: str = "") -> list[str]:
     ]
 
 
-def _weak_annotation(model: ModelResult, file: str) -> str:
+def _weak_annotation(model: ModelResult, file: str) -> Command:
     """One a model: a pass that a wrong model might have had too."""
     warnings = model.coverage.warnings if model.coverage else ()
     return annotation(
@@ -84,7 +84,7 @@ def _weak_annotation(model: ModelResult, file: str) -> str:
     )
 
 
-def _model_annotation(model: ModelResult, file: str) -> str:
+def _model_annotation(model: ModelResult, file: str) -> Command:
     bad = worst_check(model) if model.verdict is Status.DIVERGED else None
     bad = bad or next((check for check in model.checks if check.status is model.verdict), None)
     where = " ".join(filter(None, (bad.provider, bad.case, bad.output))) if bad else "run"
@@ -99,18 +99,9 @@ def _model_annotation(model: ModelResult, file: str) -> str:
     )
 
 
-def _at_most(limit: int, level: str, lines: list[str], of_what: str) -> list[str]:
+def _at_most(limit: int, level: str, lines: list[Command], of_what: str) -> list[Command]:
     """GitHub drops what is beyond its limit: the last one then says how many there are."""
     if len(lines) <= limit:
         return lines
     kept = lines[: limit - 1]
     return [*kept, annotation(level, f"and {len(lines) - len(kept):,} more {of_what}", title="onnx-gate")]
-
-
-def escape(text: str) -> str:
-    """For the words of a command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    return escape(text).replace(":", "%3A").replace(",", "%2C")

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from onnx_gate.console import command, say
-from onnx_gate.github.commands import escape
+from onnx_gate.console import command, say, workflow_command
 from onnx_gate.records import ModelResult, Status
 from onnx_gate.wording import model_icon, one_line, plural, shorten, size, visible
 
@@ -39,11 +38,12 @@ def show_logs(models: Iterable[ModelResult], logs: Path, *, everything: bool) ->
 def foreign(title: str) -> Iterator[None]:
     """A group in which nothing is a command, until a word that nobody can know ends it."""
     token = secrets.token_hex(16)
-    command(f"::group::{escape(shorten(one_line(title), LONGEST_TITLE))}", f"::stop-commands::{token}")
+    title = shorten(one_line(title), LONGEST_TITLE)
+    command(workflow_command("group", title), workflow_command("stop-commands", token))
     try:
         yield
     finally:
-        command(f"::{token}::", "::endgroup::")
+        command(workflow_command(token), workflow_command("endgroup"))
 
 
 def read_end(path: Path) -> tuple[str, int] | None:

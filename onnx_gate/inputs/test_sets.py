@@ -61,31 +61,31 @@ def _read_protos(folder: Path, kind: str, forms: Mapping[str, str]) -> Values:
 def _read_tensor(content: bytes) -> Any:
     from onnx import TensorProto, numpy_helper
 
-    return _with_text(numpy_helper.to_array(TensorProto.FromString(content)))
+    return _with_text(numpy_helper.to_array(_whole(TensorProto.FromString(content))))
 
 
 def _read_sequence(content: bytes) -> Any:
     from onnx import SequenceProto, numpy_helper
 
-    return [_with_text(part) for part in numpy_helper.to_list(SequenceProto.FromString(content))]
+    return [_with_text(part) for part in numpy_helper.to_list(_whole(SequenceProto.FromString(content)))]
 
 
 def _read_map(content: bytes) -> Any:
     from onnx import MapProto, numpy_helper
 
-    return _with_text(numpy_helper.to_dict(MapProto.FromString(content)))
+    return _with_text(numpy_helper.to_dict(_whole(MapProto.FromString(content))))
 
 
 def _read_optional(content: bytes) -> Any:
     from onnx import OptionalProto, numpy_helper
 
-    return _with_text(numpy_helper.to_optional(OptionalProto.FromString(content)))
+    return _with_text(numpy_helper.to_optional(_whole(OptionalProto.FromString(content))))
 
 
 def _read_sparse(content: bytes) -> Any:
     from onnx import SparseTensorProto, numpy_helper
 
-    sparse = SparseTensorProto.FromString(content)
+    sparse = _whole(SparseTensorProto.FromString(content))
     values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     if indices.ndim == 2:
@@ -101,6 +101,15 @@ _READERS: dict[str, Callable[[bytes], Any]] = {
     "optional": _read_optional,
     "sparse_tensor": _read_sparse,
 }
+
+
+def _whole(message: Any) -> Any:
+    """A value that is all in its own file: it must not be a way to have another one read."""
+    from onnx_gate.runtime.tensors import is_external, tensors_in
+
+    if any(map(is_external, tensors_in(message))):
+        raise ValueError("its values are said to be in another file, expected them in this one")
+    return message
 
 
 def _with_text(value: Any) -> Any:

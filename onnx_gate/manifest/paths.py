@@ -47,6 +47,9 @@ class Paths:
                 "keep models and data inside it",
             )
             return None
+        if ".git" in map(str.casefold, path.relative_to(self._repository).parts):
+            self._report.add(trail, f"{text!r} is in a folder of Git's own", "name a file of the checkout itself")
+            return None
         if not exists and not self._must_exist:
             return str(path)
         if not exists:

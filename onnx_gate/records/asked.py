@@ -275,7 +275,9 @@ class RunOptions:
     isolation: Isolation = "none"
     """`uids`: every model runs as a user of its own, which only root can have them do."""
     private: tuple[str, ...] = ()
-    """Folders that models have no business in: shut while they run as other users."""
+    """Folders and files that models have no business in: shut while they run as other users."""
+    workspace: Path | None = None
+    """The job's folder, with all of its checkouts: searched for credentials. None at somebody's desk."""
     packages: str | None = None
     """The folder with what the user's code imports, installed for this run."""
     allow_pickle: bool | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, Limit, Name, Seconds, Text
 from onnx_gate.records.words import JSON, Absence, Cause, Config, Scalar
 
 
@@ -74,21 +75,21 @@ class ConvertInfo:
     """The ONNX file that was judged."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    opset: int
+    opset: Count
     """Of the default domain; 0 if the model imports none."""
-    opsets: Mapping[str, int] = field(default_factory=dict)
+    opsets: Annotated[Mapping[Name, Count], FEW] = field(default_factory=dict)
     """Of the other domains, by name."""
-    ir_version: int
+    ir_version: Count
     """Of the file."""
-    nodes: int
+    nodes: Count
     """Of the main graph."""
-    size_bytes: int
+    size_bytes: Count
     """With external data."""
-    seconds: float
+    seconds: Seconds
     """Spent converting; 0 for a file that was shipped."""
     shipped: bool
     """True where the user's own .onnx was judged."""
-    variant: str = ""
+    variant: Name = ""
     """The kind of variant that was made of it, such as `fp16`."""
 
 
@@ -97,11 +98,11 @@ class Worst:
     """The element that differs most."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    index: tuple[int, ...]
+    index: Annotated[tuple[Count, ...], FEW]
     """Into the whole array of the case."""
-    reference: Scalar
+    reference: Element
     """What the source says."""
-    actual: Scalar
+    actual: Element
     """What ONNX Runtime says."""
 
 
@@ -110,11 +111,11 @@ class Confusion:
     """How often one label was answered for another."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    reference: Scalar
+    reference: Element
     """The source's label."""
-    actual: Scalar
+    actual: Element
     """ONNX Runtime's label."""
-    count: int
+    count: Count
     """How many rows."""
 
 
@@ -123,19 +124,19 @@ class OutputDiff:
     """One output of one case on one provider, compared."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    provider: str
+    provider: Name
     """Short name; `graph` for a breach found in the file itself."""
-    case: str
+    case: Name
     """Which feed, such as `batch=7`."""
-    output: str
+    output: Name
     """ONNX output name."""
-    dtype: str = ""
+    dtype: Name = ""
     """As answered."""
-    shape: tuple[int, ...] = ()
+    shape: Annotated[tuple[Count, ...], FEW] = ()
     """As answered, all calls of the case together."""
-    total: int = 0
+    total: Count = 0
     """Elements compared."""
-    mismatched: int = 0
+    mismatched: Count = 0
     """Elements out of tolerance, or labels that differ."""
     max_abs: float | None = None
     """Largest absolute difference."""
@@ -153,43 +154,43 @@ class OutputDiff:
     """Signal-to-noise ratio, in decibels."""
     top1: float | None = None
     """Fraction of rows whose largest element is the same; only where a limit asks for it."""
-    calls: int = 0
+    calls: Count = 0
     """Times that the model was asked."""
-    rows: int = 0
+    rows: Count = 0
     """Rows of the output; where its first dimension isn't the batch, each answer is one."""
-    samples: int = 0
+    samples: Count = 0
     """Rows of the inputs that no earlier case had fed to the provider."""
-    fed: tuple[str, ...] = ()
+    fed: Annotated[tuple[Name, ...], MANY] = ()
     """Shapes of the inputs, such as `7×4`, each once."""
     lowest: float | None = None
     """The smallest element of the reference that is a number."""
     highest: float | None = None
     """The largest."""
-    saturated: int = 0
+    saturated: Count = 0
     """Elements of the reference that are 0 or 1, or next to it, where all lie between."""
-    same: str = ""
+    same: Name = ""
     """Where every row of the reference is the same one, a digest of it."""
-    labels: tuple[Scalar, ...] = ()
+    labels: Annotated[tuple[Element, ...], FEW] = ()
     """Labels of the reference, each once, the first few."""
-    nan_matched: int = 0
+    nan_matched: Count = 0
     """NaN that met NaN."""
-    nonfinite_mismatched: int = 0
+    nonfinite_mismatched: Count = 0
     """NaN or Inf that met something else."""
     worst: Worst | None = None
     """Where it differs most."""
-    confusion: tuple[Confusion, ...] = ()
+    confusion: Annotated[tuple[Confusion, ...], MANY] = ()
     """Labels taken for others, most frequent first."""
     tolerance: Tolerance | None = None
     """What was allowed; None for labels."""
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Annotated[Mapping[Limit, float], FEW] = field(default_factory=dict)
     """Further limits that were set, by their names in the manifest."""
-    breaches: tuple[str, ...] = ()
+    breaches: Annotated[tuple[Text, ...], FEW] = ()
     """What is wrong, one sentence each; empty where all limits hold."""
-    limit_breaches: tuple[str, ...] = ()
+    limit_breaches: Annotated[tuple[Text, ...], FEW] = ()
     """Those of them that are about `limits`, which no count of elements or labels shows."""
     contract: bool = False
     """A breach of names, dtypes, shapes or counts."""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     """Of both runs and the comparison."""
 
 
@@ -198,15 +199,15 @@ class Failure:
     """Why something could not be judged."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    stage: str
+    stage: Name
     """What was under way, such as `convert`."""
     cause: Cause
     """Its kind."""
-    message: str
+    message: Text
     """Where, what was got, what was expected."""
-    fix: str = ""
+    fix: Text = ""
     """What to do."""
-    provider: str | None = None
+    provider: Name | None = None
     """The provider that it stopped; None where it stopped the model."""
     skippable: bool = False
     """The machine has no such device at all: a skip, unless the provider is required."""
@@ -221,7 +222,7 @@ class Triage:
     __pydantic_config__: ClassVar[Config] = JSON
     cause: Cause
     """Its kind."""
-    advice: str
+    advice: Text
     """What it means and what to change."""
 
 
@@ -230,11 +231,11 @@ class Expectation:
     """What a worker is about to compare: anything less is not a pass."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    provider: str
+    provider: Name
     """On which provider."""
-    cases: tuple[str, ...]
+    cases: Annotated[tuple[Name, ...], PROMISED]
     """Every case of the model."""
-    outputs: tuple[str, ...]
+    outputs: Annotated[tuple[Name, ...], PROMISED]
     """Every output that no rule ignores."""
     recorded: bool = False
     """The reference comes with the data: an output that is empty there is meant to be."""

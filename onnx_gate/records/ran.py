@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from onnx_gate.records.bounds import MANY, Count, Name, Seconds
 from onnx_gate.records.words import JSON, Config
 
 
@@ -14,11 +15,11 @@ class Elsewhere:
     """A node that did not run on the provider asked for."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    node: str
+    node: Name
     """Its name."""
-    op: str
+    op: Name
     """Its operator."""
-    provider: str
+    provider: Name
     """Where it ran."""
 
 
@@ -27,11 +28,11 @@ class Placement:
     """Which nodes ran on the provider asked for."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    nodes: int
+    nodes: Count
     """Nodes of the graph, without ONNX Runtime's own copies between devices."""
-    on_provider: int
+    on_provider: Count
     """How many of them ran where they were asked to."""
-    elsewhere: tuple[Elsewhere, ...] = ()
+    elsewhere: Annotated[tuple[Elsewhere, ...], MANY] = ()
     """The others."""
     counted: Literal["assigned", "ran"] = "assigned"
     """`assigned`: as the graph was divided among the providers; `ran`: as a profile saw them, fused ones as one."""
@@ -42,11 +43,11 @@ class RunToRun:
     """An output that two runs on the same feed answer differently."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    output: str
+    output: Name
     """ONNX output name."""
-    differing: int
+    differing: Count
     """Elements that are not the same."""
-    total: int
+    total: Count
     """Elements of the output."""
     max_abs: float | None = None
     """By how much at most; None for labels, and where even the form differs."""
@@ -57,13 +58,13 @@ class Numerics:
     """How a provider computed."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Annotated[Mapping[Name, Name], MANY] = field(default_factory=dict)
     """Its options in force, as the session reports them; as they were asked for where it reports none."""
-    fast: Mapping[str, str] = field(default_factory=dict)
+    fast: Annotated[Mapping[Name, Name], MANY] = field(default_factory=dict)
     """Of them, those that trade precision for speed: TF32, fp16 and the like."""
-    run_twice: str = ""
+    run_twice: Name = ""
     """The case whose first feed was run twice; empty where none was."""
-    run_to_run: tuple[RunToRun, ...] = ()
+    run_to_run: Annotated[tuple[RunToRun, ...], MANY] = ()
     """The outputs that were not the same both times."""
 
 
@@ -72,9 +73,9 @@ class Timing:
     """Seconds of one side, over all timed runs."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    median: float
+    median: Seconds
     """Half of the runs took no longer."""
-    p95: float
+    p95: Seconds
     """95 of 100 took no longer."""
 
 
@@ -83,11 +84,11 @@ class Latency:
     """How long both sides took on one feed."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    provider: str
+    provider: Name
     """Short name."""
-    case: str
+    case: Name
     """Whose first feed it was."""
-    batch: int | None
+    batch: Count | None
     """Its batch size, where it has one."""
     source: Timing | None
     """None where the source isn't on this machine."""
@@ -95,5 +96,5 @@ class Latency:
     """ONNX Runtime on the provider."""
     speedup: float | None
     """Median of the source by median of the provider: more than 1 is faster."""
-    repeats: int
+    repeats: Count
     """Timed runs of each side."""

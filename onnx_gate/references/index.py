@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import Cause, Environment, Location, ModelSpec
 
-SCHEMA = 1
+SCHEMA = 2
 NAME = "index.json"
 LARGEST = 64 * 1024 * 1024
 # Where a model is in the manifest, where and how long it runs: none of it changes what the source answers.
 _NOT_ITS_OWN = frozenset({"id", "line", "folder", "providers", "timeout", "memory", "allow_failure", "latency", "own"})
 _PATHS = frozenset({"onnx", "weights", "ort_custom_ops"})
 _CHUNK = 1 << 20
+MOST_READ = 10_000
+"""Files that a model's code has read, of which hashes are kept."""
 
 
 class Unreadable(Exception):
@@ -41,6 +45,8 @@ class Index:
     """What the manifest asked for."""
     contents: Mapping[str, str]
     """Hashes of the files that the manifest names, by key."""
+    read: Mapping[str, str]
+    """Hashes of the other files that the model's code has read, by their paths in the repository."""
     files: Mapping[str, str]
     """Hashes of the reference's own files, by path."""
     error: str = ""
@@ -92,13 +98,40 @@ def describe_spec(spec: ModelSpec) -> dict[str, Any]:
 
 def hash_contents(spec: ModelSpec) -> dict[str, str]:
     """Hashes of the files and folders that the manifest names, those that are here."""
+    return {key: _hash_path(path) for key, path in _named(spec).items() if path.exists()}
+
+
+def hash_read(spec: ModelSpec, paths: Iterable[object]) -> dict[str, str]:
+    """Hashes of other files of the repository, those that are here; what is no path of a plain file in it is left out.
+
+    The paths come from a worker, or from a folder that somebody else wrote.
+    """
+    repository = find_repository(Path(spec.folder))
+    named = list(_named(spec).values())
+    hashes = {}
+    for path in itertools.islice((path for path in paths if isinstance(path, str)), MOST_READ):
+        file = repository / path
+        if _is_plain(file, repository) and not any(file.is_relative_to(place) for place in named):
+            hashes[path] = hash_file(file)
+    return hashes
+
+
+def _named(spec: ModelSpec) -> dict[str, Path]:
     named = {
         "source": spec.source.file,
         "onnx": spec.onnx,
         "weights": spec.weights,
         "data": spec.data.file if spec.data else None,
     }
-    return {key: _hash_path(Path(path)) for key, path in named.items() if path and Path(path).exists()}
+    return {key: Path(path) for key, path in named.items() if path}
+
+
+def _is_plain(file: Path, repository: Path) -> bool:
+    try:
+        own = file.resolve() == file and file.is_relative_to(repository) and ".git" not in file.parts
+        return own and file.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _hash_path(path: Path) -> str:

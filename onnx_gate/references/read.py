@@ -16,9 +16,10 @@ from onnx_gate.references.index import (
     describe_spec,
     hash_contents,
     hash_file,
+    hash_read,
     parse_index,
 )
-from onnx_gate.references.save import plain_files
+from onnx_gate.references.save import is_unfinished, plain_files
 
 AGAIN = "make the reference again, with --save-reference where the source runs"
 
@@ -37,7 +38,7 @@ def require_reference(folder: Path, known: Iterable[str]) -> None:
     """Refuse a folder that is no place of references, or holds some that the manifest doesn't know."""
     if not folder.is_dir():
         raise UsageError(f"--reference {folder}: there is no such folder. Fix: name what --save-reference wrote")
-    entries = sorted(entry.name for entry in folder.iterdir())
+    entries = sorted(entry.name for entry in folder.iterdir() if not is_unfinished(entry))
     if not entries:
         raise UsageError(f"--reference {folder}: the folder is empty. Fix: name what --save-reference wrote")
     if strange := [name for name in entries if name not in set(known)]:
@@ -61,8 +62,7 @@ def check_reference(folder: Path, spec: ModelSpec) -> Reference | Failure:
         return _refuse(f"{own}: it is a reference of the model {index.model!r}", "rename nothing in that folder")
     if changed := _changed_keys(index, spec):
         return _refuse(
-            f"{own}: it was made of something else: {', '.join(changed)} of the model {spec.id!r} "
-            f"{'differs' if len(changed) == 1 else 'differ'}",
+            f"{own}: the model {spec.id!r} has changed since this reference was made of it: {', '.join(changed)}",
             AGAIN,
         )
     if index.error:
@@ -101,7 +101,11 @@ def _changed_keys(index: Index, spec: ModelSpec) -> list[str]:
     here = describe_spec(spec)
     keys = [key for key in sorted(here.keys() | index.spec.keys()) if here.get(key) != index.spec.get(key)]
     files = [key for key, digest in hash_contents(spec).items() if index.contents.get(key, digest) != digest]
-    return [f"`{key}`" for key in keys] + [f"the file of `{key}`" for key in files if key not in keys]
+    read = [path for path, digest in hash_read(spec, index.read).items() if index.read[path] != digest]
+    changed = [f"the file of `{key}`" for key in files if key not in keys] + [
+        f"the file {path}, which was read with it" for path in read
+    ]
+    return [f"`{key}`" for key in keys] + changed
 
 
 def _origin(folder: Path, index: Index, framework: str) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+import json
 import os
+import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,19 +22,22 @@ from onnx_gate.references.index import (
     describe_spec,
     hash_contents,
     hash_file,
+    hash_read,
     render_index,
 )
 from onnx_gate.worker.protocol import CONTRACT, MADE
 
 _DEEPEST = 2
 """A reference holds files, and folders of files."""
+_UNFINISHED = re.compile(r"\..+\.fresh")
 
 
 def require_room(folder: Path) -> None:
     """Refuse a folder that holds anything but references, before anything is run."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--save-reference {folder}: this is no folder. Fix: name another")
-    others = [entry.name for entry in folder.iterdir() if not (entry / NAME).is_file()] if folder.is_dir() else []
+    entries = list(folder.iterdir()) if folder.is_dir() else []
+    others = [entry.name for entry in entries if not (entry / NAME).is_file() and not is_unfinished(entry)]
     if others:
         raise UsageError(
             f"--save-reference {folder}: the folder holds {sorted(others)[0]!r}, which is no reference. "
@@ -43,16 +51,26 @@ def require_room(folder: Path) -> None:
         ) from error
 
 
+def is_unfinished(entry: Path) -> bool:
+    """Whether this is a reference in the making, or what is left of one after a run was killed."""
+    return bool(_UNFINISHED.fullmatch(entry.name)) and entry.is_dir() and not entry.is_symlink()
+
+
 class ReferenceStore:
     """Where the references of a run go."""
 
     def __init__(self, folder: Path, environment: Environment) -> None:
         require_room(folder)
+        _remove_unfinished(folder)
         self._folder = folder
         self._machine = describe_machine(environment)
 
     def keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
         """Move what a worker made, with an index of it, into the place of what was there; raises OSError."""
+        with _locked(self._folder, fcntl.LOCK_SH):
+            self._keep(spec, result, scratch)
+
+    def _keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
         made = scratch / spec.id / MADE
         error, cause = _error_of(result)
         if not error and not (made / CONTRACT).is_file():
@@ -69,6 +87,7 @@ class ReferenceStore:
             made_on=self._machine,
             spec=describe_spec(spec),
             contents=hash_contents(spec),
+            read=hash_read(spec, [] if error else _read_by(fresh / CONTRACT)),
             files={path: hash_file(fresh / path) for path in plain_files(fresh)},
             error=error,
             cause=cause,
@@ -77,6 +96,15 @@ class ReferenceStore:
         shutil.rmtree(target, ignore_errors=True)
         fresh.rename(target)
         _hand_over(self._folder, target)
+
+
+def _read_by(contract: Path) -> list[object]:
+    """The files that the model's code has read, as its worker says; a model's code may say anything."""
+    try:
+        found = json.loads(contract.read_text(encoding="utf-8"))["read"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
 
 
 def plain_files(folder: Path) -> list[str]:
@@ -97,6 +125,28 @@ def plain_files(folder: Path) -> list[str]:
             if path.is_file():
                 found.append(shown.as_posix())
     return sorted(found)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What runs that were killed have left; not while another run saves references here."""
+    with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+        for entry in filter(is_unfinished, folder.iterdir() if alone else ()):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, kind: int) -> Iterator[bool]:
+    """The folder's own lock, which the system takes back from whoever dies; False where it can't be had."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        got = False
+        # Some file systems know no locks.
+        with suppress(OSError):
+            fcntl.flock(fd, kind)
+            got = True
+        yield got
+    finally:
+        os.close(fd)
 
 
 def _hand_over(folder: Path, made: Path) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from onnx_gate import wording
 from onnx_gate.records import GateResult, ModelResult, Status
 from onnx_gate.reports.pieces import few
+from onnx_gate.reports.safe import Md, code, md
 from onnx_gate.reports.state import Remembered, State, key_of, remember
-from onnx_gate.wording import ICONS, code, number, plural
+from onnx_gate.wording import ICONS, number, plural
 
 GREW = 10.0
 """Times that a difference has to grow to be told."""
@@ -29,9 +30,9 @@ _KINDS = {
 """In the order of the comment, with the icon of each."""
 
 
-def changes(before: State, result: GateResult) -> list[str]:
+def changes(before: State, result: GateResult) -> list[Md]:
     """An item a kind of change, the worst first; empty where nothing changed."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Md]] = {}
     for model in sorted(result.models, key=wording.urgency):
         old = before.models.get(key_of(model))
         if kind := _kind(model, old, before):
@@ -70,12 +71,10 @@ def _drifted(old: Remembered, new: Remembered) -> bool:
     return grew or (new.u >= NEAR > old.u and new.u >= 2 * old.u)
 
 
-def _told(kind: str, model: ModelResult, old: Remembered | None) -> str:
+def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
     """The model, with what there is to say of it."""
-    new = remember(model)
     if kind == "drifted" and old:
-        share = f", {number(100 * new.u)} % of its tolerance" if new.u is not None and new.v not in _FAILED else ""
-        return f"{code(model.id)} ({number(old.m)} → {number(new.m)}{share})"
+        return md("{} ({})", code(model.id), _drift(old, remember(model)))
     about = []
     if kind == "new" and model.verdict in _FAILED:
         about.append("diverged" if model.verdict is Status.DIVERGED else "could not be judged")
@@ -84,9 +83,16 @@ def _told(kind: str, model: ModelResult, old: Remembered | None) -> str:
     if model.verdict is Status.DIVERGED:
         about += [wording.difference(wording.worst_check(model))] if wording.worst_check(model) else []
         about += ["allowed"] if wording.is_allowed(model) else []
-    return f"{code(model.id)} ({', '.join(about)})" if about else code(model.id)
+    return md("{} ({})", code(model.id), ", ".join(about)) if about else code(model.id)
 
 
-def _item(icon: str, kind: str, told: Sequence[str]) -> str:
-    count = f" ({plural(len(told), 'model')})" if len(told) > _MOST else ""
-    return f"- {icon} **{kind}**{count}: {few(told, _MOST)}"
+def _drift(old: Remembered, new: Remembered) -> str:
+    share = f", {number(100 * new.u)} % of its tolerance" if new.u is not None and new.v not in _FAILED else ""
+    return f"{number(old.m)} → {number(new.m)}{share}"
+
+
+def _item(icon: str, kind: str, told: Sequence[Md]) -> Md:
+    what = md("- {} **{}**", icon, kind)
+    if len(told) > _MOST:
+        what = md("{} ({})", what, plural(len(told), "model"))
+    return md("{}: {}", what, few(told, _MOST))

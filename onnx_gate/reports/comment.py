@@ -11,12 +11,12 @@ from onnx_gate.records import GateResult, ModelResult, Status
 from onnx_gate.reports import failure
 from onnx_gate.reports.changes import changes
 from onnx_gate.reports.fit import fill, size_in_characters, table_within
-from onnx_gate.reports.markdown import alike, failed_body, failed_title
+from onnx_gate.reports.markdown import alike, failed_body, failed_title_html
 from onnx_gate.reports.overview import FAILED, overview, skipped, stopped, title, weak_passes
-from onnx_gate.reports.pieces import Grid, fold
+from onnx_gate.reports.pieces import Grid
+from onnx_gate.reports.safe import LINE, PARAGRAPH, Md, code, fold, html, join, link, md, text, unlinked
 from onnx_gate.reports.state import State, hidden, recall, state_of
-from onnx_gate.reports.unlinked import unlinked
-from onnx_gate.wording import code, code_html, plural
+from onnx_gate.wording import plural
 
 LIMIT = 65_000
 """Characters; GitHub refuses what has more than 65,536."""
@@ -48,98 +48,107 @@ def render(result: GateResult, about: About, before: str | None) -> str:
     last = recall(before)
     # A run that was stopped says little of the models that it didn't get to.
     memory = hidden(state_of(result, about.commit) if result.complete else last)
-    room = LIMIT - len(memory) - _TAIL
+    room = _room(about, memory)
     blocks = [*stopped(result), *(_news(last, result) if last and result.complete else [])]
-    text, _ = fill(_head(title(result), result.manifest, about, result.seconds), _safe(blocks), room, _size)
-    text = _with_table(text, result, room)
-    text, _ = fill(text, _safe(skipped(result)), room, _size)
-    text = _with_sections(text, result, room)
-    text, _ = fill(text, _safe(_folded(result, room - _size(text))), room, _size)
-    return _end(text, memory)
+    body, _ = fill(_head(title(result), result.manifest, about, result.seconds), _quiet(blocks), room, _size)
+    body = _with_table(body, result, room)
+    body, _ = fill(body, _quiet(skipped(result)), room, _size)
+    body = _with_sections(body, result, room)
+    body, _ = fill(body, _quiet(_folded(result, room - _size(body))), room, _size)
+    return _whole(about, body, memory)
 
 
 def render_failure(error: GateError, manifest: str, about: About, before: str | None) -> str:
     """The comment on a run that did not come about: an old verdict must not stand for it."""
     memory = hidden(recall(before))
     told = failure.reasons(error)
-    total = failure.count(error)
-    text = _head(f"## {failure.headline(error)}", manifest, about)
-    text, kept = fill(f"{text}\n", _safe(told), LIMIT - len(memory) - _TAIL, _size, between="\n")
-    if kept < total:
-        text += f"\n- … and {total - kept:,} more: see the log."
+    head = _head(failure.headline(error), manifest, about)
+    body, kept = fill(md("{}\n", head), _quiet(told), _room(about, memory), _size, between=LINE)
+    if left_out := failure.count(error) - kept:
+        body = md("{}\n- … and {:,} more: see the log.", body, left_out)
     stale = ": what stood here before may no longer hold" if before else ""
-    return _end(f"{text}\n\nNothing was judged{stale}.", memory)
+    return _whole(about, md("{}\n\nNothing was judged{}.", body, stale), memory)
 
 
-def _head(heading: str, manifest: str, about: About, seconds: float | None = None) -> str:
-    facts = [f"{code(manifest)}{f' at `{about.commit[:7]}`' if about.commit else ''}"]
-    facts += [f"took {wording.seconds(seconds)}"] if seconds is not None else []
-    line = unlinked(" · ".join(facts))
-    if about.run_url:
-        line += f" · [the run, with all details](<{about.run_url}>)"
-    return f"{about.marker}\n{heading}\n\n{line}"
+def _room(about: About, memory: str) -> int:
+    return LIMIT - len(memory) - len(f"{about.marker}\n") - _TAIL
 
 
-def _news(last: State, result: GateResult) -> list[str]:
-    since = f"since the last comment{f' (`{last.commit[:7]}`)' if last.commit else ''}"
+def _head(heading: Md, manifest: str, about: About, seconds: float | None = None) -> Md:
+    facts = [md("{} at {}", code(manifest), code(about.commit[:7])) if about.commit else code(manifest)]
+    facts += [md("took {}", wording.seconds(seconds))] if seconds is not None else []
+    facts = list(_quiet(facts))
+    facts += [link("the run, with all details", about.run_url)] if about.run_url else []
+    return md("{}\n\n{}", heading, join(md(" · "), facts))
+
+
+def _news(last: State, result: GateResult) -> list[Md]:
+    since = text("since the last comment")
+    since = md("{} ({})", since, code(last.commit[:7])) if last.commit else since
     items = changes(last, result)
-    return ["\n".join([f"**Changed {since}:**\n", *items])] if items else [f"Nothing changed {since}."]
+    return [md("**Changed {}:**\n\n{}", since, join(LINE, items)) if items else md("Nothing changed {}.", since)]
 
 
-def _with_table(text: str, result: GateResult, room: int) -> str:
+def _with_table(body: Md, result: GateResult, room: int) -> Md:
     """The worst first; where models are many, those that passed have a table of their own, further down."""
     models = sorted(result.models, key=wording.urgency)
     if len(models) > ALL_IN_ONE:
         models = [model for model in models if model.verdict is not Status.PASSED]
     shown = models[:MOST_ROWS]
     if not shown:
-        return text
-    rows, kept = table_within(_safe_grid(overview(shown)), (room - _size(text)) // 2, _size)
-    if not kept:
-        return text
-    more = len(models) - kept
-    return "\n\n".join([text, rows, *([f"… and {more:,} more: see the job summary."] if more else [])])
+        return body
+    rows, kept = table_within(_quiet_grid(overview(shown)), (room - _size(body)) // 2, _size)
+    return join(PARAGRAPH, [body, _counted(rows, len(models) - kept)]) if kept else body
 
 
-def _with_sections(text: str, result: GateResult, room: int) -> str:
+def _counted(rows: Md, left_out: int) -> Md:
+    return md("{}\n\n… and {:,} more: see the job summary.", rows, left_out) if left_out else rows
+
+
+def _with_sections(body: Md, result: GateResult, room: int) -> Md:
     """Why each failed, and what to change."""
     groups = alike(sorted((model for model in result.models if model.verdict in FAILED), key=wording.urgency))
     unfolded = len(groups) <= OPEN_SECTIONS
     sections = (_section(group, unfolded=unfolded) for group in groups[:MOST_SECTIONS])
-    text, told = fill(text, _safe(sections), room, _size)
-    more = sum(map(len, groups[told:]))
-    return f"{text}\n\n… and {plural(more, 'more model')} that failed: see the job summary." if more else text
+    body, told = fill(body, _quiet(sections), room, _size)
+    if left_out := sum(map(len, groups[told:])):
+        return md("{}\n\n… and {} that failed: see the job summary.", body, plural(left_out, "more model"))
+    return body
 
 
-def _section(group: list[ModelResult], *, unfolded: bool) -> str:
-    return fold(failed_title(group, code_html), "\n\n".join(failed_body(group)), unfolded=unfolded)
+def _section(group: list[ModelResult], *, unfolded: bool) -> Md:
+    return fold(failed_title_html(group), join(PARAGRAPH, failed_body(group)), unfolded=unfolded)
 
 
-def _folded(result: GateResult, room: int) -> Iterable[str]:
+def _folded(result: GateResult, room: int) -> Iterable[Md]:
     """What passed: with warnings, and where models are many."""
-    for block in weak_passes(result):
-        heading, _, items = block.partition("\n\n")
-        yield fold(heading.replace("**", "").rstrip(":"), items)
+    if warnings := weak_passes(result):
+        yield fold(html("{} Passed, with a warning", wording.ALLOWED), warnings)
     passed = [model for model in result.models if model.verdict is Status.PASSED]
     if not passed or len(result.models) <= ALL_IN_ONE:
         return
-    rows, kept = table_within(_safe_grid(overview(passed[:MOST_PASSED_ROWS])), room * 2 // 3, _size)
-    more = f"\n\n… and {len(passed) - kept:,} more: see the job summary." if kept < len(passed) else ""
-    yield fold(f"{plural(len(passed), 'model')} passed", f"{rows}{more}")
+    rows, kept = table_within(_quiet_grid(overview(passed[:MOST_PASSED_ROWS])), room * 2 // 3, _size)
+    yield fold(
+        html("{} passed", plural(len(passed), "model")), _counted(rows if kept else text(""), len(passed) - kept)
+    )
 
 
-def _end(text: str, memory: str) -> str:
-    """Lone surrogates can't be sent; by now none should be left."""
-    whole = f"{text}\n\n{memory}\n" if memory else f"{text}\n"
-    return whole.encode("utf-8", "backslashreplace").decode("utf-8")
+def _whole(about: About, body: Md, memory: str) -> str:
+    """With what no reader sees: the marker, and what is remembered, made of digits and letters that end no comment.
+
+    Lone surrogates can't be sent; by now none should be left.
+    """
+    parts = (f"{about.marker}\n{body.markup}\n", f"{memory}\n" if memory else "")
+    return "\n".join(filter(None, parts)).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _safe(blocks: Iterable[str]) -> Iterable[str]:
+def _quiet(blocks: Iterable[Md]) -> Iterable[Md]:
+    """Blocks that call nobody."""
     return map(unlinked, blocks)
 
 
-def _safe_grid(grid: Grid) -> Grid:
-    return Grid(list(_safe(grid.header)), [list(_safe(row)) for row in grid.rows], grid.right)
+def _quiet_grid(grid: Grid) -> Grid:
+    return Grid(list(_quiet(grid.header)), [list(_quiet(cells)) for cells in grid.rows], grid.right)
 
 
 _size = size_in_characters

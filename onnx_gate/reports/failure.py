@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from onnx_gate.errors import GateError, ManifestError
 from onnx_gate.reports.fit import fill, size_in_bytes
-from onnx_gate.wording import plain_markdown, plural
+from onnx_gate.reports.safe import LINE, Md, md, text
+from onnx_gate.wording import plural
 
 MOST_PROBLEMS = 200
 
 
-def headline(error: GateError) -> str:
-    """The verdict in one line."""
+def headline(error: GateError) -> Md:
+    """The verdict, as the heading that everything starts with."""
     if isinstance(error, ManifestError):
-        return f"🟥 onnx-gate: {plural(len(error.problems), 'problem')} in the manifest, nothing was run"
-    return "🟥 onnx-gate: the run did not come about"
+        return md("## 🟥 onnx-gate: {} in the manifest, nothing was run", plural(len(error.problems), "problem"))
+    return md("## 🟥 onnx-gate: the run did not come about")
 
 
-def reasons(error: GateError) -> list[str]:
+def reasons(error: GateError) -> list[Md]:
     """Each problem of the manifest as an item, or the error's own words."""
     if not isinstance(error, ManifestError):
-        return [plain_markdown(str(error))]
-    return [f"- {plain_markdown(str(problem))}" for problem in error.problems[:MOST_PROBLEMS]]
+        return [text(str(error))]
+    return [md("- {}", str(problem)) for problem in error.problems[:MOST_PROBLEMS]]
 
 
 def count(error: GateError) -> int:
@@ -30,6 +31,6 @@ def count(error: GateError) -> int:
 
 def render_within(error: GateError, limit: int) -> str:
     """The headline and as many of the reasons as fit into so many bytes."""
-    text, kept = fill(f"## {headline(error)}\n", reasons(error), limit - 100, size_in_bytes, between="\n")
-    more = count(error) - kept
-    return f"{text}\n- … and {more:,} more: see the log." if more else text
+    page, kept = fill(md("{}\n", headline(error)), reasons(error), limit - 100, size_in_bytes, between=LINE)
+    left_out = count(error) - kept
+    return md("{}\n- … and {:,} more: see the log.", page, left_out).markup if left_out else page.markup

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
-
 from markdown_it import MarkdownIt
 
 from onnx_gate import wording
 from onnx_gate.records import GateResult
 from onnx_gate.reports import markdown
+from onnx_gate.reports.safe import html
 
 # Nothing is loaded and nothing runs, whatever a model is called.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -29,11 +28,11 @@ _WARNING = "<p>[!WARNING]\n"
 
 def render(result: GateResult) -> str:
     """All that summary.md says, in one file."""
-    title = html.escape(wording.headline(result))
+    title = html("<title>{}</title>", wording.headline(result)).markup
     body = MarkdownIt("commonmark").enable("table").render(markdown.render(result)).replace(_WARNING, "<p>⚠️ ")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+        f"{title}\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
     )

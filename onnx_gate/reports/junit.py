@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
@@ -29,6 +30,8 @@ from onnx_gate.wording import (
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")
 _ROOT_TIME = re.compile(r'(?<=<testsuites )([^>]*time=")[^"]*')
+_OF_MANY_LINES = ("output", "stdout", "stderr")
+"""What the library writes between tags; all else are attributes."""
 
 
 def render(result: GateResult) -> str:
@@ -38,7 +41,25 @@ def render(result: GateResult) -> str:
     if not result.complete:
         suites.append(_stopped(result))
     total = sum((case.elapsed_sec for suite in suites for case in suite.test_cases), Decimal())
-    return _ROOT_TIME.sub(rf"\g<1>{total}", str(to_xml_report_string(suites, encoding="utf-8")), count=1)
+    return _ROOT_TIME.sub(rf"\g<1>{total}", _xml(suites), count=1)
+
+
+def _xml(suites: list[TestSuite]) -> str:
+    """The one place where text enters the XML: the library escapes markup, and drops what XML can't hold."""
+    return str(to_xml_report_string(_writable(suites), encoding="utf-8"))
+
+
+def _writable(value: Any, key: str = "") -> Any:
+    """Whatever suites and cases hold, in lines without control characters: those are spelled out, not lost."""
+    if isinstance(value, str):
+        return visible(value) if key in _OF_MANY_LINES else one_line(value)
+    if isinstance(value, dict):
+        return {one_line(name): _writable(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    if isinstance(value, TestSuite | TestCase):
+        vars(value).update(_writable(vars(value)))
+    return value
 
 
 def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestSuite:
@@ -49,7 +70,7 @@ def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str
 
 def _properties(model: ModelResult) -> dict[str, str]:
     """What concerns the model as a whole."""
-    known = {"variant_of": one_line(model.variant_of)} if model.variant_of else {}
+    known = {"variant_of": model.variant_of} if model.variant_of else {}
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
         for count, warning in enumerate(model.coverage.warnings, start=1):
@@ -69,7 +90,7 @@ def _stopped(result: GateResult) -> TestSuite:
 
 def _whole_case(number: int, message: str, result: GateResult) -> TestCase:
     name = "run" if number == 1 else f"run ({number})"
-    case = TestCase(name, classname="onnx-gate", elapsed_sec=_SHORTEST, file=one_line(result.manifest), line=1)
+    case = TestCase(name, classname="onnx-gate", elapsed_sec=_SHORTEST, file=result.manifest, line=1)
     case.add_error_info(shorten(one_line(message), LONGEST), error_type="incomplete")
     return case
 
@@ -77,22 +98,17 @@ def _whole_case(number: int, message: str, result: GateResult) -> TestCase:
 def _named_suite(
     name: str, cases: list[TestCase], result: GateResult, properties: dict[str, str] | None = None
 ) -> TestSuite:
-    return TestSuite(
-        one_line(name),
-        cases,
-        timestamp=one_line(result.started_at),
-        file=one_line(result.manifest),
-        properties=properties,
-    )
+    return TestSuite(name, cases, timestamp=result.started_at, file=result.manifest, properties=properties)
 
 
 def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestCase:
+    # As they are written: two names that differ in what isn't written are one.
     classname = one_line(".".join(part for part in ("onnx-gate", model.id, check.provider) if part))
     case = TestCase(
         _unique(classname, one_line(f"{check.case} {check.output}") or "run", names),
         classname=classname,
         elapsed_sec=_elapsed(check.seconds),
-        file=one_line(result.manifest),
+        file=result.manifest,
         line=model.line,
     )
     message = shorten(one_line(check.message), LONGEST) or check.status
@@ -101,7 +117,7 @@ def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[t
     elif check.status is Status.DIVERGED:
         case.add_failure_info(message, _details(check, model), failure_type=model.cause or "diverged")
     elif check.status is Status.ERROR:
-        case.add_error_info(message, visible(check.message), error_type=check.cause or "error")
+        case.add_error_info(message, check.message, error_type=check.cause or "error")
     elif check.status is Status.SKIPPED:
         case.add_skipped_info(message)
     return case
@@ -114,9 +130,10 @@ def _elapsed(seconds: float) -> Decimal:
 def _unique(classname: str, name: str, names: Counter[tuple[str, str]]) -> str:
     """Consumers drop a second testcase of the same name."""
     names[classname, name] += 1
-    if names[classname, name] == 1:
-        return name
-    return _unique(classname, f"{name} ({names[classname, name]})", names)
+    while names[classname, name] > 1:
+        name = f"{name} ({names[classname, name]})"
+        names[classname, name] += 1
+    return name
 
 
 def _details(check: Check, model: ModelResult) -> str:
@@ -133,4 +150,4 @@ def _details(check: Check, model: ModelResult) -> str:
         )
     if model.advice:
         lines.append(f"Cause: {model.cause}. {shorten(one_line(model.advice), LONGEST)}")
-    return visible("\n".join(lines))
+    return "\n".join(lines)

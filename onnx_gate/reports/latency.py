@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from onnx_gate.records import Latency, ModelResult
-from onnx_gate.reports.pieces import name, table
+from onnx_gate.reports.pieces import Row, few, more, name, row, table
+from onnx_gate.reports.safe import Md, md, text
 from onnx_gate.wording import duration, number
 
 HOW = (
@@ -11,9 +12,10 @@ HOW = (
     "device are part of it; both sides at one thread."
 )
 WEAK = "The source is the same file, run on the CPU without optimisations."
+_MOST_ROWS = 100
 
 
-def speedups(model: ModelResult) -> str:
+def speedups(model: ModelResult) -> Md:
     """`1.8× to 3.2×`, by provider where there are several."""
     found: dict[str, list[float]] = {}
     for one in model.latency:
@@ -21,22 +23,25 @@ def speedups(model: ModelResult) -> str:
             found.setdefault(one.provider, []).append(one.speedup)
     told = {provider: _span(ratios) for provider, ratios in found.items()}
     if len(told) == 1:
-        return next(iter(told.values()))
-    return ", ".join(f"{name(provider)} {span}" for provider, span in told.items()) or "–"
+        return text(next(iter(told.values())))
+    return few(md("{} {}", name(provider), span) for provider, span in told.items()) or text("–")
 
 
-def latency_table(model: ModelResult) -> str:
+def latency_table(model: ModelResult) -> list[Md]:
     """Every batch size of every provider, and how it was measured; empty where nothing was."""
     if not model.latency:
-        return ""
-    header = ["provider", "case", "source", "p95", "ONNX Runtime", "p95", "speed-up", "runs"]
-    rows = [_row(found) for found in model.latency]
+        return []
+    header = row("provider", "case", "source", "p95", "ONNX Runtime", "p95", "speed-up", "runs")
+    rows = [_row(found) for found in model.latency[:_MOST_ROWS]]
     how = f"{HOW} {WEAK}" if model.framework == "onnx" else HOW
-    return f"Latency. {how}\n\n{table(header, rows, right=range(2, 8))}"
+    blocks = [md("Latency. {}", how), table(header, rows, right=range(2, 8))]
+    if (left_out := len(model.latency) - len(rows)) > 0:
+        blocks.append(more(left_out, "times"))
+    return blocks
 
 
-def _row(found: Latency) -> list[str]:
-    return [
+def _row(found: Latency) -> Row:
+    return row(
         name(found.provider),
         name(found.case),
         duration(found.source.median) if found.source else "–",
@@ -44,8 +49,8 @@ def _row(found: Latency) -> list[str]:
         duration(found.actual.median),
         duration(found.actual.p95),
         f"{number(found.speedup)}×" if found.speedup is not None else "–",
-        f"{found.repeats:,}",
-    ]
+        md("{:,}", found.repeats),
+    )
 
 
 def _span(ratios: list[float]) -> str:

@@ -2,67 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from onnx_gate import wording
 from onnx_gate.records import Environment, GateResult, ModelResult, Status
-from onnx_gate.reports.blocks import all_checks, diverged_blocks, error_block
+from onnx_gate.reports.blocks import diverged_blocks, error_block
+from onnx_gate.reports.checks import Room, all_checks
 from onnx_gate.reports.fit import fill, size_in_bytes, table_within
 from onnx_gate.reports.latency import latency_table
 from onnx_gate.reports.overview import FAILED, FEW_MODELS, overview, skipped, stopped, title, weak_passes
-from onnx_gate.reports.pieces import few, fold, name, table
-from onnx_gate.wording import code, code_html, plain_markdown, plural, prose
+from onnx_gate.reports.pieces import Row, few, more, name, row, table
+from onnx_gate.reports.safe import PARAGRAPH, Html, Md, code, code_html, fold, html, join, md, prose, text
+from onnx_gate.wording import plural
 
-_LEFT_OUT = "*The rest is left out here for its size{}: see summary.md in the output folder.*"
-_LONGEST_COUNT = 60
+_LEFT_OUT = 140
+"""Bytes for what is said of what is left out."""
+_MOST_WARNINGS = 20
 
 
 def render(result: GateResult) -> str:
     """The report as GitHub-flavoured markdown."""
+    return page(result).markup
+
+
+def page(result: GateResult) -> Md:
+    """The report, for whoever puts it into another one."""
     return _page(result, detailed=tuple(Status))
 
 
 def render_within(result: GateResult, limit: int) -> str:
     """As much of the report as fits into so many bytes: what passed goes first, the verdict never."""
-    if size_in_bytes(page := render(result)) <= limit:
-        return page
-    room = limit - len(_LEFT_OUT) - _LONGEST_COUNT
+    if size_in_bytes(whole := page(result)) <= limit:
+        return whole.markup
+    room = limit - _LEFT_OUT
     for detailed in (FAILED, ()):
-        if size_in_bytes(page := _page(result, detailed=detailed)) <= room:
-            return f"{page.rstrip()}\n\n{_LEFT_OUT.format('')}\n"
-    return _brief(result, room)
+        if size_in_bytes(shorter := _page(result, detailed=detailed)) <= room:
+            return md("{}\n{}\n", shorter, _left_out()).markup
+    return _brief(result, room).markup
 
 
-def _brief(result: GateResult, room: int) -> str:
+def _left_out(missing: int = 0) -> Md:
+    count = f", {plural(missing, 'model')} that failed among it" if missing else ""
+    return md("*The rest is left out here for its size{}: see summary.md in the output folder.*", count)
+
+
+def _brief(result: GateResult, room: int) -> Md:
     """The worst of what failed: at most half of the room for rows, the rest for sections, each of them whole."""
     failed = sorted((model for model in result.models if model.verdict in FAILED), key=wording.urgency)
     groups = alike(failed)
-    sections = ("\n\n".join(_section(group, detailed=False)) for group in groups)
-    rows, _ = table_within(overview(failed or result.models), room // 2, size_in_bytes)
-    text, _ = fill("\n\n".join([title(result), *stopped(result)]), [rows] if rows else [], room, size_in_bytes)
-    text, _ = fill(text, skipped(result), room, size_in_bytes)
-    text, told = fill(text, sections, room, size_in_bytes)
-    missing = sum(map(len, groups[told:]))
-    count = f", {plural(missing, 'model')} that failed among it" if missing else ""
-    return f"{text}\n\n{_LEFT_OUT.format(count)}\n"
+    sections = (join(PARAGRAPH, _section(group)) for group in groups)
+    rows, kept = table_within(overview(failed or result.models), room // 2, size_in_bytes)
+    top, _ = fill(join(PARAGRAPH, [title(result), *stopped(result)]), [rows] if kept else [], room, size_in_bytes)
+    top, _ = fill(top, skipped(result), room, size_in_bytes)
+    brief, told = fill(top, sections, room, size_in_bytes)
+    return md("{}\n\n{}\n", brief, _left_out(sum(map(len, groups[told:]))))
 
 
-def _page(result: GateResult, *, detailed: Collection[Status]) -> str:
-    """The whole report, with every check of the models that are detailed."""
+def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
+    """The whole report, with the checks of the models that are detailed."""
     failed = sorted((model for model in result.models if model.verdict in FAILED), key=_urgency)
     others = [model for model in result.models if model.verdict not in FAILED and model.verdict in detailed]
     others = [model for model in others if _was_compared(model)]
+    rows = Room()
     blocks = [title(result), *stopped(result)]
     blocks += [table(*overview(result.models))] if result.models else []
-    blocks += [*skipped(result), *weak_passes(result)]
+    blocks += [*skipped(result), *_weak_passes(result)]
     for group in alike(failed):
-        blocks += _section(group, detailed=group[0].verdict in detailed)
+        blocks += _section(group, rows if group[0].verdict in detailed else None)
     if others:
         all_of = f"Every check of {plural(len(others), 'other model' if failed else 'model')}"
-        blocks.append(fold(all_of, _folds(others)))
-    blocks.append(fold("Environment", _environment(result)))
-    return "\n\n".join(blocks) + "\n"
+        blocks.append(fold(html("{}", all_of), _folds(others, rows)))
+    blocks += [*rows.notice(), fold(html("Environment"), _environment(result))]
+    return md("{}\n", join(PARAGRAPH, blocks))
+
+
+def _weak_passes(result: GateResult) -> list[Md]:
+    lines = weak_passes(result)
+    return [md("{} **Passed, with a warning:**\n\n{}", wording.ALLOWED, lines)] if lines else []
 
 
 def _urgency(model: ModelResult) -> int:
@@ -71,24 +88,33 @@ def _urgency(model: ModelResult) -> int:
 
 def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
     """One group a model, but for those that could not be judged for the very same reason."""
-    groups: dict[tuple[str, ...], list[ModelResult]] = {}
+    groups: dict[tuple[str, str], list[ModelResult]] = {}
     for model in failed:
-        key = (model.verdict, error_block(model) if model.verdict is Status.ERROR else model.id)
+        key = (model.verdict, error_block(model).markup if model.verdict is Status.ERROR else model.id)
         groups.setdefault(key, []).append(model)
     return list(groups.values())
 
 
-def failed_title(group: list[ModelResult], shown: Callable[[str], str] = code) -> str:
-    """Who failed and why, in one line; `shown` is how a name is set."""
-    model = group[0]
-    who = shown(model.id) if len(group) == 1 else plural(len(group), "model")
+def failed_title(group: list[ModelResult]) -> Md:
+    """Who failed and why, in one line."""
+    who = code(group[0].id) if len(group) == 1 else text(plural(len(group), "model"))
+    return md("{} {} {}", wording.model_icon(group[0]), who, _what_happened(group[0]))
+
+
+def failed_title_html(group: list[ModelResult]) -> Html:
+    """The same as the title of a fold."""
+    who = code_html(group[0].id) if len(group) == 1 else html("{}", plural(len(group), "model"))
+    return html("{} {} {}", wording.model_icon(group[0]), who, _what_happened(group[0]))
+
+
+def _what_happened(model: ModelResult) -> str:
     verdict = "diverged" if model.verdict is Status.DIVERGED else "could not be judged"
     cause = f": {model.cause}" if model.cause else ""
     allowed = " (allow_failure: the job doesn't fail)" if wording.is_allowed(model) else ""
-    return f"{wording.model_icon(model)} {who} {verdict}{cause}{allowed}"
+    return f"{verdict}{cause}{allowed}"
 
 
-def failed_body(group: list[ModelResult]) -> list[str]:
+def failed_body(group: list[ModelResult]) -> list[Md]:
     """The numbers of a model that failed, or the reason that some have in common, and what to change."""
     model = group[0]
     blocks = diverged_blocks(model)
@@ -97,21 +123,28 @@ def failed_body(group: list[ModelResult]) -> list[str]:
     if model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks):
         blocks.append(error_block(model))
     if model.advice:
-        blocks.append(f"**Why, and what to change:** {prose(model.advice)}")
-    warnings = model.coverage.warnings if model.coverage and len(group) == 1 else ()
-    return blocks + [f"{wording.ALLOWED} {prose(warning)}" for warning in warnings]
+        blocks.append(md("**Why, and what to change:** {}", prose(model.advice)))
+    return blocks + _warnings(model) if len(group) == 1 else blocks
 
 
-def _section(group: list[ModelResult], *, detailed: bool) -> list[str]:
+def _warnings(model: ModelResult) -> list[Md]:
+    warnings = model.coverage.warnings if model.coverage else ()
+    told = [md("{} {}", wording.ALLOWED, prose(warning)) for warning in warnings[:_MOST_WARNINGS]]
+    left_out = len(warnings) - len(told)
+    return [*told, more(left_out, "warnings")] if left_out else told
+
+
+def _section(group: list[ModelResult], rows: Room | None = None) -> list[Md]:
+    """With every check, where there are rows for them."""
     model = group[0]
-    blocks = [f"### {failed_title(group)}", *failed_body(group)]
-    compared = [one for one in group if _was_compared(one)] if detailed else []
-    if len(group) > 1 and compared:
-        blocks.append(fold(f"Every check of {plural(len(compared), 'model')}", _folds(compared)))
-    elif compared:
-        blocks.append(fold(f"Every check ({len(model.checks):,})", _details(model)))
+    blocks = [md("### {}", failed_title(group)), *failed_body(group)]
+    compared = [one for one in group if _was_compared(one)]
+    if rows and compared and len(group) > 1:
+        blocks.append(fold(html("Every check of {}", plural(len(compared), "model")), _folds(compared, rows)))
+    elif rows and compared:
+        blocks.append(fold(html("Every check ({:,})", len(model.checks)), _details(model, rows)))
     elif len(group) == 1 and model.log:
-        blocks.append(f"Log: {code(model.log)}")
+        blocks.append(md("Log: {}", code(model.log)))
     return blocks
 
 
@@ -119,30 +152,29 @@ def _was_compared(model: ModelResult) -> bool:
     return any(check.total for check in model.checks)
 
 
-def _folds(models: list[ModelResult]) -> str:
-    return "\n\n".join(
-        fold(
-            f"{wording.model_icon(model)} {code_html(model.id)}: {plural(len(model.checks), 'check')}",
-            _details(model),
-        )
-        for model in models
-    )
+def _folds(models: list[ModelResult], rows: Room) -> Md:
+    return join(PARAGRAPH, (fold(_checks_title(model), _details(model, rows)) for model in models))
 
 
-def _details(model: ModelResult) -> str:
-    return "\n\n".join(part for part in (all_checks(model), latency_table(model)) if part)
+def _checks_title(model: ModelResult) -> Html:
+    icon, count = wording.model_icon(model), plural(len(model.checks), "check")
+    return html("{} {}: {}", icon, code_html(model.id), count)
 
 
-def _environment(result: GateResult) -> str:
+def _details(model: ModelResult, rows: Room) -> Md:
+    return join(PARAGRAPH, [all_checks(model, rows), *latency_table(model)])
+
+
+def _environment(result: GateResult) -> Md:
     run = {"manifest": result.manifest, "shard": result.shard, "started": result.started_at}
-    rows = [[label, plain_markdown(value)] for label, value in run.items() if value]
-    rows.append(["took", wording.seconds(result.seconds)])
+    rows = [row(label, value) for label, value in run.items() if value]
+    rows.append(row("took", wording.seconds(result.seconds)))
     if not result.parts:
-        return table(["", ""], [*rows, *_machine(result.environment)])
-    tables = [table(["", ""], [*rows, ["parts", f"{len(result.parts):,}"]])]
+        return table(row("", ""), [*rows, *_machine(result.environment)])
+    tables = [table(row("", ""), [*rows, row("parts", md("{:,}", len(result.parts)))])]
     for titles, environment in _machines(result):
-        tables += [f"**{few(map(plain_markdown, titles), FEW_MODELS)}**", table(["", ""], _machine(environment))]
-    return "\n\n".join(tables)
+        tables += [md("**{}**", few(map(text, titles), FEW_MODELS)), table(row("", ""), _machine(environment))]
+    return join(PARAGRAPH, tables)
 
 
 def _machines(result: GateResult) -> list[tuple[list[str], Environment]]:
@@ -158,7 +190,7 @@ def _machines(result: GateResult) -> list[tuple[list[str], Environment]]:
     return list(groups.values())
 
 
-def _machine(environment: Environment) -> list[list[str]]:
+def _machine(environment: Environment) -> list[Row]:
     features = ", ".join(environment.cpu_features)
     known = {
         "onnx-gate": environment.onnx_gate,
@@ -181,12 +213,8 @@ def _machine(environment: Environment) -> list[list[str]]:
         "threads of ONNX Runtime": str(environment.ort_threads),
         "isolation of models": environment.isolation,
     }
-    rows = [[label, plain_markdown(value)] for label, value in known.items() if value]
-    rows += [
-        [
-            f"provider {name(provider)}",
-            "available" if state.available else plain_markdown(f"not available: {state.reason}"),
-        ]
-        for provider, state in environment.providers.items()
-    ]
+    rows = [row(label, value) for label, value in known.items() if value]
+    for provider, state in environment.providers.items():
+        usable = "available" if state.available else f"not available: {state.reason}"
+        rows.append(row(md("provider {}", name(provider)), usable))
     return rows

@@ -1,48 +1,67 @@
-"""What every page is made of: folds, tables, names, lists that are cut short."""
+"""What every page is made of: tables, names, lists that are cut short."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from onnx_gate.wording import LONGEST_NAME, plain_markdown
+from onnx_gate.reports.safe import COMMA, LINE, Md, join, md, text
+from onnx_gate.wording import LONGEST_NAME
 
 _FEW = 5
+_LEFT, _RIGHT = md("---"), md("---:")
 
-
-def fold(title: str, body: str, *, unfolded: bool = False) -> str:
-    """Closed until somebody wants it. GitHub renders markdown in it only after a blank line."""
-    return f"<details{' open' if unfolded else ''}>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
+Row = list[Md]
 
 
 class Grid(NamedTuple):
     """What a table is made of."""
 
-    header: list[str]
-    rows: list[list[str]]
+    header: Row
+    rows: list[Row]
     right: Iterable[int] = ()
     """Columns that are set to the right, by number."""
 
 
-def table(header: list[str], rows: list[list[str]], right: Iterable[int] = ()) -> str:
+def row(*cells: Md | str | float) -> Row:
+    """The cells of a line; what is plain text is escaped."""
+    return [cell if isinstance(cell, Md) else md("{}", cell) for cell in cells]
+
+
+def table(header: Row, rows: Iterable[Row], right: Iterable[int] = ()) -> Md:
     """A table, with the columns named by number set to the right."""
+    return join(LINE, [*table_head(header, right), *map(table_line, rows)])
+
+
+def table_head(header: Row, right: Iterable[int] = ()) -> list[Md]:
+    """The two lines that a table starts with."""
     numeric = set(right)
-    rule = ["---:" if column in numeric else "---" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rows])
+    rule = [_RIGHT if column in numeric else _LEFT for column in range(len(header))]
+    return [table_line(header), table_line(rule)]
 
 
-def few(items: Iterable[str], limit: int = _FEW) -> str:
+def table_line(cells: Row) -> Md:
+    """A line of a table."""
+    return md("| {} |", join(md(" | "), cells))
+
+
+def items(lines: Iterable[Md]) -> Md:
+    """A list."""
+    return join(LINE, (md("- {}", line) for line in lines))
+
+
+def few(things: Iterable[Md], limit: int = _FEW) -> Md:
     """`a, b, c and 4 more`."""
-    unique = list(dict.fromkeys(items))
-    more = f" and {len(unique) - limit} more" if len(unique) > limit else ""
-    return f"{', '.join(unique[:limit])}{more}"
+    unique = list(dict.fromkeys(things))
+    shown = join(COMMA, unique[:limit])
+    return md("{} and {} more", shown, len(unique) - limit) if len(unique) > limit else shown
 
 
-def more(count: int, things: str) -> str:
+def more(count: int, things: str) -> Md:
     """That there are more than are shown."""
-    return f"… and more {things} ({count:,}): see results.json."
+    return md("… and more {} ({:,}): see results.json.", things, count)
 
 
-def name(value: str) -> str:
+def name(value: str) -> Md:
     """Anybody's name as plain text."""
-    return plain_markdown(value, LONGEST_NAME)
+    return text(value, LONGEST_NAME)

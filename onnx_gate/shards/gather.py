@@ -17,6 +17,8 @@ from onnx_gate.wording import one_line
 
 LARGEST_LOG = 64 * 1024 * 1024
 LARGEST_MODEL = 64 * 1024 * 1024 * 1024
+MOST_FILES = 1_000
+"""With weights of one model."""
 
 
 def require_apart(output: Path, folders: Sequence[Path]) -> None:
@@ -74,10 +76,19 @@ def _copy_model(model_id: str, parts: Sequence[Found], output: OutputFolder) -> 
             if model is None:
                 continue
             output.keep_copy("models", f"{model_id}.onnx", chunks(model))
-        with opened(part.folder, f"models/{model_id}.onnx.data", LARGEST_MODEL) as data:
-            if data:
-                output.keep_copy("models", f"{model_id}.onnx.data", chunks(data))
+        _copy_weights(model_id, part, output)
         return
+
+
+def _copy_weights(model_id: str, part: Found, output: OutputFolder) -> None:
+    """In one file, or numbered, as those of a model that was shipped."""
+    numbered = (f"{model_id}.onnx.{number}.data" for number in range(MOST_FILES))
+    for name in (f"{model_id}.onnx.data", *numbered):
+        with opened(part.folder, f"models/{name}", LARGEST_MODEL) as data:
+            if data:
+                output.keep_copy("models", name, chunks(data))
+            elif not name.endswith(".onnx.data"):
+                return
 
 
 def _copy_log(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from onnx_gate.errors import CannotMerge, UsageError
 from onnx_gate.records import GateResult, Scope
-from onnx_gate.reports.json import parse_strictly
+from onnx_gate.reports import json
 from onnx_gate.shards.files import opened
-from onnx_gate.shards.trust import MOST_PARTS, require_trust
+from onnx_gate.shards.trust import MOST_PARTS, require_sound, require_trust
+from onnx_gate.verdict import judge_again
 from onnx_gate.wording import one_line, shorten
 
 LARGEST_RESULTS = 256 * 1024 * 1024
@@ -97,13 +98,26 @@ def read_parts(folders: Sequence[Path]) -> list[Found]:
     return parts
 
 
+def read_result(path: Path) -> GateResult:
+    """A result to be shown again, with the verdicts that its checks make; raises UsageError where it can't be true."""
+    result = judge_again(json.read(path))
+    try:
+        require_sound(result)
+    except ValueError as error:
+        why = shorten(one_line(str(error)), _LONGEST_REASON)
+        raise UsageError(
+            f"{one_line(str(path))}: it contradicts itself ({why}). Fix: name a results.json as onnx-gate wrote it"
+        ) from None
+    return result
+
+
 def read_part(folder: Path) -> Found:
     """A part that says nothing that contradicts itself; raises CannotMerge for any other."""
     shown = one_line(f"{folder}/results.json")
     with opened(folder, "results.json", LARGEST_RESULTS) as file:
         data = file.read() if file else b""
     try:
-        result = parse_strictly(data)
+        result = json.parse_strictly(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"

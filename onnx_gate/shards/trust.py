@@ -6,7 +6,6 @@ What can be seen is whatever doesn't fit together, and that no part speaks of an
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from onnx_gate.records import (
     Status,
 )
 from onnx_gate.settings import parse_shard
+from onnx_gate.shards.numbers import contradictions
 from onnx_gate.split import plan_digest
 from onnx_gate.verdict import judge_run, worst
 
@@ -32,7 +32,6 @@ NOWHERE = ("", "graph")
 """What is said of the model as a whole, or of its file."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._-]{0,49})?")
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_SLACK = 1e-6
 
 
 def require_trust(result: GateResult) -> tuple[int, Scope]:
@@ -42,6 +41,22 @@ def require_trust(result: GateResult) -> tuple[int, Scope]:
     if result.scope is None:
         raise ValueError("it doesn't say which part of the manifest it is")
     return _number(result), result.scope
+
+
+def require_sound(result: GateResult) -> None:
+    """Refuse a result whose models are not those of its scope, or whose numbers contradict each other."""
+    for reason in _unsound(result):
+        raise ValueError(reason)
+
+
+def _unsound(result: GateResult) -> Iterator[str]:
+    if result.scope is not None:
+        yield from _misfits_of_scope(result, result.scope)
+        yield from _misfits_of_models(result, result.scope)
+        return
+    for model in result.models:
+        for check in model.checks:
+            yield from (f"{model.id}: {check.case} {check.output}: {reason}" for reason in contradictions(check))
 
 
 def own_providers(asked: AskedModel, scope: Scope) -> tuple[str, ...]:
@@ -164,24 +179,9 @@ def _misfits_of_check(check: Check, asked: AskedModel, providers: tuple[str, ...
         yield f"it is called {check.status}, and has {len(check.breaches)} breaches"
     if check.status is Status.SKIPPED and asked.providers.get(check.provider, bool(providers)):
         yield "it is skipped, and the manifest requires it"
-    if check.status is Status.PASSED:
-        if check.provider not in providers or not check.output:
-            yield "a pass of nothing that was asked for"
-        elif not _holds(check):
-            yield "it is called passed, and its own numbers are beyond its limits"
-
-
-def _holds(check: Check) -> bool:
-    """Whether the numbers of a pass keep the limits beside them."""
-    limits = check.limits
-    share = max(limits.get("max_mismatch", 0.0), 1 - limits.get("min_agreement", 1.0))
-    lower = (("min_cosine", check.cosine), ("min_snr_db", check.snr_db), ("min_top1", check.top1))
-    return (
-        0 <= check.mismatched <= check.total
-        and check.mismatched <= share * check.total + _SLACK
-        and not (check.max_abs is not None and check.max_abs > limits.get("max_abs", math.inf))
-        and not any(name in limits and got is not None and got < limits[name] for name, got in lower)
-    )
+    if check.status is Status.PASSED and (check.provider not in providers or not check.output):
+        yield "a pass of nothing that was asked for"
+    yield from contradictions(check)
 
 
 def _are_names(providers: Iterable[str]) -> bool:

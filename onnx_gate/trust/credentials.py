@@ -1,86 +1,98 @@
-"""Credentials that a checkout left in a repository's Git configuration, where any code can read them.
+"""Credentials that lie around a manifest, where any code can read them: those of checkouts, and files of other tools.
 
-actions/checkout writes them into `.git/config` up to its version 5, and from version 6 on into a file of the runner's
-temporary folder that `.git/config` includes under a condition. Conditions are not looked at: a file that is there can
-be read.
+A job's workspace can hold several checkouts, one in another or beside it, and what any step before this one wrote. All
+of it is searched. At somebody's desk the repository is searched in the same way, but above it only for checkouts: a
+`~/.netrc` is no reason to refuse a model.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_SECTION = re.compile(r'\[\s*(?P<name>[\w.-]+)(\s+"(?P<sub>(?:[^"\\]|\\.)*)")?\s*\]')
-_SETTING = re.compile(r"^\s*(?P<key>[A-Za-z][\w-]*)\s*=\s*(?P<value>.*)$")
-_PASSWORD_IN_URL = re.compile(r"://[^/@\s]*(:[^/@\s]+|gh[a-z]_\w+|github_pat_\w+)@")
-_KEY_FILE = re.compile(r"-i\s+[\"']?(?P<path>[^\"'\s]+)")
-_DEEPEST = 10
-_LARGEST = 1024 * 1024
+from onnx_gate.manifest.paths import find_repository
+from onnx_gate.trust.checkouts import BARE, Checkouts
+from onnx_gate.trust.files import exists, is_folder, is_own_folder, list_folder
+from onnx_gate.trust.secret_files import PACKAGES, find_secret, may_hold_secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """One file with a credential in it."""
+
+    shown: str
+    """Where it is, from the workspace's or the repository's top."""
+    what: str
+    """The setting of Git's that it is in, or what else it is."""
+    of_checkout: bool
+    """Git's own, which a checkout has left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """All that was found around a manifest."""
+
+    found: tuple[Credential, ...]
+    """What any code could take; the outermost first."""
+    places: tuple[Path, ...]
+    """Folders and files to keep from models that are other users, also those in which nothing was found."""
+
+
+def find_credentials(folder: Path, workspace: Path | None = None) -> Credentials:
+    """Search around a manifest's folder; once in a run, as nothing is written there before models have run."""
+    folder = folder.resolve()
+    return _search(folder, _tops(folder, workspace))
 
 
 @cache
-def find_credentials(repository: Path) -> str:
-    """Where the first ones are, for a message; empty where there are none."""
-    for config in _configs(repository):
-        if found := _in_file(config, _DEEPEST):
-            file, setting = found
-            where = file.relative_to(repository) if file.is_relative_to(repository) else file
-            return f"{where} ({setting})"
-    return ""
+def _search(folder: Path, tops: tuple[Path, ...]) -> Credentials:
+    checkouts, files = Checkouts(), dict[Path, str]()
+    for above in (folder, *folder.parents):
+        if exists(above / ".git"):
+            checkouts.add(above / ".git")
+    for path, is_checkout in (each for top in tops for each in _walk(top)):
+        if is_checkout:
+            checkouts.add(path)
+        elif what := find_secret(path):
+            files[path] = what
+    found = [(path, what, True) for path, what in checkouts.found.items()]
+    found += [(path, what, False) for path, what in files.items() if path not in checkouts.found]
+    return Credentials(
+        found=tuple(
+            Credential(shown=_shown(path, tops), what=what, of_checkout=of_checkout)
+            for path, what, of_checkout in sorted(found, key=lambda each: (len(each[0].parts), each[0]))
+        ),
+        places=tuple(dict.fromkeys((*checkouts.places, *(path.resolve() for path in files)))),
+    )
 
 
-def _configs(repository: Path) -> Iterator[Path]:
-    """Of the repository, or of the worktree or submodule that it is; and of its own submodules."""
-    git = repository / ".git"
-    if git.is_file() and (text := _read(git)).startswith("gitdir:"):
-        git = repository / text.removeprefix("gitdir:").strip()
-        if common := _read(git / "commondir").strip():
-            yield git / common / "config"
-    yield git / "config"
-    yield git / "config.worktree"
-    yield from sorted((git / "modules").glob("**/config"))
+def _tops(folder: Path, workspace: Path | None) -> tuple[Path, ...]:
+    """The workspace, and the manifest's repository if that is elsewhere."""
+    top = workspace.resolve() if workspace and is_folder(workspace) else None
+    if top and folder.is_relative_to(top):
+        return (top,)
+    return tuple(each for each in (top, find_repository(folder)) if each)
 
 
-def _in_file(config: Path, depth: int) -> tuple[Path, str] | None:
-    for section, key, value in _settings(_read(config)):
-        name = f"{section}.{key}"
-        if _is_credential(section, key, value, config):
-            return config, name
-        if key == "path" and section.startswith("include") and depth:
-            included = config.parent / Path(value.strip('"')).expanduser()
-            if found := _in_file(included, depth - 1):
-                return found
-    return None
+def _walk(top: Path) -> Iterator[tuple[Path, bool]]:
+    """Files that are called like those with a secret, and checkouts (then True), also bare ones under any name."""
+    folders = [(str(top), top.name, False)]
+    while folders:
+        folder, name, installed = folders.pop()
+        entries = list_folder(folder)
+        if len(entries) >= len(BARE) and {entry.name for entry in entries} >= BARE:
+            yield Path(folder), True
+        for entry in entries:
+            if entry.name == ".git":
+                yield Path(entry.path), True
+            elif is_own_folder(entry):
+                folders.append((entry.path, entry.name, installed or entry.name in PACKAGES))
+            elif not installed and may_hold_secret(name, entry.name):
+                yield Path(entry.path), False
 
 
-def _is_credential(section: str, key: str, value: str, config: Path) -> bool:
-    if key == "extraheader":
-        return "authorization" in value.lower()
-    if key in ("url", "pushurl", "insteadof"):
-        return bool(_PASSWORD_IN_URL.search(value) or _PASSWORD_IN_URL.search(section))
-    if key == "sshcommand":
-        named = _KEY_FILE.search(value)
-        return bool(named and (config.parent / named["path"]).is_file())
-    return section.startswith("credential") and key in ("helper", "password") and "password" in f"{key}={value}"
-
-
-def _settings(text: str) -> Iterator[tuple[str, str, str]]:
-    """(section, key, value) of a file in Git's format; sections with their second name, keys in lower case."""
-    section = ""
-    for line in text.replace("\\\n", "").splitlines():
-        rest = line.strip()
-        if header := _SECTION.match(rest):
-            section = ".".join(filter(None, (header["name"].lower(), header["sub"])))
-            rest = rest[header.end() :]
-        if setting := _SETTING.match(rest):
-            yield section, setting["key"].lower(), setting["value"].strip()
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST).decode("utf-8", "replace")
-    except OSError:
-        return ""
+def _shown(path: Path, tops: tuple[Path, ...]) -> str:
+    top = next((top for top in tops if path.is_relative_to(top)), None)
+    return str(path.relative_to(top) if top else path)

@@ -12,11 +12,16 @@ from onnx_gate.records import ModelSpec
 
 def require_access(spec: ModelSpec, scratch: str) -> None:
     """All that the manifest names can be read, and the scratch folder written to; raises CannotJudge."""
-    given = (spec.source, spec.data, spec.register, spec.variant and spec.variant.data)
-    files = (*(place.file for place in given if place), spec.onnx, spec.weights, spec.ort_custom_ops)
-    for path in map(Path, filter(None, files)):
+    for path in named_files(spec):
         _require(path, os.R_OK)
     _require(Path(scratch), os.W_OK)
+
+
+def named_files(spec: ModelSpec) -> list[Path]:
+    """Files and folders that the manifest names for a model."""
+    given = (spec.source, spec.data, spec.register, spec.variant and spec.variant.data)
+    files = (*(place.file for place in given if place), spec.onnx, spec.weights, spec.ort_custom_ops)
+    return [Path(file) for file in files if file]
 
 
 def _require(path: Path, mode: int) -> None:

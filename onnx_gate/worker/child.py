@@ -49,7 +49,9 @@ def run_child(channel: socket.socket, log_fd: int, *, user: int | None = None) -
 
 def _detach(log_fd: int, user: int | None) -> None:
     """A session of its own, so that all that the model's code starts can be ended; output goes to the log."""
-    os.setsid()
+    # A cold process was started in one.
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     _write("/proc/self/oom_score_adj", "1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if user is not None:

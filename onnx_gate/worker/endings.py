@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from onnx_gate.records import Cause, Failure
+from onnx_gate.wording import size
 from onnx_gate.worker.protocol import Stage
 
 _MEANING: dict[int, str] = {
@@ -89,8 +90,9 @@ def said_too_much(limit: int, at: Stage) -> Failure:
     return _failure(
         at,
         Cause.CRASHED,
-        f"reported more than {limit / 2**20:.0f} MiB during {at.name!r} and was stopped",
-        "judge fewer cases, or split the model; code that writes to its channel itself can't be judged",
+        f"its process reported more than {size(limit)}, the share of one model, and was stopped during {at.name!r}",
+        "compare fewer cases (`batches`, `dims`, `edges`), or split the manifest; a model whose code writes to its "
+        "worker's channel can't be judged",
     )
 
 

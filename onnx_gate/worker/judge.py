@@ -6,16 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from onnx_gate.compare.rules import rule_for
+from onnx_gate.errors import CannotJudge
+from onnx_gate.manifest.paths import find_repository
 from onnx_gate.providers.placement import breaches
 from onnx_gate.providers.precision import fast_options
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec, Triage
+from onnx_gate.records.bounds import MOST_COMPARISONS
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.latency import measure_latency
 from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
+from onnx_gate.worker.opened import Opened
 from onnx_gate.worker.prepare import Prepared, prepare
 from onnx_gate.worker.protocol import MADE, Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
@@ -46,10 +50,11 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
         send(event)
 
     try:
+        opened = Opened(find_repository(Path(job.spec.folder)), apart=Path(job.scratch)) if job.save else None
         prepared = load_reference(job, Path(job.reference), tell) if job.reference else prepare(job, tell)
-        if job.save:
+        if opened:
             tell(Stage(name="save reference"))
-            save_reference(prepared, said, Path(job.scratch) / MADE)
+            save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     except BaseException as error:
         send(failure_of(error, stage))
     else:
@@ -122,7 +127,7 @@ def _run_provider(
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
-    send(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded))
+    send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
     twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
@@ -137,6 +142,19 @@ def _run_provider(
     if note:
         send(Note(text=note, warns=differs))
     return diffs
+
+
+def _announced(expected: Expectation) -> Expectation:
+    """What the parent can keep, or an error that says so."""
+    cases, outputs = len(expected.cases), len(expected.outputs)
+    if cases * outputs > MOST_COMPARISONS:
+        raise CannotJudge(
+            "unknown",
+            f"{cases:,} cases of {outputs:,} outputs are {cases * outputs:,} comparisons; "
+            f"at most {MOST_COMPARISONS:,} can be made of one model on one provider",
+            fix="leave outputs out with `outputs: {name: ignore}`, or use fewer `batches`, `dims` or `edges`",
+        )
+    return expected
 
 
 def _tell_placement(session: Session, provider: ProviderSpec, send: Send) -> None:

@@ -25,6 +25,7 @@ from onnx_gate.worker.quarters import Place
 _PYTHON = [sys.executable, "-P", "-m"]
 # For root: nothing of the environment or of a home folder is imported either, nor anything written.
 _ROOTS_PYTHON = [sys.executable, "-I", "-B", "-m"]
+_PATIENCE = 2.0
 
 
 @dataclass
@@ -44,6 +45,12 @@ class Process:
         """Look whether a cold process has ended; a server tells by itself."""
         if self.popen is not None and self.status is None and (code := self.popen.poll()) is not None:
             self.status = -code if code < 0 else code << 8
+
+    def wait(self) -> None:
+        """Until a cold process that was killed is gone; not for one that not even SIGKILL ends."""
+        if self.popen is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.popen.wait(_PATIENCE)
 
     def kill(self) -> None:
         """End it and all that it started."""
@@ -78,6 +85,7 @@ def launch_cold(key: str, place: Place, packages: tuple[str, ...] = ()) -> Proce
         stdout=subprocess.DEVNULL,
         stderr=log_fd,
         preexec_fn=partial(become, user) if user else None,
+        start_new_session=True,
     )
     theirs.close()
     return Process(key=key, channel=ours, pid=popen.pid, popen=popen)
@@ -145,6 +153,11 @@ class Server:
             self._processes[told["job"]].pid = told["pid"]
         else:
             self._processes.pop(told["job"]).status = told["status"]
+
+    @property
+    def pid(self) -> int:
+        """Of the server itself."""
+        return self._popen.pid
 
     def kill(self) -> None:
         """End one that hangs; that it is gone is then heard."""

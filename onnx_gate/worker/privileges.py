@@ -14,7 +14,7 @@ from pathlib import Path
 MOST_PROCESSES = 1024
 """Processes and threads that one user may have: a fork bomb stops there."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 37, 38
 _MAP_FIXED = 0x10
 INSTALLER = 64000
 """The user as which the requirements are installed."""
@@ -69,14 +69,20 @@ def hide() -> None:
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def die_with_parent() -> None:
+def die_with_parent(die: bool = True) -> None:
     """Ask for SIGKILL when the parent ends; a change of user takes that back, so it comes after it."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if die else 0)
 
 
-def adopt_orphans() -> None:
-    """Processes that lose their parent become ours, instead of escaping to the first process of the machine."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(adopt: bool = True) -> bool:
+    """Processes that lose their parent become ours, instead of escaping to the first process of the machine.
+
+    Returns whether it was so before.
+    """
+    before = ctypes.c_int(0)
+    _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(before))
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
+    return bool(before.value)
 
 
 def end_all(user: int) -> None:
@@ -109,4 +115,6 @@ def _at_most(limit: int, wanted: int) -> tuple[int, int]:
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    return int(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)) == 0
+    # The arguments are longer than an int, which a pointer needs.
+    rest = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
+    return int(ctypes.CDLL(None, use_errno=True).prctl(option, *rest)) == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from onnx_gate.records import Failure, ModelSpec
 from onnx_gate.worker import endings
+from onnx_gate.worker.hearing import Hearing
 from onnx_gate.worker.launch import Process
 from onnx_gate.worker.protocol import Job, Stage
 
@@ -35,16 +36,19 @@ class Running:
     process: Process
     log_fd: int
     job: Job
+    hearing: Hearing
     handed: float = field(default_factory=time.monotonic)
     started: float | None = None
     memory_at_start: int = 0
-    buffer: bytearray = field(default_factory=bytearray)
-    received: int = 0
     at: Stage = field(default_factory=lambda: Stage(name="start"))
     finished_providers: set[str] = field(default_factory=set)
     done: bool = False
     hung_up: bool = False
     killed: Failure | None = None
+    over: float | None = None
+    """Since when its end is only waited for: it has answered, or was killed."""
+    hurried: bool = False
+    """That took too long already, and it was ended for it."""
     oom_kills: int = field(default_factory=endings.oom_kills)
 
 

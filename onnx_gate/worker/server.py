@@ -19,17 +19,22 @@ from pathlib import Path
 
 from onnx_gate.frameworks import get_framework
 from onnx_gate.worker.child import run_child
-from onnx_gate.worker.privileges import adopt_orphans
+from onnx_gate.worker.privileges import adopt_orphans, die_with_parent
+from onnx_gate.worker.strays import end_strays
 
 _MESSAGE = 65536
 
 
 def serve(control: socket.socket, framework: str, *, export: bool) -> None:
     """Warm up, then fork until the parent hangs up."""
+    # Nobody listens to the parent while a framework is imported.
+    die_with_parent()
     get_framework(framework).warm_up(export)
     # What every job needs, whatever its framework. Nothing here opens a session or starts a thread.
     importlib.import_module("onnx_gate.worker.judge")
     adopt_orphans()
+    # From now on there is something to end before we go.
+    die_with_parent(False)
     _send(control, {"ready": True})
     gc.collect()
     # Nothing that is here now is ever freed: children don't copy these pages just to count references.
@@ -39,16 +44,20 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     children: dict[int, str] = {}
-    while True:
-        readable, _, _ = select.select([control.fileno(), wake_read], [], [])
-        if wake_read in readable:
-            os.read(wake_read, 4096)
-            _report_ended(control, children)
-        if control.fileno() in readable and not _take_job(control, children):
-            break
-    for pid in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    try:
+        while True:
+            readable, _, _ = select.select([control.fileno(), wake_read], [], [])
+            if wake_read in readable:
+                os.read(wake_read, 4096)
+                _report_ended(control, children)
+            if control.fileno() in readable and not _take_job(control, children):
+                break
+    finally:
+        # Also where the parent was killed: nobody else is left to do it.
+        for pid in children:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        end_strays(kept=())
 
 
 def _take_job(control: socket.socket, children: dict[int, str]) -> bool:
@@ -59,12 +68,16 @@ def _take_job(control: socket.socket, children: dict[int, str]) -> bool:
     job = json.loads(message)
     pid = os.fork()
     if pid == 0:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # Neither the way to the parent nor anything else of the server's stays in reach of a model.
-        control.detach()
-        _close_all_but(channel_fd, log_fd)
-        run_child(socket.socket(fileno=channel_fd), log_fd, user=job["user"])
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            # Neither the way to the parent nor anything else of the server's stays in reach of a model.
+            control.detach()
+            _close_all_but(channel_fd, log_fd)
+            run_child(socket.socket(fileno=channel_fd), log_fd, user=job["user"])
+        finally:
+            # Whatever happens, a job never goes on as a server.
+            os._exit(1)
     os.close(channel_fd)
     os.close(log_fd)
     children[pid] = job["job"]
@@ -80,21 +93,18 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _report_ended(control: socket.socket, children: dict[int, str]) -> None:
+    """Who hears that a job has ended may rely on it that nothing which it started runs any more."""
+    ended: dict[str, int] = {}
     with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            pid, status = ended
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = found
             if pid in children:
-                _send(control, {"job": children.pop(pid), "status": status})
-                _end_orphans(children)
-
-
-def _end_orphans(children: dict[int, str]) -> None:
-    """What a job's code started in a session of its own is ours now that the job has ended."""
-    with contextlib.suppress(OSError):
-        ours = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        for pid in {int(pid) for pid in ours} - children.keys():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                ended[children.pop(pid)] = status
+    if ended:
+        # What a job's code started in sessions of its own is ours since the job has ended.
+        end_strays(kept=children)
+    for job, status in ended.items():
+        _send(control, {"job": job, "status": status})
 
 
 def _send(control: socket.socket, message: dict[str, object]) -> None:

@@ -17,29 +17,22 @@ from pathlib import Path
 
 from onnx_gate.records import Failure, ModelSpec, ProviderSpec
 from onnx_gate.worker import endings
+from onnx_gate.worker.hearing import Hearing, SaidTooMuch, fair_share
 from onnx_gate.worker.launch import Server, launch_cold, send_job
 from onnx_gate.worker.packages import shadows_ours
-from onnx_gate.worker.protocol import (
-    LONGEST_LINE,
-    Done,
-    Event,
-    GarbageReply,
-    Job,
-    Note,
-    ProviderDone,
-    Stage,
-    decode,
-)
+from onnx_gate.worker.privileges import adopt_orphans
+from onnx_gate.worker.protocol import Done, Event, GarbageReply, Job, Note, ProviderDone, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Running, Started, has_data, receive, resident
+from onnx_gate.worker.strays import children, end_strays
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
+ENDING_SECONDS = 10.0
+"""For a server to report the end of a process that has answered, or was killed."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
-MOST_SAID = 64 * 1024 * 1024
-"""Bytes of events from one process: a model must not fill the memory of the parent."""
 CAN_FORK = sys.platform == "linux"
 
 
@@ -71,20 +64,29 @@ class Supervisor:
         self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
         self._spent: Counter[str] = Counter()
+        self._said: Counter[str] = Counter()
+        self._share = fair_share(1)
 
     def __enter__(self) -> Supervisor:
+        self._before = frozenset(child.pid for child in children())
+        # What cold processes, and servers that were killed, leave behind comes to us.
+        self._adopted = adopt_orphans()
         return self
 
     def __exit__(self, *_: object) -> None:
         for running in self._running.values():
             self._end(running)
+            running.process.wait()
         for server in self._servers.values():
             server.close()
         self._selector.close()
+        end_strays(self._before)
+        adopt_orphans(self._adopted)
 
     def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Judge all models, in order as far as their servers are warm."""
         queue = list(specs)
+        self._share = fair_share(len(specs))
         if self._fork:
             self._start_servers(queue)
         while queue or self._running:
@@ -145,7 +147,8 @@ class Supervisor:
             save=self._save_references,
             reference=self._references.get(spec.id),
         )
-        self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job)
+        hearing = Hearing(spec, self._share - self._said[spec.id])
+        self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job, hearing=hearing)
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
@@ -153,15 +156,25 @@ class Supervisor:
     def _give_up_on_servers(self) -> None:
         """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
         now = time.monotonic()
-        stuck = {
-            self._framework(running.spec)
-            for running in self._running.values()
-            if running.started is None and running.process.popen is None and now - running.handed > self._patience
-        }
+        warm = [running for running in self._running.values() if running.process.popen is None]
+        stuck = {self._framework(running.spec) for running in warm if self._is_stuck(running, now)}
         for server in self._servers.values():
             late = not server.ready and now - server.started > self._patience
             if not server.dead and (late or server.framework in stuck):
                 server.kill()
+
+    def _is_stuck(self, running: Running, now: float) -> bool:
+        """Whether the server should have said long ago that this process has started, or that it has ended."""
+        if not running.done and not running.killed:
+            return running.started is None and now - running.handed > self._patience
+        running.over = running.over or now
+        late = now - running.over > min(self._patience, ENDING_SECONDS)
+        if late and not running.hurried:
+            # It may be the process that goes on, and what it has said may be forged: no server dies of that.
+            self._end(running)
+            running.over, running.hurried = now, True
+            return False
+        return late
 
     # ── Listening ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,24 +194,17 @@ class Supervisor:
         chunk = receive(running.process.channel)
         if chunk == b"":
             self._hang_up(running)
+        if not chunk or running.killed:
             return
-        running.buffer += chunk or b""
-        running.received += len(chunk or b"")
-        if running.received > MOST_SAID and not running.killed:
-            self._kill(running, endings.said_too_much(MOST_SAID, running.at))
-        while not running.killed and (end := running.buffer.find(b"\n")) >= 0:
-            line = bytes(running.buffer[:end])
-            del running.buffer[: end + 1]
-            try:
-                event = decode(line)
-            except GarbageReply as error:
-                self._kill(running, endings.garbage(str(error), running.at))
-                return
-            self._follow(running, event)
-            if not isinstance(event, Done):
-                yield running.spec.id, event
-        if len(running.buffer) > LONGEST_LINE and not running.killed:
-            self._kill(running, endings.garbage("an endless line", running.at))
+        try:
+            for event in running.hearing.take(chunk):
+                self._follow(running, event)
+                if not isinstance(event, Done):
+                    yield running.spec.id, event
+        except GarbageReply as error:
+            self._kill(running, endings.garbage(str(error), running.at))
+        except SaidTooMuch:
+            self._kill(running, endings.said_too_much(self._share, running.at))
 
     def _follow(self, running: Running, event: Event) -> None:
         if isinstance(event, Stage):
@@ -252,15 +258,24 @@ class Supervisor:
         running.process.kill()
         self._quarters.clear(running.spec.id)
 
+    def _kept(self) -> set[int]:
+        """Our children that are no strays."""
+        cold = {
+            running.process.pid for running in self._running.values() if running.process.popen and running.process.pid
+        }
+        return {*self._before, *cold, *(server.pid for server in self._servers.values())}
+
     def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Account for a process that is gone; after a crash, the providers that are left get a new one."""
         spec = running.spec
         self._end(running)
+        end_strays(self._kept())
         if not running.hung_up:
             self._hang_up(running)
         running.process.channel.close()
         seconds = time.monotonic() - running.started if running.started is not None else 0.0
         self._spent[spec.id] += seconds  # type: ignore[assignment]
+        self._said[spec.id] += running.hearing.received
         failure = running.killed or self._unexplained(running)
         os.close(running.log_fd)
         del self._running[spec.id]
@@ -290,4 +305,6 @@ class Supervisor:
         if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
             return ()
         tried = running.finished_providers | {running.at.provider}
-        return tuple(provider for provider in running.spec.providers if provider.name not in tried)
+        left = tuple(provider for provider in running.spec.providers if provider.name not in tried)
+        # Each start has fewer than the one before: there are never more starts than providers.
+        return left if len(left) < len(running.spec.providers) else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -54,19 +53,19 @@ class NoSource:
 # ── Saving ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def save_reference(prepared: Prepared, said: list[Event], folder: Path) -> None:
-    """All that another machine needs to judge the model; the contract last."""
+def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: list[str]) -> None:
+    """All that another machine needs to judge the model; the contract last. `read` are files that its code has read."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / MODEL).mkdir(parents=True)
     model = Path(prepared.onnx)
-    for file in (model, *external_files(str(model), onnx.load(str(model), load_external_data=False))):
+    for file in (model, *external_files(str(model), onnx.load(str(model), load_external_data=False), model.name)):
         if file.parent != model.parent:
             raise CannotJudge("invalid-model", f"{file.name}: the weights are not beside the model")
         shutil.copyfile(file, folder / MODEL / file.name)
     cases = [_save_case(prepared, case, folder / f"case-{number}.npz") for number, case in enumerate(prepared.cases)]
     contract = {
         "model": model.name,
-        "weights": _shipped_weights(prepared.spec),
+        "read": read,
         "names": prepared.names,
         "answered": sorted(prepared.answered),
         "halves": sorted(prepared.halves),
@@ -76,20 +75,6 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path) -> None:
         "cases": cases,
     }
     (folder / CONTRACT).write_text(json.dumps(contract), encoding="utf-8")
-
-
-def _shipped_weights(spec: ModelSpec) -> dict[str, str]:
-    """Hashes of the files beside a shipped model that hold its weights, those that are here."""
-    if not spec.onnx or not Path(spec.onnx).is_file():
-        return {}
-    files = external_files(spec.onnx, onnx.load(spec.onnx, load_external_data=False))
-    hashes = {}
-    for path in filter(Path.is_file, files):
-        with path.open("rb") as file:
-            hashes[path.relative_to(Path(spec.onnx).parent).as_posix()] = hashlib.file_digest(
-                file, "sha256"
-            ).hexdigest()
-    return hashes
 
 
 def _save_case(prepared: Prepared, case: Case, path: Path) -> dict[str, Any]:
@@ -133,16 +118,17 @@ def load_reference(job: Job, folder: Path, send: Send) -> Prepared:
 
 def _load(job: Job, folder: Path, send: Send) -> Prepared:
     contract = json.loads((folder / CONTRACT).read_text(encoding="utf-8"))
-    _require_same_weights(job.spec, dict(contract["weights"]))
     for file in (folder / MODEL).iterdir():
         shutil.copyfile(file, Path(job.scratch) / file.name)
+    model = Path(job.scratch) / _plain_name(contract["model"])
+    external_files(str(model), onnx.load(str(model), load_external_data=False), model.name)
     for line in contract["said"]:
         event = decode(line.encode())
         if isinstance(event, Note | ConvertInfo):
             send(event)
     return Prepared(
         spec=job.spec,
-        onnx=str(Path(job.scratch) / _plain_name(contract["model"])),
+        onnx=str(model),
         framework=NoSource(),
         source=None,
         cases=[_load_case(case, folder) for case in contract["cases"]],
@@ -152,17 +138,6 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         halves=frozenset(contract["halves"]),
         cause=Cause(contract["cause"]) if contract["cause"] else None,
     )
-
-
-def _require_same_weights(spec: ModelSpec, saved: dict[str, str]) -> None:
-    """A shipped model that is here, too, has to be the one that the reference was made of."""
-    for name, digest in _shipped_weights(spec).items():
-        if saved.get(name, digest) != digest:
-            raise CannotJudge(
-                "load-failed",
-                f"{name}: the weights of {spec.onnx_shown} are not those that the reference was made with",
-                fix="make the reference again, with --save-reference where the source runs",
-            )
 
 
 def _load_case(stored: dict[str, Any], folder: Path) -> Case:

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from onnx_gate.errors import UsageError
-from onnx_gate.manifest.paths import find_repository
-from onnx_gate.records import RunOptions
-from onnx_gate.worker.environ import import_path
 from onnx_gate.worker.privileges import MODELS, become, end_all
 
-_NOT_NEEDED = ("HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "SHELL")
 _NEEDED_CAPABILITIES = "CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID and SETUID"
 
 
@@ -47,47 +39,6 @@ def require_users() -> None:
             f"Fix: run the container with Docker's default capabilities ({_NEEDED_CAPABILITIES}), or set "
             "ONNX_GATE_ISOLATION=none if you trust every model with all that this job can reach"
         )
-
-
-@contextmanager
-def secluded(options: RunOptions, *, folder: Path, work: Path) -> Iterator[None]:
-    """Where models have users of their own: keep them out of what is the workflow's and the checkout's.
-
-    `folder` is one of the repository that they may read, `work` where they may write.
-    """
-    if options.isolation == "none":
-        yield
-        return
-    require_users()
-    repository = find_repository(folder.resolve())
-    private = [*map(Path, options.private), repository / ".git"]
-    with closed(private, needed=[repository, work.absolute(), *_needed(options)]):
-        yield
-
-
-def _needed(options: RunOptions) -> list[Path]:
-    """What models have to get to beside their own: Python, and the caches and packages that the user names."""
-    named = [value for name, value in options.environ.items() if name not in _NOT_NEEDED]
-    places = [*named, *import_path(options.environ), options.packages or "/", sys.prefix, sys.base_prefix, __file__]
-    references = [options.reference.absolute()] if options.reference else []
-    return [*references, *(Path(place) for place in places if place.startswith("/"))]
-
-
-@contextmanager
-def closed(folders: Sequence[Path], needed: Sequence[Path]) -> Iterator[None]:
-    """Shut folders to all but their owners while models run, save those in which something is that models need."""
-    modes: dict[Path, int] = {}
-    try:
-        for folder in dict.fromkeys(folders):
-            if folder.is_dir() and not folder.is_symlink() and not any(path.is_relative_to(folder) for path in needed):
-                modes[folder] = stat.S_IMODE(folder.stat().st_mode)
-                with suppress(OSError):
-                    folder.chmod(modes[folder] & ~0o007)
-        yield
-    finally:
-        for folder, mode in modes.items():
-            with suppress(OSError):
-                folder.chmod(mode)
 
 
 def _try_a_user() -> str:

@@ -57,6 +57,8 @@ class ActionRun:
     outputs: dict[str, str]
     summary: str
     workspace: Path
+    changed: dict[str, str]
+    """Modes in the workspace and in the runner's folders that aren't as they were, reports aside"""
 
     def results(self, output: str = "onnx-gate-report") -> Any:
         return json.loads((self.workspace / output / "results.json").read_text(encoding="utf-8"))
@@ -79,6 +81,7 @@ class RunAction(Protocol):
         env: Mapping[str, str] | None = None,
         github: bool = True,
         options: tuple[str, ...] = (),
+        home: Mapping[str, str] | None = None,
     ) -> ActionRun: ...
 
 
@@ -108,6 +111,7 @@ def make_workspace(tmp_path_factory: pytest.TempPathFactory) -> MakeWorkspace:
             shutil.copytree(REPOSITORY / "examples" / example, workspace)
         for name, content in (files or {}).items():
             data = content if isinstance(content, bytes) else content.encode()
+            (workspace / name).parent.mkdir(parents=True, exist_ok=True)
             (workspace / name).write_bytes(data)
         return workspace
 
@@ -123,8 +127,12 @@ def run_action(container: list[str], tmp_path_factory: pytest.TempPathFactory) -
         env: Mapping[str, str] | None = None,
         github: bool = True,
         options: tuple[str, ...] = (),
+        home: Mapping[str, str] | None = None,
     ) -> ActionRun:
         runner = tmp_path_factory.mktemp("runner")
+        for name, content in (home or {}).items():
+            (runner / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+            (runner / "home" / name).write_text(content, encoding="utf-8")
         _give_to_runner(workspace)
         command = [*container, f"--volume={workspace}:/github/workspace", *options]
         variables = {f"INPUT_{name.upper()}": value for name, value in (inputs or {}).items()}
@@ -135,6 +143,7 @@ def run_action(container: list[str], tmp_path_factory: pytest.TempPathFactory) -
             variables = {**defaults, **GITHUB_VARIABLES, **files, **variables}
         variables |= env or {}
         command += [f"--env={name}={value}" for name, value in variables.items()]
+        before = _modes(workspace) | _modes(runner)
         done = subprocess.run(
             [*command, IMAGE],
             stdout=subprocess.PIPE,
@@ -149,9 +158,18 @@ def run_action(container: list[str], tmp_path_factory: pytest.TempPathFactory) -
             outputs=_parse_outputs(_read(runner / "file_commands/GITHUB_OUTPUT")),
             summary=_read(runner / "file_commands/GITHUB_STEP_SUMMARY"),
             workspace=workspace,
+            changed={
+                str(path): f"{before[path]:o} → {mode:o}"
+                for path, mode in (_modes(workspace) | _modes(runner)).items()
+                if path in before and before[path] != mode
+            },
         )
 
     return run
+
+
+def _modes(top: Path) -> dict[Path, int]:
+    return {path: path.lstat().st_mode for path in (top, *top.rglob("*"))}
 
 
 def _give_to_runner(workspace: Path) -> None:
@@ -162,7 +180,7 @@ def _give_to_runner(workspace: Path) -> None:
 
 def _runner_mounts(runner: Path) -> list[str]:
     for folder in ("home", "workflow", "file_commands", "runner_temp"):
-        (runner / folder).mkdir()
+        (runner / folder).mkdir(exist_ok=True)
     (runner / "workflow/event.json").write_text('{"ref": "refs/heads/main"}', encoding="utf-8")
     (runner / "home/.netrc").write_text("machine github.com password a-secret", encoding="utf-8")
     (runner / "runner_temp/git-credentials.config").write_text("[http]\n", encoding="utf-8")

@@ -69,6 +69,57 @@ def attacked(make_workspace: Any, run_action: Any, tmp_path_factory: pytest.Temp
         )
 
 
+NESTED = """\
+version: 1
+defaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 3]}}, batches: [2], timeout: 120}
+models:
+  - {id: reader, source: 'hostile.py:read'}
+  - {id: pickled, source: hostile.pkl}
+"""
+HEADER = '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic YS1zZWNyZXQ=\n'
+SECRETS = {
+    ".git/config": HEADER,
+    ".git/modules/sub/config": HEADER,
+    "inner/.git/config": HEADER,
+    "sibling/.git/config": HEADER,
+    ".netrc": "machine host.example login me password a-secret\n",
+    "sibling/web/.npmrc": "//registry.example/:_authToken=a-secret\n",
+}
+AT_HOME = {
+    ".aws/credentials": "[default]\naws_secret_access_key = a-secret\n",
+    ".cache/other": "a-secret",
+    ".cache/huggingface/token": "a-secret",
+}
+CACHED = "/github/home/.cache/huggingface/hub/model"
+
+
+@pytest.fixture(scope="module", params=["inner", "sub", "inner/deep"])
+def nested(request: Any, make_workspace: Any, run_action: Any) -> Any:
+    """A workspace of several checkouts, with the manifest in one of them, and a cache in the runner's home."""
+    folder = request.param
+    targets = [f"/github/workspace/{name}" for name in SECRETS]
+    targets += [f"/github/home/{name}" for name in (".netrc", *AT_HOME)]
+    files = {
+        "onnx-gate.yml": NESTED,
+        "hostile.py": Path(hostile.__file__).read_text(encoding="utf-8"),
+        "hostile.pkl": pickle.dumps(Payload()),
+        "targets.txt": "\n".join([*targets, CACHED]),
+    }
+    workspace = make_workspace(
+        files={
+            **SECRETS,
+            "sub/.git": "gitdir: ../.git/modules/sub\n",
+            **{f"{folder}/{name}": content for name, content in files.items()},
+        }
+    )
+    return run_action(
+        workspace,
+        {"manifest": f"{folder}/onnx-gate.yml"},
+        env={"HF_HOME": "/github/home/.cache/huggingface"},
+        home={**AT_HOME, ".cache/huggingface/hub/model": "weights"},
+    )
+
+
 @pytest.fixture(scope="module")
 def installed(make_workspace: Any, run_action: Any) -> Any:
     """A package of the requirements that makes the same attempts while it is installed, and fails to be heard."""
@@ -208,6 +259,26 @@ def test_files_belong_to_the_owner_of_the_workspace(attacked: Any) -> None:
 def test_folders_are_open_again(attacked: Any) -> None:
     """What was shut while models ran is as it was."""
     assert (attacked.workspace / ".git").stat().st_mode & 0o777 == 0o755
+    assert attacked.changed == {}
+
+
+def test_credentials_of_every_checkout_are_out_of_reach(nested: Any) -> None:
+    """Of the outer one, a submodule and a sibling, files of other tools, and what is beside a cache in the home."""
+    tried = outcomes(nested, "reader")["read"]
+    assert tried.pop(CACHED) == "done"
+    assert tried == dict.fromkeys(tried, DENIED)
+    assert len(tried) == len(SECRETS) + len(AT_HOME) + 1
+    assert nested.changed == {}
+
+
+def test_a_pickle_beside_them_is_refused(nested: Any) -> None:
+    """With the names of the files."""
+    [reader, pickled] = nested.results()["models"]
+    assert (reader["verdict"], pickled["verdict"], nested.exit_code) == ("passed", "error", 3)
+    message = json.dumps(pickled)
+    assert ".netrc (a password), .git/config (http.https://github.com/.extraheader)" in message
+    assert "persist-credentials: false" in message
+    assert "a-secret" not in nested.log
 
 
 def test_requirements_reach_as_little(installed: Any) -> None:

@@ -16,7 +16,7 @@ LAYERS = (
     {"publish", "signals", "shards"},
     {"comments"},
     {"arguments", "progress", "doctor", "requirements", "settings", "github", "reports", "folder"},
-    {"console", "removal"},
+    {"console", "removal", "lock"},
     {"pipeline"},
     {"selection"},
     {"verdict", "environment", "split", "references"},

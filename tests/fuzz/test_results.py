@@ -15,14 +15,13 @@ AGAIN = "write the seeds anew: python -m fuzz.record"
 
 
 def test_seeds_are_parts_that_merge() -> None:
-    """The real ones, and most of the golden ones; each is shown as it is."""
+    """The real ones, and most of the golden ones."""
     told = Counter(
         results.check(Case(seed=seed.name, data=seed.data, how="nothing"))
         for seed in results.seeds()
         if not seed.name.startswith("golden-")
     )
-    assert all(word.startswith("report: shown, merge: ") for word in told), AGAIN
-    assert not [word for word in told if word.endswith("refused")], AGAIN
+    assert not [word for word in told if "refused" in word], AGAIN
     assert {word.rpartition(" ")[2] for word in told} >= {"passed", "diverged"}
     assert told.total() > 15
 
@@ -30,7 +29,9 @@ def test_seeds_are_parts_that_merge() -> None:
 def test_a_verdict_that_a_flip_changes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were a part's own word believed."""
     seed = next(seed for seed in results.seeds() if seed.name == "alone.json")
-    monkeypatch.setattr("fuzz.results._honest", lambda name: results.Verdicts(Status.DIVERGED, 1, {}))
+    monkeypatch.setattr(
+        "fuzz.results._honest", lambda name: (results.Verdicts(Status.DIVERGED, 1, {"shipped": Status.DIVERGED}), None)
+    )
     with pytest.raises(Failed, match="flip: verdict"):
         results.check(Case(seed=seed.name, data=seed.data, how="flip: verdict from passed to diverged"))
 

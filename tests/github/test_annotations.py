@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_gate.console import Command
 from onnx_gate.errors import ManifestError, Problem, UsageError
 from onnx_gate.github.commands import (
     LONGEST_MESSAGE,
@@ -30,10 +31,10 @@ def problems(count: int) -> list[Problem]:
     ]
 
 
-def parse(line: str) -> tuple[str, dict[str, str], str]:
+def parse(command: Command) -> tuple[str, dict[str, str], str]:
     """As the runner does: level, properties and message, unescaped."""
-    match = COMMAND.fullmatch(line)
-    assert match, line
+    match = COMMAND.fullmatch(command.line)
+    assert match, command
     properties = dict(part.split("=", 1) for part in match["properties"].split(","))
     return match["level"], {key: unescape(value) for key, value in properties.items()}, unescape(match["message"])
 
@@ -47,19 +48,19 @@ def unescape(text: str) -> str:
 @pytest.mark.parametrize("text", ["100 % %0A", "two\nlines", "return\rhere", "a:b,c=d::error::x", "::stop-commands::t"])
 def test_escaped_and_back(text: str) -> None:
     """What the runner reads is what was meant, and it is one command in one line."""
-    line = annotation("error", text, file=text, line=7)
-    assert line.splitlines() == [line]
-    assert parse(line) == ("error", {"file": text, "line": "7"}, text)
+    command = annotation("error", text, file=text, line=7)
+    assert command.line.splitlines() == [command.line]
+    assert parse(command) == ("error", {"file": text, "line": "7"}, text)
 
 
 def test_escapes_are_githubs() -> None:
     """`%` first, then the ends of lines; in properties also colon and comma."""
-    assert annotation("error", "50%\r\n:,", file="a%\r\n:,b") == "::error file=a%25%0D%0A%3A%2Cb::50%25%0D%0A:,"
+    assert annotation("error", "50%\r\n:,", file="a%\r\n:,b").line == "::error file=a%25%0D%0A%3A%2Cb::50%25%0D%0A:,"
 
 
 def test_without_properties() -> None:
     """Nothing is written for what isn't known."""
-    assert annotation("warning", "hm", file="", line=0) == "::warning::hm"
+    assert annotation("warning", "hm", file="", line=0).line == "::warning::hm"
 
 
 def test_long_messages_are_cut() -> None:
@@ -71,7 +72,7 @@ def test_long_messages_are_cut() -> None:
 
 def test_what_cannot_be_printed_is_spelled_out() -> None:
     """A lone surrogate or an escape code reaches no log."""
-    line = annotation("error", "lone \ud800, bell \x07", file="folder\udcff/x")
+    line = annotation("error", "lone \ud800, bell \x07", file="folder\udcff/x").line
     assert line == "::error file=folder\\udcff/x::lone \\ud800, bell \\x07"
     assert line.encode("utf-8")
 
@@ -87,7 +88,7 @@ def test_a_problem_is_at_its_place() -> None:
 @pytest.mark.parametrize(("count", "shown", "more"), [(0, 0, 0), (1, 1, 0), (10, 10, 0), (11, 10, 2), (500, 10, 491)])
 def test_at_most_ten_problems(count: int, shown: int, more: int) -> None:
     """GitHub drops the eleventh: the tenth then says how many more there are."""
-    lines = error_annotations(ManifestError(problems(count)))
+    lines = [each.line for each in error_annotations(ManifestError(problems(count)))]
     assert len(lines) == shown
     assert (f"and {more} more problems" in lines[-1]) if more else not any("more problems" in line for line in lines)
 
@@ -96,7 +97,7 @@ def test_at_most_ten_problems(count: int, shown: int, more: int) -> None:
 def test_at_most_ten_models(count: int, shown: int, more: int) -> None:
     """The same for models."""
     failing = (model(f"m{n}", error("", "load", Cause.LOAD_FAILED, "gone"), line=n + 1) for n in range(count))
-    lines = result_annotations(gate(*failing))
+    lines = [each.line for each in result_annotations(gate(*failing))]
     assert len(lines) == shown
     assert (f"and {more:,} more models" in lines[-1]) if more else "m9" in lines[-1]
 
@@ -153,23 +154,22 @@ def test_an_error_without_checks() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_is_annotated_in_whole_commands(name: str) -> None:
     """No name or message of any family ends a command or begins another."""
-    for line in result_annotations(FAMILIES[name]()):
-        parse(line)
-        assert line.encode("utf-8")
+    for command in result_annotations(FAMILIES[name]()):
+        parse(command)
+        assert command.line.encode("utf-8")
 
 
 def test_any_other_error_is_an_annotation_too() -> None:
     """A run that did not come about is seen in the workflow."""
-    assert error_annotations(UsageError("--only x: no such model")) == [
-        "::error title=onnx-gate::--only x: no such model"
-    ]
+    (command,) = error_annotations(UsageError("--only x: no such model"))
+    assert command.line == "::error title=onnx-gate::--only x: no such model"
 
 
 def test_a_pass_that_proves_little_is_a_warning() -> None:
     """At its line, one a model, after what fails; a variant has its own line."""
     weak = model("weak", floats("data", "y", samples=1), line=7)
     bad = model("bad@fp16", floats("data", "y", 0.5, mismatched=3), line=9, variant_of="bad", cause=Cause.PRECISION)
-    first, second = result_annotations(gate(weak, bad))
+    first, second = (command.line for command in result_annotations(gate(weak, bad)))
     assert first.startswith(
         "::error file=onnx-gate.yml,line=9,title=onnx-gate%3A bad@fp16::bad@fp16 diverged (precision)"
     )
@@ -179,7 +179,8 @@ def test_a_pass_that_proves_little_is_a_warning() -> None:
 
 def test_more_warnings_than_github_shows_are_no_error() -> None:
     """The last line warns, as those that it stands for."""
-    lines = result_annotations(gate(*(model(f"m{n}", floats("data", "y", samples=1)) for n in range(30))))
+    commands = result_annotations(gate(*(model(f"m{n}", floats("data", "y", samples=1)) for n in range(30))))
+    lines = [command.line for command in commands]
     assert len(lines) == MOST_WARNINGS
     assert lines[-1].startswith("::warning title=onnx-gate::and 22 more models")
 

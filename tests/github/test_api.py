@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import time
 from collections.abc import Callable
 
 import pytest
@@ -38,7 +40,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def api(github: GitHub, clock: Clock) -> Api:
-    return Api(github.url, TOKEN, clock=clock, sleep=clock.sleep)
+    return Api(github.url, TOKEN, clock=clock, wall=clock, sleep=clock.sleep)
 
 
 def refused(call: Callable[[], object]) -> ApiError:
@@ -163,6 +165,24 @@ def test_writes_are_a_second_apart(github: GitHub, api: Api, clock: Clock) -> No
         api.post(COMMENTS, {"body": f"x{number}"})
         api.get(COMMENTS)
     assert clock.slept == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+def test_a_clock_that_is_set_changes_no_patience(github: GitHub, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+    """Forwards, nothing is given up early; backwards, nobody waits for hours."""
+    real, began = time.time, time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: real() + (time.monotonic() - began) * jump)
+    # A copy of the module takes its clocks from what they are now.
+    spec = importlib.util.spec_from_file_location("api_with_another_clock", module.__file__)
+    assert spec
+    assert spec.loader
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    client = copy.Api(github.url, TOKEN, timeout=0.05, patience=0.5)
+    assert client.get(COMMENTS) == []
+    github.faults = [Fault(hangs=True)]
+    refused(lambda: client.get(COMMENTS))
+    assert time.monotonic() - began < 2
 
 
 def test_a_server_that_says_nothing_is_left(github: GitHub) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.console import command, say
+from onnx_gate.console import command, say, workflow_command
 from onnx_gate.github.log import MOST_GROUPS, MOST_OF_ONE, foreign, read_end, show_logs
 from onnx_gate.records import Cause, ModelResult
 from tests.golden.records import error, floats, model
@@ -62,6 +62,12 @@ def test_words_are_no_commands(text: str, capsys: pytest.CaptureFixture[str]) ->
     assert commands_of(out) == commands_of(err) == []
 
 
+def test_no_terminal_obeys_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """What would colour, move or turn the text around it is spelled out; lines and tabs stay."""
+    say("a\tb\n\x1b[31mred \x9b2J \u202e \ud800")
+    assert capsys.readouterr().out == "a\tb\n\\x1b[31mred \\x9b2J \\u202e \\ud800\n"
+
+
 def test_words_that_are_none_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Colons inside a line mean nothing."""
     say("a::b\nstd::vector: x\n: : y\n# [1]")
@@ -69,9 +75,9 @@ def test_words_that_are_none_stay_as_they_are(capsys: pytest.CaptureFixture[str]
 
 
 def test_commands_are_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    """One a line; the old form can't hide in their words."""
-    command("::error::a", "::debug::b ##[error]c")
-    assert capsys.readouterr().out == "::error::a\n::debug::b ## [error]c\n"
+    """One a line, whatever their words are; the old form can't hide in them."""
+    command(workflow_command("error", "a\n::error::d", file=""), workflow_command("debug", "b ##[error]c"))
+    assert capsys.readouterr().out == "::error::a%0A::error::d\n::debug::b ## [error]c\n"
 
 
 @pytest.mark.parametrize("text", ATTACKS)
@@ -79,7 +85,7 @@ def test_a_log_commands_nobody(text: str, tmp_path: Path, capsys: pytest.Capture
     """Only our group is one, and after it commands work again."""
     (tmp_path / "bad.log").write_text(f"before\n{text}\nafter\n", encoding="utf-8", newline="")
     show_logs([failed()], tmp_path, everything=False)
-    command("::error::ours")
+    command(workflow_command("error", "ours"))
     out = capsys.readouterr().out
     assert commands_of(out) == ["::group::🟥 bad: what it printed", "::endgroup::", "::error::ours"]
     assert "before\n" in out

@@ -46,7 +46,12 @@ def passed() -> GateResult:
             notes=("batch 128 was not run: the data has 45 rows",),
         ),
         model("scaler", floats("data", "variable", 0.0, total=1200), framework="sklearn", line=9, convert=SHIPPED),
-        model("norm", floats("fixed", "output", 12345.6, shape=(), total=1, cosine=0.99999997), cached=True, line=14),
+        model(
+            "norm",
+            floats("fixed", "output", 12345.6, reference=2e7, shape=(), total=1, cosine=0.99999997),
+            cached=True,
+            line=14,
+        ),
     )
 
 
@@ -361,9 +366,10 @@ def variants() -> GateResult:
     cases = [f"batch={n}" for n in (1, 2, 7, 32)] + [f"edge={edge}" for edge in edges]
     whole = {"max_mismatch": 1.0, "min_snr_db": 15.0}
     limit = "snr_db is 9.8, at least 15 is required"
-    quantised = [floats(case, "logits", 0.02, limits=whole, snr_db=24.0, fed=(f"{case} ×4",)) for case in cases]
+    quiet = {"limits": whole, "snr_db": 24.0, "status": Status.PASSED, "breaches": (), "message": ""}
+    quantised = [floats(case, "logits", 0.02, mismatched=20, **quiet, fed=(f"{case} ×4",)) for case in cases]
     noisy = {"limits": whole, "snr_db": 9.8, "breaches": (limit,), "limit_breaches": (limit,), "message": limit}
-    failed = [floats(case, "logits", 0.31, **noisy, status=Status.DIVERGED) for case in cases[:2]]
+    failed = [floats(case, "logits", 0.31, mismatched=30, **noisy, status=Status.DIVERGED) for case in cases[:2]]
     return gate(
         model("tagger", *(floats(case, "logits", 3e-7) for case in cases)),
         model(

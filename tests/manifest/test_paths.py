@@ -92,6 +92,16 @@ def test_leaving_the_repository_is_refused(
     assert problem.fix == "keep models and data inside it"
 
 
+@pytest.mark.parametrize("written", [".git/x.npz", "linked/x.npz", ".git"])
+def test_files_of_gits_own_are_refused(project: Project, written: str) -> None:
+    """What is read as data may be shown in a report, and there are credentials among them."""
+    (project.folder / ".git").mkdir(exist_ok=True)
+    (project.folder / ".git/x.npz").touch()
+    (project.folder / "linked").symlink_to(".git")
+    problem = project.model_problem(f"id: a, source: 'f.py:build', {FACTORY}, data: {written}")
+    assert problem.message == f"{written!r} is in a folder of Git's own"
+
+
 def test_absolute_paths_and_links_inside_the_repository_are_fine(project: Project) -> None:
     """It is leaving that is refused, not the spelling."""
     (project.folder / "link.onnx").symlink_to("m.onnx")

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.records import Failure, Location, ModelSpec, RunOptions, Status, Tolerance
-from onnx_gate.references.index import Unreadable, hash_file, parse_index, render_index
+from onnx_gate.references.index import Unreadable, hash_file, hash_read, parse_index, render_index
 from onnx_gate.references.read import Reference, check_reference
 from onnx_gate.selection import require_folders
 from tests.conftest import run_manifest
@@ -112,9 +112,9 @@ def test_another_schema_is_refused(copy):
     folder, spec = copy
     path = folder / "m/index.json"
     content = json.loads(path.read_text())
-    content["reference"]["schema"] = 2
+    content["reference"]["schema"] = 3
     path.write_text(json.dumps(content))
-    assert "it has schema 2, and this version of onnx-gate reads 1" in refused(folder, spec)
+    assert "it has schema 3, and this version of onnx-gate reads 2" in refused(folder, spec)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,9 @@ def test_another_schema_is_refused(copy):
 def test_a_model_that_is_another_by_now_is_refused(saved, changes, key):
     """The keys that differ are named."""
     folder, spec = saved
-    assert f"it was made of something else: {key} of the model 'm'" in refused(folder, replace(spec, **changes))
+    assert f"the model 'm' has changed since this reference was made of it: {key}" in refused(
+        folder, replace(spec, **changes)
+    )
 
 
 def test_where_and_how_long_it_runs_makes_no_other_model(saved):
@@ -256,6 +258,60 @@ def test_weights_beside_a_model_that_changed_are_found(tmp_path):
     run = run_manifest(tmp_path, MANIFEST, reference=tmp_path / "references")
     model = run.result.models[0]
     assert model.verdict is Status.ERROR
-    assert "weights.bin: the weights of m.onnx are not those that the reference was made with" in model.error
+    assert "the file weights.bin, which was read with it" in model.error
     weights.unlink()
     assert run_manifest(tmp_path, MANIFEST, reference=tmp_path / "references").result.exit_code == 0
+
+
+FACTORY = """
+import json, pathlib
+import numpy as np
+from sklearn.linear_model import LinearRegression
+from scale import FACTOR
+
+def build():
+    slopes = json.loads((pathlib.Path(__file__).parent / "slopes.json").read_text())
+    rows = np.eye(2)
+    return LinearRegression().fit(rows, FACTOR * rows @ np.array(slopes))
+"""
+OF_A_FACTORY = """
+version: 1
+models:
+  - id: m
+    source: 'model.py:build'
+    framework: sklearn
+    inputs: {X: {dtype: float32, shape: [batch, 2]}}
+    batches: [2]
+"""
+
+
+@pytest.fixture
+def of_a_factory(tmp_path):
+    """The reference of a model whose factory reads a file and imports a module; and what the manifest says of it."""
+    (tmp_path / "model.py").write_text(FACTORY)
+    (tmp_path / "scale.py").write_text("FACTOR = 2.0\n")
+    (tmp_path / "slopes.json").write_text("[1.0, 3.0]")
+    run = run_manifest(tmp_path, OF_A_FACTORY, save_reference=tmp_path / "references")
+    assert run.result.exit_code == 0
+    return tmp_path, load_manifest(tmp_path / "onnx-gate.yml").models[0]
+
+
+@pytest.mark.parametrize(("name", "content"), [("slopes.json", "[1.0, 4.0]"), ("scale.py", "FACTOR = 3.0\n")])
+def test_a_file_that_the_factory_reads_and_that_changed_is_found(of_a_factory, name, content):
+    """Neither is named in the manifest, and the answers are those of what they were."""
+    folder, spec = of_a_factory
+    assert isinstance(check_reference(folder / "references", spec), Reference)
+    (folder / name).write_text(content)
+    assert f"the file {name}, which was read with it" in refused(folder / "references", spec)
+    (folder / name).unlink()
+    assert isinstance(check_reference(folder / "references", spec), Reference)
+
+
+def test_files_that_a_model_claims_to_have_read_are_looked_at_with_care(of_a_factory):
+    """What its process says may be any text: no file outside of the repository is hashed, nor one of Git's."""
+    folder, spec = of_a_factory
+    (folder / ".git").mkdir()
+    (folder / ".git/config").write_text("secret")
+    (folder / "link").symlink_to("/etc/hostname")
+    claimed = ["../x", "/etc/hostname", ".git/config", "link", "\0", "", ".", 7, None, "slopes.json", "s" * 5_000]
+    assert list(hash_read(spec, claimed)) == ["slopes.json"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from onnx_gate.errors import UsageError
 from onnx_gate.references.save import plain_files
 from tests.conftest import run_manifest
 from tests.onnx_models import external
@@ -65,3 +67,45 @@ def test_references_go_to_the_owner_of_the_workspace(tmp_path: Path) -> None:
     made = [workspace / "deep", *(workspace / "deep").rglob("*")]
     assert (workspace / "deep/references/m/index.json") in made
     assert {path.stat().st_uid for path in made} == {OWNER}
+
+
+def unfinished(folder: Path, model_id: str = "m") -> Path:
+    """What a run that was killed while it saved leaves."""
+    left = folder / f".{model_id}.fresh"
+    left.mkdir(parents=True)
+    (left / "case-0.npz").touch()
+    return left
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    """The next run that saves there removes it, also that of other models; one that uses the references ignores it."""
+    external(tmp_path / "m.onnx")
+    references = tmp_path / "references"
+    unfinished(references)
+    unfinished(references, "other")
+    run_manifest(tmp_path, MANIFEST, save_reference=references)
+    assert [path.name for path in references.iterdir()] == ["m"]
+    unfinished(references, "other")
+    assert run_manifest(tmp_path, MANIFEST, reference=references).result.exit_code == 0
+
+
+def test_what_another_run_is_saving_stays(tmp_path: Path) -> None:
+    """Two runs may save different models into one folder at the same time."""
+    external(tmp_path / "m.onnx")
+    references = tmp_path / "references"
+    left = unfinished(references, "other")
+    fd = os.open(references, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    run_manifest(tmp_path, MANIFEST, save_reference=references)
+    os.close(fd)
+    assert left.is_dir()
+    assert (references / "m/index.json").is_file()
+
+
+@pytest.mark.parametrize("name", [".fresh", "m.fresh", ".m.fresh.bak"])
+def test_a_folder_of_somebody_elses_is_still_refused(tmp_path: Path, name: str) -> None:
+    """Only what is called as ours are counts as ours."""
+    external(tmp_path / "m.onnx")
+    (tmp_path / "references" / name).mkdir(parents=True)
+    with pytest.raises(UsageError, match="which is no reference"):
+        run_manifest(tmp_path, MANIFEST, save_reference=tmp_path / "references")

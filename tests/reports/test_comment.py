@@ -16,8 +16,8 @@ from onnx_gate.errors import ManifestError, Problem, UsageError
 from onnx_gate.records import Cause, GateResult, ModelResult
 from onnx_gate.reports import comment
 from onnx_gate.reports.comment import LIMIT, About
+from onnx_gate.reports.safe import Md, unlinked
 from onnx_gate.reports.state import recall
-from onnx_gate.reports.unlinked import unlinked
 from onnx_gate.wording import headline
 from tests.golden.families import FAMILIES
 from tests.golden.records import error, floats, gate, labels, model, skip
@@ -164,7 +164,7 @@ def test_no_text_calls_anybody(text: str) -> None:
 )
 def test_what_would_be_a_link_is_parted(text: str, shown: str) -> None:
     """By a character without width; an id in code can still be copied."""
-    assert unlinked(text) == shown
+    assert unlinked(Md(text)) == Md(shown)
 
 
 # ── What changed ────────────────────────────────────────────────────────────────────────────────────────

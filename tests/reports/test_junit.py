@@ -174,3 +174,13 @@ def test_what_a_pass_rests_on_is_a_property_of_its_suite() -> None:
     assert properties["warning 2"].startswith("100 % of `probabilities`")
     variants = {suite.get("name"): suite for suite in parse(junit.render(FAMILIES["variants"]()))}
     assert [each.get("value") for each in variants["forest@int8-dynamic"].iter("property")] == ["forest"]
+
+
+def test_names_made_to_collide_are_no_reason_to_fail() -> None:
+    """Each name that would be free is taken already, more often than Python calls itself."""
+    taken = [f"x{' (2)' * times}" for times in range(2000)]
+    cases = parse(junit.render(gate(model("a", *(floats(name, "") for name in taken), floats("", "x"))))).iter(
+        "testcase"
+    )
+    names = [case.get("name") for case in cases]
+    assert len(set(names)) == len(names) == len(taken) + 1

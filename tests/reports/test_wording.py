@@ -1,4 +1,4 @@
-"""Words and numbers: right, readable, and nobody's words as markup."""
+"""Words and numbers: right and readable."""
 
 from __future__ import annotations
 
@@ -7,89 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from onnx_gate import wording
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, labels, model, skip
-
-MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-anything = st.text(st.characters() | st.sampled_from("\\`*_[]()<>|~#&$!-+=.:\n\r\t1 "), max_size=60)
-
-
-def inline_text(block: Any) -> str:
-    """The text of a block; markup in it would not be text."""
-    assert {child.type for child in block.children} <= {"text", "text_special"}
-    return "".join(child.content for child in block.children)
-
-
-@given(anything)
-@settings(deadline=None)
-def test_any_text_is_plain_in_a_paragraph(text: str) -> None:
-    """Whatever it is, GitHub shows it as it is, in one paragraph."""
-    expected = wording.one_line(text)
-    tokens = MARKDOWN.parse(wording.plain_markdown(text))
-    assert [token.type for token in tokens] == (["paragraph_open", "inline", "paragraph_close"] if expected else [])
-    assert (inline_text(tokens[1]) if expected else "") == expected
-
-
-@given(anything)
-@settings(deadline=None)
-def test_any_text_is_plain_in_a_list(text: str) -> None:
-    """No list, rule or heading begins inside an item."""
-    tokens = MARKDOWN.parse(f"- x\n- {wording.plain_markdown(text)}\n- y")
-    assert [token.type for token in tokens].count("list_item_open") == 3
-    assert {token.type for token in tokens} <= {
-        *("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
-        *("paragraph_open", "paragraph_close", "inline"),
-    }
-
-
-@given(anything)
-@settings(deadline=None)
-def test_any_text_is_one_cell(text: str) -> None:
-    """In a table it is a cell, not two, and reads as it was written."""
-    tokens = MARKDOWN.parse(f"| a | b |\n| --- | --- |\n| {wording.plain_markdown(text)} | end |")
-    first, last = [token for token in tokens if token.type == "inline"][2:]
-    assert (inline_text(first), inline_text(last)) == (wording.one_line(text), "end")
-
-
-@given(anything)
-@settings(deadline=None)
-def test_any_name_is_code(text: str) -> None:
-    """In and out of a table, a name shows as code and as it was written."""
-    cell = f"| a | b |\n| --- | --- |\n| {wording.code(text)} | end |"
-    for source, index in ((cell, 2), (f"x {wording.code(text)}", 0)):
-        children = [token for token in MARKDOWN.parse(source) if token.type == "inline"][index].children or []
-        assert {child.type for child in children} <= {"text", "text_special", "code_inline", "html_inline"}
-        assert {child.content for child in children if child.type == "html_inline"} <= {"<code>", "</code>"}
-        shown = "".join(child.content for child in children if child.type != "html_inline")
-        assert shown.removeprefix("x ") == wording.one_line(text)
-
-
-@given(anything)
-@settings(deadline=None)
-def test_prose_holds_nothing_but_text_and_code(text: str) -> None:
-    """A sentence may show code; nothing in it becomes HTML, a link or emphasis."""
-    for token in MARKDOWN.parse(f"**Why:** {wording.prose(text)}"):
-        assert {child.type for child in token.children or []} <= {
-            *("text", "text_special", "code_inline", "strong_open", "strong_close"),
-        }
-
-
-def test_prose_shows_code() -> None:
-    """What a sentence of ours quotes is set as code, with its spaces around it."""
-    assert wording.prose("raise `timeout`, or use <x>") == r"raise `timeout`, or use \<x\>"
-
-
-@pytest.mark.parametrize("shown", [r"\w", "[a-zA-Z0-9_]+", ">=", "<x>", "a\\\\"])
-def test_prose_shows_any_code(shown: str) -> None:
-    """Of two spans, code is what they hold and not what stands between them."""
-    sentence = wording.prose(f"it takes `{shown}` for `[a-z_]+` here")
-    [inline] = [token for token in MARKDOWN.parse(sentence) if token.type == "inline"]
-    assert [child.content for child in inline.children or [] if child.type == "code_inline"] == [shown, "[a-z_]+"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import GateResult, Status
+from onnx_gate.records import GateResult, Status, Worst
 from onnx_gate.reports import json
 from onnx_gate.split import make_scope
 from tests.shards.conftest import Runs
@@ -50,11 +50,39 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "mismatches": (lambda result, one: first_check(result, one, mismatched=1), "its own numbers are beyond its limits"),
     "more than all": (
         lambda result, one: first_check(result, one, mismatched=99, total=1, limits={"max_mismatch": 100.0}),
-        "its own numbers are beyond its limits",
+        "it counts more elements than the 1 that it compared",
     ),
     "cosine": (
         lambda result, one: first_check(result, one, cosine=0.1, limits={"min_cosine": 0.9}),
         "its own numbers are beyond its limits",
+    ),
+    "smaller difference": (
+        lambda result, one: first_check(
+            result, one, max_abs=1e-9, mean_abs=0.0, rmse=0.0, worst=Worst(index=(0,), reference=1.0, actual=1.0001)
+        ),
+        "the worst element differs by 0.0001, and its largest difference is 1e-09",
+    ),
+    "tolerance denies it": (
+        lambda result, one: first_check(
+            result, one, max_abs=0.5, mean_abs=0.0, rmse=0.0, worst=Worst(index=(0,), reference=1.0, actual=1.5)
+        ),
+        "it counts no wrong element, and the worst differs by 0.5, where 0.00101 is allowed",
+    ),
+    "NaN": (
+        lambda result, one: first_check(result, one, worst=Worst(index=(0,), reference=1.0, actual="NaN")),
+        "it counts no wrong element, and the worst is nan instead of 1",
+    ),
+    "mean": (lambda result, one: first_check(result, one, max_abs=1e-9, rmse=0.5), "its rmse is 0.5"),
+    "cosine of two": (lambda result, one: first_check(result, one, cosine=2.0), "its cosine is 2"),
+    "nothing counted": (
+        lambda result, one: first_check(result, one, total=0, mismatched=3),
+        "it counts elements, and compared none",
+    ),
+    "no divergence": (
+        lambda result, one: change_model(
+            first_check(result, one, status=Status.DIVERGED, breaches=("x",), message="x"), one, verdict=Status.DIVERGED
+        ),
+        "it is called diverged, and its own numbers keep its limits",
     ),
     "another provider": (lambda result, one: first_check(result, one, provider="webgpu"), "ran on 'webgpu'"),
     "a pass of the file": (lambda result, one: first_check(result, one, provider="graph"), "a pass of nothing"),
@@ -75,8 +103,11 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     ),
     "no time": (lambda result, _: replace(result, started_at="yesterday"), "it started at 'yesterday'"),
     "problems": (lambda result, _: replace(result, problems=("x",)), "it has problems"),
-    "negative": (lambda result, one: first_check(result, one, rows=-1), "rows is out of range"),
-    "huge": (lambda result, one: first_check(result, one, rows=10**30), "rows is out of range"),
+    "negative": (
+        lambda result, one: first_check(result, one, rows=-1),
+        "rows: Input should be greater than or equal to 0",
+    ),
+    "huge": (lambda result, one: first_check(result, one, rows=10**30), "rows: Input should be less than or equal to"),
     "endless": (lambda result, _: replace(result, seconds=float("inf")), "seconds is Infinity"),
     "timeless": (lambda result, one: change_model(result, one, seconds=float("nan")), "seconds is NaN"),
     "before the start": (lambda result, _: replace(result, seconds=-1.0), "seconds is -1.0"),
@@ -211,6 +242,16 @@ def test_files_of_others_are_not_taken(shards: Path, tmp_path: Path) -> None:
         (shards / "2-of-3/models" / name).write_text("stray")
     merge(tmp_path / "merged", shards)
     assert not [file for file in (tmp_path / "merged/models").iterdir() if file.read_bytes() == b"stray"]
+
+
+def test_weights_in_several_files_come_along(shards: Path, tmp_path: Path) -> None:
+    """Those of a model that was shipped are numbered."""
+    own = held(shards / "2-of-3")[0]
+    for name in (f"{own}.onnx", f"{own}.onnx.0.data", f"{own}.onnx.1.data"):
+        (shards / "2-of-3/models" / name).write_text(name)
+    merge(tmp_path / "merged", shards)
+    kept = {file.name: file.read_text() for file in (tmp_path / "merged/models").glob(f"{own}.*")}
+    assert kept == {name: name for name in (f"{own}.onnx", f"{own}.onnx.0.data", f"{own}.onnx.1.data")}
 
 
 def test_reports_without_logs_and_models_merge_too(shards: Path, tmp_path: Path) -> None:

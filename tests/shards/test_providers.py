@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import Cause, Check, GateResult, ModelResult, Placement, ProviderState, Status
+from onnx_gate.records import (
+    Cause,
+    Check,
+    GateResult,
+    ModelResult,
+    Placement,
+    ProviderState,
+    Status,
+    Tolerance,
+    Worst,
+)
 from onnx_gate.reports import json
 from onnx_gate.verdict import judge_run, worst
 from tests.shards.project import change, merge, write_project
@@ -218,7 +228,16 @@ def test_a_provider_that_two_machines_ran_is_refused(
 
 def diverged_on_cuda(result: GateResult) -> GateResult:
     first = result.models[0]
-    wrong = replace(first.checks[0], status=Status.DIVERGED, mismatched=3, breaches=("far off",), message="far off")
+    wrong = replace(
+        first.checks[0],
+        status=Status.DIVERGED,
+        mismatched=3,
+        max_abs=1.0,
+        worst=Worst(index=(0, 0), reference=1.0, actual=2.0),
+        tolerance=Tolerance(rtol=1e-3, atol=1e-5),
+        breaches=("far off",),
+        message="far off",
+    )
     model = replace(first, checks=(wrong,), verdict=Status.DIVERGED, cause=Cause.PROVIDER, advice="Turn TF32 off.")
     models = (model, *result.models[1:])
     verdict, code = judge_run(models)

@@ -97,6 +97,37 @@ def test_beside_credentials_they_are_refused(models: Path, run: Callable[..., Ru
     assert "persist-credentials: false" in told
 
 
+def test_beside_an_outer_checkout_they_are_refused(tmp_path: Path, models: Path, run: Callable[..., Run]) -> None:
+    """And beside what other tools have left in the workspace; the way out fits what was found."""
+    workspace = tmp_path.parent / f"{tmp_path.name}-workspace"
+    (workspace / ".git").mkdir(parents=True)
+    models.rename(workspace / "inner")
+    models.symlink_to(workspace / "inner")
+    (workspace / ".git/config").write_text(CREDENTIALS)
+    for number in range(4):
+        (workspace / f"web-{number}").mkdir()
+        (workspace / f"web-{number}/.npmrc").write_text("//registry.example/:_authToken=abc\n")
+    done = run(MANIFEST, workspace=workspace)
+    assert verdicts(done) == dict.fromkeys(PICKLED, Status.ERROR) | dict.fromkeys(SAFE, Status.PASSED)
+    message = done["joblib"].error + done["joblib"].advice
+    first = ".git/config (http.https://github.com/.extraheader), web-0/.npmrc (a token), web-1/.npmrc (a token)"
+    assert f"such code could take the credentials in {first} and 2 more" in message
+    assert "persist-credentials: false" in message
+    assert "delete web-0/.npmrc, web-1/.npmrc, web-2/.npmrc and 1 more before this step" in message
+    assert "$RUNNER_TEMP" in message
+
+
+def test_the_way_out_fits_what_was_found(models: Path, run: Callable[..., Run]) -> None:
+    """A checkout that left nothing is not to blame."""
+    (models / ".netrc").write_text("machine host.example login me password abc\n")
+    done = run(MANIFEST)
+    assert verdicts(done) == dict.fromkeys(PICKLED, Status.ERROR) | dict.fromkeys(SAFE, Status.PASSED)
+    message = done["joblib"].error + done["joblib"].advice
+    assert ".netrc (a password)" in message
+    assert "delete .netrc before this step" in message
+    assert "persist-credentials" not in message
+
+
 def test_beside_credentials_the_workflow_may_allow_them(models: Path, run: Callable[..., Run]) -> None:
     """It is its decision."""
     (models / ".git/config").write_text(CREDENTIALS)
@@ -134,6 +165,6 @@ def test_files_of_pytorch_are_told_apart_unopened(
     [spec] = load_manifest(tmp_path / "m.yml").models
     assert runs_code(spec).startswith(kind)
     assert bool(runs_code(spec)) == bool(kind)
-    refused = refusal(spec, allowed=False, credentials="")
+    refused = refusal(spec, allowed=False, credentials=())
     assert (refused is not None) == bool(kind)
     assert refused is None or "safetensors" in refused.fix

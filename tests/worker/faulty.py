@@ -103,7 +103,7 @@ def forged():
 
 def talks():
     """Proper events without an end."""
-    note = b'{"kind":"note","body":{"text":"%s"}}\n' % (b"x" * 3_000_000)
+    note = b'{"kind":"note","body":{"text":"%s"}}\n' % (b"x" * 9_000)
     for fd in range(3, 64):
         try:
             channel = socket.socket(fileno=os.dup(fd))
@@ -135,6 +135,21 @@ def raises():
 def kill_server():
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+def stops_server():
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(600)
+
+
+def answers_and_stays():
+    """Says that all is done, and goes on."""
+    for fd in range(3, 64):
+        try:
+            os.write(fd, b'{"kind":"done","body":{}}\n')
+        except OSError:
+            continue
+    time.sleep(600)
 
 
 def child_survives():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.records import Cause, Failure, Status
 from tests import onnx_models
 from tests.conftest import REPOSITORY, Run, run_manifest
 
@@ -30,7 +31,7 @@ FAULTS = {
     "eat_shared_memory": (Cause.OUT_OF_MEMORY, "MiB are allowed"),
     "garbage": (Cause.CRASHED, "a reply that is no event"),
     "endless_line": (Cause.CRASHED, "an endless line"),
-    "talks": (Cause.CRASHED, "reported more than 64 MiB"),
+    "talks": (Cause.CRASHED, "the share of one model"),
     "forged": (Cause.UNKNOWN, "before this provider was compared"),
     "none": (Cause.LOAD_FAILED, "got None, expected a fitted estimator"),
     "raises": (Cause.LOAD_FAILED, "ValueError: no such luck (faulty.py, line"),
@@ -223,11 +224,41 @@ def test_a_server_that_hangs_is_given_up(tmp_path):
         "models: [{id: good, source: 'faulty.py:good'}]\n"
     )
     specs = list(load_manifest(tmp_path / "m.yml").models)
-    environ = worker_environ() | {"PYTHONPATH": str(tmp_path / "site")}
+    environ = worker_environ()
+    environ["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     quarters = Quarters(work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=environ)
     with Supervisor(jobs=1, work=tmp_path, quarters=quarters, environ=environ, patience=0.5) as supervisor:
         events = [event for _, event in supervisor.run(specs)]
     assert any(isinstance(event, ProviderDone) for event in events)
+
+
+@pytest.mark.parametrize(
+    ("function", "timeout", "cause"), [("stops_server", 2, Cause.TIMEOUT), ("answers_and_stays", 60, None)]
+)
+def test_an_end_that_nobody_reports_is_waited_for_with_patience(tmp_path, monkeypatch, function, timeout, cause):
+    """A server that is stopped, or a process that goes on after its answer, holds no other model up."""
+    from onnx_gate.manifest.load import load_manifest
+    from onnx_gate.settings import worker_environ
+    from onnx_gate.worker.protocol import ProviderDone
+    from onnx_gate.worker.quarters import Quarters
+    from onnx_gate.worker.supervisor import Supervisor
+
+    shutil.copy(Path(__file__).parent / "faulty.py", tmp_path)
+    (tmp_path / "m.yml").write_text(
+        "version: 1\ndefaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 2]}}}\n"
+        f"models:\n  - {{id: bad, source: 'faulty.py:{function}', timeout: {timeout}}}\n"
+        "  - {id: good, source: 'faulty.py:good'}\n"
+    )
+    specs = list(load_manifest(tmp_path / "m.yml").models)
+    quarters = Quarters(work=tmp_path, scratch=tmp_path, logs=tmp_path, environ=worker_environ())
+    began = time.monotonic()
+    monkeypatch.setattr("onnx_gate.worker.supervisor.ENDING_SECONDS", 1.0)
+    with Supervisor(jobs=1, work=tmp_path, quarters=quarters, environ=worker_environ()) as supervisor:
+        events = list(supervisor.run(specs))
+    assert time.monotonic() - began < 50
+    failures = [event.cause for name, event in events if name == "bad" and isinstance(event, Failure)]
+    assert failures == ([cause] if cause else [])
+    assert [event for name, event in events if name == "good" and isinstance(event, ProviderDone)]
 
 
 def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):

@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -18,12 +17,11 @@ import pytest
 
 from onnx_gate.errors import CannotJudge, UsageError
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import RunOptions
 from onnx_gate.worker.access import require_access
 from onnx_gate.worker.environ import import_path, own_environ, trusted_environ
 from onnx_gate.worker.packages import shadows_ours
 from onnx_gate.worker.privileges import MODELS, become, end_all, keep_memory
-from onnx_gate.worker.users import Users, closed, require_users, secluded
+from onnx_gate.worker.users import Users, require_users
 from tests.worker import hostile
 
 MANIFEST = """\
@@ -179,39 +177,6 @@ def test_every_model_has_its_own_user() -> None:
     assert len(set(given)) == 100
     assert set(given) <= set(MODELS)
     assert users.of("model-7") == given[7]
-
-
-def test_a_folder_is_shut_for_a_while(tmp_path: Path) -> None:
-    """To others; as it was afterwards, also after an error."""
-    folder = tmp_path / "file_commands"
-    folder.mkdir()
-    folder.chmod(0o755)
-
-    def mode() -> int:
-        return stat.S_IMODE(folder.stat().st_mode)
-
-    def fail() -> None:
-        with closed([folder, tmp_path / "absent"], needed=[]):
-            assert mode() == 0o750
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert mode() == 0o755
-
-
-def test_a_folder_in_which_models_need_something_stays_open(tmp_path: Path) -> None:
-    """Such as a home with the cache that the workflow names, or the root of everything."""
-    tmp_path.chmod(0o755)
-    with closed([tmp_path, Path("/")], needed=[tmp_path / "cache" / "huggingface"]):
-        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
-
-
-def test_without_isolation_nothing_is_shut(tmp_path: Path) -> None:
-    """At one's desk, folders are one's own."""
-    tmp_path.chmod(0o755)
-    with secluded(RunOptions(jobs=1, private=(str(tmp_path),)), folder=Path("/elsewhere"), work=Path("/work")):
-        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_a_model_is_at_home_in_its_scratch_folder() -> None:

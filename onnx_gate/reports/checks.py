@@ -1,0 +1,128 @@
+"""Every check of a model, for whoever unfolds it: a table that stays readable, and small, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onnx_gate import wording
+from onnx_gate.records import Check, ModelResult, Status
+from onnx_gate.reports.facts import facts
+from onnx_gate.reports.pieces import Row, few, items, more, name, row, table
+from onnx_gate.reports.safe import PARAGRAPH, Md, code, join, md, text
+from onnx_gate.wording import ICONS, number, plural
+
+MOST_ROWS = 100
+"""Of one model."""
+MOST_ROWS_OF_PAGE = 5_000
+_MOST_FACTS = 100
+_FEW = 5
+_EDGE = "edge="
+_HEADER = row("", "provider", "case", "output", "shape", "mismatched", "max abs", "mean abs", "RMSE", "cosine")
+
+Alike = list[Check]
+"""One check, or many passes that share a row."""
+
+
+@dataclass
+class Room:
+    """The rows that a page still has for checks: models take theirs in the order of the page."""
+
+    left: int = MOST_ROWS_OF_PAGE
+    full: bool = False
+    """Some model got fewer than it would have had on a page of its own."""
+
+    def take(self, wanted: int) -> int:
+        """How many rows a model gets."""
+        taken = min(wanted, MOST_ROWS, self.left)
+        self.full |= taken < min(wanted, MOST_ROWS)
+        self.left -= taken
+        return taken
+
+    def notice(self) -> list[Md]:
+        """What the page says where it had too few."""
+        if not self.full:
+            return []
+        return [md("*This page shows {:,} rows of checks and no more: see results.json.*", MOST_ROWS_OF_PAGE)]
+
+
+def all_checks(model: ModelResult, room: Room) -> Md:
+    """The checks in a table, passes by the dozen in one row; what was allowed, and what is known of the file."""
+    groups = list(_grouped(model.checks))
+    shown, left_out = _most_urgent(groups, room.take(len(groups)))
+    blocks = [table(_HEADER, map(_row, shown), right=range(5, 10))] if shown else []
+    if left_out:
+        blocks.append(more(sum(map(len, left_out)), "checks"))
+    return join(PARAGRAPH, [*blocks, _facts(model)])
+
+
+def _facts(model: ModelResult) -> Md:
+    known = list(facts(model))
+    left_out = len(known) - _MOST_FACTS
+    return items([*known[:_MOST_FACTS], *([more(left_out, "facts")] if left_out > 0 else [])])
+
+
+def _most_urgent(groups: list[Alike], count: int) -> tuple[list[Alike], list[Alike]]:
+    """All in their order; where they are too many, what failed comes first. And those for which there is no row."""
+    if len(groups) > count:
+        groups = sorted(groups, key=lambda alike: wording.WORST_FIRST.index(alike[0].status))
+    return groups[:count], groups[count:]
+
+
+def _grouped(checks: Iterable[Check]) -> Iterable[Alike]:
+    """Each for itself, but for passes of an output that are many, or edges: who looks for a fault looks elsewhere."""
+    groups: dict[tuple[object, ...], Alike] = {}
+    for index, check in enumerate(checks):
+        passed = check.status is Status.PASSED
+        alike = (check.provider, check.output, check.case.startswith(_EDGE)) if passed else (index,)
+        groups.setdefault(alike, []).append(check)
+    for group in groups.values():
+        few_enough = len(group) <= _FEW and not (len(group) > 1 and group[0].case.startswith(_EDGE))
+        yield from ([check] for check in group) if few_enough else [group]
+
+
+def _row(alike: Alike) -> Row:
+    return _check_row(alike[0]) if len(alike) == 1 else _passed_row(alike)
+
+
+def _passed_row(checks: Alike) -> Row:
+    """Many passes in one row: the sums, and the worst of each number."""
+    first, edges = checks[0], checks[0].case.startswith(_EDGE)
+    names = few((name(check.case.removeprefix(_EDGE)) for check in checks), 3)
+    mismatched, total = sum(check.mismatched for check in checks), sum(check.total for check in checks)
+    differences = [check.max_abs for check in checks if check.max_abs is not None]
+    cosines = [check.cosine for check in checks if check.cosine is not None]
+    return row(
+        ICONS[first.status],
+        name(first.provider),
+        md("{}: {}", plural(len(checks), "edge" if edges else "case"), names),
+        _output(first),
+        "",
+        md("{:,} of {:,}", mismatched, total),
+        number(max(differences, default=None)),
+        "",
+        "",
+        wording.cosine(min(cosines, default=None)),
+    )
+
+
+def _check_row(check: Check) -> Row:
+    where = row(ICONS[check.status], name(check.provider), name(check.case), _output(check))
+    shape = "×".join(map(str, check.shape))
+    if not check.total:
+        return [*where, *row(shape, "", "", "", "", "")]
+    return [
+        *where,
+        *row(
+            shape or "scalar",
+            md("{:,} of {:,}", check.mismatched, check.total),
+            number(check.max_abs),
+            number(check.mean_abs),
+            number(check.rmse),
+            wording.cosine(check.cosine),
+        ),
+    ]
+
+
+def _output(check: Check) -> Md:
+    return code(check.output) if check.output else text("")

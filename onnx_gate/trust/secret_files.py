@@ -1,0 +1,112 @@
+"""Files in which tools keep credentials: what they are called, and what in them is a secret.
+
+A name alone says nothing: many an `.npmrc` is committed without a token. So the text counts: a password or a token
+under the name that the tool has for it, and whatever opens a door by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_gate.trust.files import read_text
+from onnx_gate.trust.secrets import PASSWORD_IN_URL, PLACEHOLDER, PRIVATE_KEY, is_secret
+
+PACKAGES = frozenset(("site-packages", "dist-packages", "node_modules"))
+"""Folders of what was installed: the keys in there are those of somebody's tests, which everybody has."""
+
+_NOTHING = rf"(?:{PLACEHOLDER}|(?:true|false|none|null)\b)"
+_LITERAL = rf"[\"']?(?!{_NOTHING})[^\s\"']"
+_IN_JSON = rf"\s*:\s*\"(?!{_NOTHING})[^\"\s]"
+_IN_SETTINGS = (
+    r"password|passwd|pass|secret|token|secret_key|account_key|secret_access_key|session_token|client_secret"
+    r"|connection_string|client-key-data"
+)
+_IN_VARIABLES = r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIALS?|_KEY|_PASS|_PWD|_KEY_BASE"
+_EXAMPLES = r"change_?me|your|example|dummy|placeholder|todo|xxx|[0-9]{1,7}\b"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    called: str
+    """Pattern of `<folder>/<file>`."""
+    what: str
+    """For a message."""
+    text: str
+    """Pattern of what is in its text where it holds a secret."""
+    alone: bool = False
+    """Nothing else in it counts: a model can be called `x.key`."""
+
+
+_KINDS = (
+    _Kind(called=r"[^/]*/[._]?netrc", what="a password", text=rf"\bpassword\s+(?!{PLACEHOLDER})\S"),
+    _Kind(
+        called=r"[^/]*/(?:\.git-credentials|\.gitconfig|\.gitmodules|\.lfsconfig|pip\.conf|pip\.ini|uv\.toml|\.?condarc)"
+        r"|git/(?:credentials|config)",
+        what="a URL with a password",
+        text=rf"{PASSWORD_IN_URL.pattern}|://[^/\s]+/t/(?!{PLACEHOLDER})[\w-]{{8,}}/",
+    ),
+    _Kind(
+        called=r"[^/]*/(?:\.?npmrc|\.yarnrc(?:\.yml)?)",
+        what="a token",
+        text=r"^[^#;\n]*(?:_authToken|_auth|_password|npmAuthToken|npmAuthIdent)[\"']?"
+        rf"(?:[ \t]*[=:][ \t]*|[ \t]+(?![=:\s])){_LITERAL}",
+    ),
+    _Kind(
+        called=r"[^/]*/(?:\.pypirc|\.databrickscfg|\.s3cfg|\.boto|\.my\.cnf|rclone\.conf|kubeconfig[^/]*|[^/]*\.kubeconfig)"
+        r"|\.aws/[^/]+|\.kube/[^/]+|\.dvc/config(?:\.local)?|\.?cargo/(?:credentials|config)(?:\.toml)?"
+        r"|(?:gh|glab-cli|pypoetry)/[^/]+\.(?:ya?ml|toml)",
+        what="a password or a token",
+        text=rf"^[ \t]*[\"']?(?:[\w.-]*[_.-])?(?:{_IN_SETTINGS})[\"']?[ \t]*[=:][ \t]*{_LITERAL}",
+    ),
+    _Kind(
+        called=r"\.?docker/config\.json|containers/auth\.json|\.azure/[^/]+\.json|[^/]*/(?:\.dockercfg|auth\.json)"
+        r"|[^/]*/(?:gha-creds-[^/]*|[^/]*credentials?[^/]*|[^/]*service[-_]?account[^/]*|[^/]*secrets?)\.json",
+        what="a key or a token",
+        text=r'"(?:private_key|refresh_token|access_?token|client_secret|secret|token|password|auth|identitytoken'
+        rf'|registrytoken)"{_IN_JSON}|"credential_source"\s*:\s*\{{',
+    ),
+    _Kind(called=r"[^/]*/kaggle\.json", what="a key", text=rf'"key"{_IN_JSON}'),
+    _Kind(
+        called=r"[^/]*/(?:settings\.xml|nuget\.config)",
+        what="a password",
+        text=rf'<(?:password|passphrase)>\s*(?!{PLACEHOLDER})[^<\s]|ClearTextPassword"\s+value="(?!{PLACEHOLDER}|%)[^"\s]',
+    ),
+    _Kind(
+        called=r"\.ssh/[^/]+|[^/]*/(?:id_(?:rsa|dsa|ecdsa|ed25519)(?:[-_.][\w-]*)?|[^/]*(?:deploy|ssh|private)[-_]?key"
+        r"|[^/]*\.(?:pem|key|ppk|p8))",
+        what="a private key",
+        text=rf"^(?:{PRIVATE_KEY.pattern})",
+        alone=True,
+    ),
+    _Kind(
+        called=r"[^/]*/\.env(?:rc|\.(?!(?:[^/]*\.)?(?:example|sample|template|dist|defaults?)$)[^/]*)?",
+        what="a variable with a secret",
+        text=rf"^[ \t]*(?:export[ \t]+)?(?!\w*(?:PUBLIC|PRIMARY)_KEY)\w*(?:{_IN_VARIABLES})[ \t]*=[ \t]*[\"']?"
+        rf"(?!{_NOTHING}|{_EXAMPLES})[^\s\"'#]{{6,}}",
+    ),
+    _Kind(
+        called=r"[^/]*/(?:\.?(?:hf_)?token|stored_tokens|\.vault-token)",
+        what="a token",
+        text=r"^[ \t]*(?:hf_token[ \t]*=[ \t]*\S|(?:hf_|api_|hv[sb]\.)\w{8,}[ \t]*$)",
+    ),
+    _Kind(called=r"[^/]*/\.pgpass", what="a password", text=r"^[^#:\n][^:\n]*(?::[^:\n]*){3}:[^\s:]"),
+)
+_CALLED = re.compile("|".join(f"(?:{kind.called})" for kind in _KINDS), re.IGNORECASE)
+
+
+def may_hold_secret(folder: str, name: str) -> bool:
+    """Whether a file is called like one in which credentials are kept."""
+    return bool(_CALLED.fullmatch(f"{folder}/{name}"))
+
+
+def find_secret(path: Path) -> str:
+    """What kind of secret the file holds, in words that don't repeat it; empty if none."""
+    called, text = f"{path.parent.name}/{path.name}", read_text(path)
+    kinds = [kind for kind in _KINDS if text and re.fullmatch(kind.called, called, re.IGNORECASE)]
+    return next((kind.what for kind in kinds if _holds_secret(kind, text)), "")
+
+
+def _holds_secret(kind: _Kind, text: str) -> bool:
+    return bool(re.search(kind.text, text, re.IGNORECASE | re.MULTILINE)) or (not kind.alone and is_secret(text))

@@ -1,0 +1,85 @@
+"""Models whose code takes over the channel to the parent. Copied beside a manifest; never imported by a test."""
+
+import itertools
+import json
+import os
+import socket
+import stat
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+
+DIFF = {"provider": "cpu", "case": "batch=1", "output": "variable"}
+
+
+def good():
+    return LinearRegression().fit(np.arange(12.0).reshape(6, 2) ** 1.5, np.arange(6.0))
+
+
+def channel():
+    """The worker's own end, among the files that are open."""
+    for fd in range(3, 256):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                return socket.socket(fileno=os.dup(fd))
+        except OSError:
+            continue
+    raise RuntimeError("there is no channel")
+
+
+def say(*events, repeat=1):
+    lines = b"".join(json.dumps({"kind": kind, "body": body}).encode() + b"\n" for kind, body in events)
+    to_parent = channel()
+    for _ in range(repeat):
+        to_parent.sendall(lines)
+
+
+def big_number():
+    channel().sendall(b'{"kind":"diff","body":{"provider":"cpu","case":"a","output":"y","total":1%s}}\n' % (b"0" * 400))
+    return good()
+
+
+def bigger_number():
+    digits = b"0" * 4_000
+    channel().sendall(b'{"kind":"diff","body":{"provider":"cpu","case":"a","output":"y","max_abs":1%s}}\n' % digits)
+    return good()
+
+
+def expects_a_million():
+    names = [f"n{number}" for number in range(1_200)]
+    say(("expect", {"provider": "cpu", "cases": names, "outputs": names}), ("done", {}))
+    os._exit(0)
+
+
+def runs_elsewhere():
+    """Each new process would be told to run the same again."""
+    say(("note", {"text": "x" * 9_000}), ("stage", {"name": "run on tensorrt", "provider": "tensorrt"}))
+    os._exit(1)
+
+
+def notes():
+    for number in itertools.count():
+        say(*[("note", {"text": f"{number}.{line} {'x' * 200}", "warns": True}) for line in range(100)])
+
+
+def breaches():
+    for number in itertools.count():
+        say(
+            *[
+                ("diff", {**DIFF, "case": f"{number}.{line}", "breaches": ["x"] * 100, "labels": [""] * 100})
+                for line in range(100)
+            ]
+        )
+
+
+def confusions():
+    """As many small records in one event as fit: what costs the parent most for each byte."""
+    pairs = [{"reference": 0, "actual": 1, "count": 1}] * 10_000
+    for number in itertools.count():
+        say(("diff", {**DIFF, "case": str(number), "confusion": pairs, "breaches": ["x"]}))
+
+
+def empties():
+    """Lines that are parsed at a high cost and then refused."""
+    channel().sendall(b'{"kind":"note","body":{"text":[' + b"[]," * 690_000 + b"[]]}}\n")
+    return good()
