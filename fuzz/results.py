@@ -14,7 +14,7 @@ from typing import Any
 from fuzz.case import SEEDS, Case, Failed, Seed, read_seeds
 from fuzz.raw import mutate_bytes
 from fuzz.shown import require_shown
-from fuzz.trees import Change, Pairs, Raw, mutate_tree, parse_json, pick, slots, words_of, write_json
+from fuzz.trees import Change, Pairs, Raw, mutate_tree, other_number, parse_json, pick, slots, words_of, write_json
 from fuzz.values import odd_text
 from onnx_gate import __version__
 from onnx_gate.errors import CannotMerge, GateError, UsageError
@@ -137,16 +137,6 @@ def _free(rng: Random, root: list[Any], words: Sequence[str]) -> str:
     return f"free text {slot.key}"
 
 
-def _count(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """Another number of the same kind: mismatches, totals, limits, times."""
-    slot = pick(rng, root, lambda slot: isinstance(slot.value, Raw))
-    old = str(slot.value)
-    fractions = ("0.0", "1e-30", "0.001", "1.0", "2.5", "1e30", "1.7e308", f"-{old}", '"NaN"', '"Infinity"')
-    counts = ("0", "1", "2", "7", "1000", "4294967296", "18446744073709551615", f"{old}0")
-    slot.value = Raw(rng.choice(fractions if "." in old or "e" in old else counts))
-    return f"count {slot.key}"
-
-
 def _nothing(rng: Random, root: list[Any], words: Sequence[str]) -> str:
     slot = pick(rng, root, lambda slot: isinstance(slot.value, Raw | str))
     slot.value = None
@@ -165,7 +155,7 @@ def _mirror(rng: Random, root: list[Any], words: Sequence[str]) -> str:
     return f"mirror {str(old)[:40]}"
 
 
-CHANGES: tuple[Change, ...] = (_free, _free, _free, _count, _count, _count, _nothing, _mirror)
+CHANGES: tuple[Change, ...] = (_free, _free, _free, other_number, other_number, other_number, _nothing, _mirror)
 
 
 def _reseal(text: str) -> str:
@@ -268,7 +258,7 @@ def _honest(seed: str) -> tuple[Verdicts | None, Verdicts | None]:
     """What `report` and `merge` say of the seed itself; None where they refuse it."""
     data = next(each.data for each in seeds() if each.name == seed)
     shown, merged = _results(seed, data)
-    return shown and _verdicts(shown), merged and _verdicts(merged)
+    return _verdicts(shown) if shown else None, _verdicts(merged) if merged else None
 
 
 def _require_sound(case: Case, result: GateResult, honest: Verdicts | None) -> None:

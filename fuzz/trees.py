@@ -11,6 +11,8 @@ from typing import Any
 
 from fuzz.values import odd_number, odd_text
 
+FEW = (1, 1, 1, 2, 2, 3, 5)
+"""How many changes there may be: mostly one, so that what it leads to isn't hidden by another."""
 DEEP = (5, 49, 50, 51, 200, 2_000, 20_000)
 
 
@@ -106,10 +108,12 @@ Change = Callable[[Random, list[Any], Sequence[str]], str]
 """Changes the tree in the list's only item, and says how; the words are those of all seeds."""
 
 
-def mutate_tree(rng: Random, tree: Any, words: Sequence[str], extra: Sequence[Change] = ()) -> tuple[Any, str]:
-    """The tree with one to five changes, and what they were; `extra` are as frequent as all others together."""
+def mutate_tree(
+    rng: Random, tree: Any, words: Sequence[str], extra: Sequence[Change] = (), counts: Sequence[int] = FEW
+) -> tuple[Any, str]:
+    """The tree with a few changes, and what they were; `extra` are as frequent as all others together."""
     root, how = [tree], []
-    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
+    for _ in range(rng.choice(counts)):
         change = rng.choice(extra if extra and rng.random() < 0.5 else CHANGES)
         how.append(change(rng, root, words))
     return root[0], "; ".join(how)
@@ -254,6 +258,31 @@ def _long(rng: Random, root: list[Any], words: Sequence[str]) -> str:
     slot, count = pick(rng, root), rng.choice((1_000,) * 7 + (20_000, 20_000, 100_000))
     slot.value = Raw("[" + ",".join([rng.choice(("1", '"a"', "[]", "1.5", "null"))] * count) + "]")
     return f"{count} items in {slot.key}"
+
+
+def other_number(rng: Random, root: list[Any], words: Sequence[str]) -> str:
+    """Another number of the same kind, which may well be let through."""
+    slot = pick(rng, root, lambda slot: isinstance(slot.value, Raw))
+    old = str(slot.value)
+    fractions = ("0.0", "1e-30", "0.001", "1.0", "2.5", "1e30", "1.7e308", f"-{old}", '"NaN"', '"Infinity"')
+    counts = ("0", "1", "2", "7", "1000", "4294967296", "18446744073709551615", f"{old}0")
+    slot.value = Raw(rng.choice(fractions if "." in old or "e" in old else counts))
+    return f"other number {slot.key}"
+
+
+def other_text(rng: Random, root: list[Any], words: Sequence[str]) -> str:
+    """A short text in the place of another, or one more of a list."""
+    slot = pick(
+        rng,
+        root,
+        lambda slot: isinstance(slot.value, list) or (isinstance(slot.value, str) and not isinstance(slot.value, Raw)),
+    )
+    text = odd_text(rng, longest=10)[:80]
+    if isinstance(slot.value, list):
+        slot.value.append(text)
+    else:
+        slot.value = text
+    return f"other text {slot.key}"
 
 
 CHANGES: tuple[Change, ...] = (
