@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep bench schema golden release clean
+.PHONY: help demo test test-browser test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep fuzz fuzz-sample bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,12 @@ torch-sweep: $(INSTALLED) ## layers and architectures of PyTorch through the gat
 
 onnx-sweep: $(INSTALLED) ## the tests that ship with onnx through the gate; writes docs/onnx-coverage.md
 	$(BIN)/python -m sweeps.onnx_backend --write
+
+fuzz: $(INSTALLED) ## broken event streams, manifests, results and models by the thousand; keeps what fails in fuzz/failures
+	$(BIN)/python -m fuzz
+
+fuzz-sample: $(INSTALLED) ## the first two minutes of it
+	$(BIN)/python -m fuzz --seconds 100
 
 bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py

@@ -102,8 +102,14 @@ def mismatched(check: Check) -> str:
     return f"{check.mismatched:,} of {check.total:,}{share}"
 
 
+_MOST_SECONDS = 1e9
+
+
 def seconds(value: float) -> str:
     """`0.4 s`, `12 s`, `3 min 5 s`."""
+    # A results.json may say NaN or infinity, of which there are no minutes.
+    if not abs(value) < _MOST_SECONDS:
+        return f"{number(value)} s"
     if value < 10:
         return f"{value:.1f} s"
     whole = round(value)

@@ -93,6 +93,12 @@ def test_seconds(value: float, shown: str) -> None:
     assert wording.seconds(value) == shown
 
 
+@pytest.mark.parametrize(("value", "shown"), [(math.inf, "∞ s"), (math.nan, "NaN s"), (1e300, "1e300 s")])
+def test_seconds_that_are_no_time_are_shown_all_the_same(value: float, shown: str) -> None:
+    """A results.json of somebody else may hold any number."""
+    assert wording.seconds(value) == shown
+
+
 @pytest.mark.parametrize(
     ("count", "shown"), [(0, "0 B"), (645, "645 B"), (148_450, "145 KiB"), (1024**2, "1 MiB"), (3 * 1024**3, "3 GiB")]
 )

@@ -1,0 +1,291 @@
+"""results.json: what somebody else may have made of one, for `report`, `plan` and `merge`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from fuzz.case import SEEDS, Case, Failed, Seed, read_seeds
+from fuzz.raw import mutate_bytes
+from fuzz.shown import require_shown
+from fuzz.trees import Change, Pairs, Raw, mutate_tree, other_number, parse_json, pick, slots, words_of, write_json
+from fuzz.values import odd_text
+from onnx_gate import __version__
+from onnx_gate.errors import CannotMerge, GateError, UsageError
+from onnx_gate.folder import OutputFolder
+from onnx_gate.records import AskedModel, GateResult, ModelResult, Status
+from onnx_gate.reports import json as results_json
+from onnx_gate.shards.gather import merge_folders
+from onnx_gate.shards.parts import read_result
+from onnx_gate.shards.plan import seconds_if_known
+from onnx_gate.shards.trust import require_trust
+from onnx_gate.split import make_scope, plan_digest
+from onnx_gate.verdict import judge_run
+
+COUNT = 5_000
+BATCH = 1
+PATIENCE = 120.0
+MEMORY: int | None = 2 * 1024 * 1024 * 1024
+SUFFIX = ".json"
+
+GOLDEN = Path(__file__).parent.parent / "tests/golden"
+LONGEST_MESSAGE = 1_000
+SETS = (("1-of-3.json", "2-of-3.json", "3-of-3.json"), ("on-cpu.json", "on-cuda.json"))
+"""Parts of one run: where one of them is broken, the others come with it."""
+FREE = (
+    *("message", "advice", "error", "notes", "case", "output", "reference", "actual", "labels", "fed", "log", "cpu"),
+    *("platform", "manifest", "reason", "breaches", "limit_breaches", "warnings", "node", "op", "dtype", "fast"),
+)
+"""Keys of text that onnx-gate writes as it comes."""
+
+
+# ── Seeds ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def seeds() -> Sequence[Seed]:
+    """Real parts, the golden results as they are, and as parts where they can be."""
+    parts = [Seed(name=seed.name, data=_as_now(seed.data)) for seed in read_seeds(SEEDS / "results", "*.json")]
+    golden = read_seeds(GOLDEN, "*.json")
+    named = [Seed(name=f"golden-{seed.name}", data=seed.data) for seed in golden]
+    trusted = [Seed(name=f"part-{seed.name}", data=data) for seed in golden if (data := _as_part(seed.data))]
+    return [*parts, *named, *trusted]
+
+
+def _as_now(data: bytes) -> bytes:
+    """As this version would have written it: merge takes no other."""
+    result = results_json.parse(data)
+    return _dump(replace(result, environment=replace(result.environment, onnx_gate=__version__)))
+
+
+def _as_part(data: bytes) -> bytes | None:
+    """A golden result with the scope that it would have had; None where merge refuses it all the same."""
+    result = results_json.parse(_as_now(data))
+    asked = [_asked(model) for model in result.models]
+    part = replace(result, shard=None, scope=make_scope("0" * 64, 1, asked, ()))
+    try:
+        require_trust(part)
+    except ValueError:
+        return None
+    return _dump(part)
+
+
+def _asked(model: ModelResult) -> AskedModel:
+    known = [check.provider for check in model.checks if check.provider not in ("", "graph")]
+    return AskedModel(
+        id=model.id,
+        line=model.line,
+        framework=model.framework,
+        variant_of=model.variant_of,
+        allow_failure=model.allow_failure,
+        providers=dict.fromkeys(known or ["cpu"], False),
+        shard=1,
+    )
+
+
+def _dump(result: GateResult) -> bytes:
+    return results_json.render(result).encode()
+
+
+# ── Mutations ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mutate(rng: Random, seed: Seed) -> Case:
+    """One verdict flipped and nothing else; or any change, of which some are made to fit together again; or bytes."""
+    kind = rng.random()
+    if kind < 0.15:
+        return _flip(rng, seed)
+    if kind > 0.85:
+        data, how = mutate_bytes(rng, seed.data)
+        return Case(seed=seed.name, data=data, how=how)
+    tree, how = mutate_tree(rng, parse_json(seed.data), _words(), CHANGES)
+    text = write_json(tree)
+    if rng.random() < 0.5 and (sealed := _reseal(text)):
+        text, how = sealed, f"{how}; reseal"
+    return Case(seed=seed.name, data=text.encode("utf-8", "surrogatepass"), how=how)
+
+
+@cache
+def _words() -> list[str]:
+    return words_of([parse_json(seed.data) for seed in seeds()])
+
+
+def _flip(rng: Random, seed: Seed) -> Case:
+    tree = parse_json(seed.data)
+    slot = pick(rng, [tree], lambda slot: slot.key in ("verdict", "status", "exit_code"))
+    others = [Raw(code) for code in "0123"] if slot.key == "exit_code" else [str(status) for status in Status]
+    old = slot.value
+    slot.value = rng.choice([other for other in others if other != old])
+    how = f"flip: {slot.key} from {old} to {slot.value}"
+    return Case(seed=seed.name, data=write_json(tree).encode(), how=how)
+
+
+def _free(rng: Random, root: list[Any], words: Sequence[str]) -> str:
+    """Hostile text where any text may be: it has to be shown, not refused."""
+    every = [slot for slot in slots(root) if slot.key in FREE]
+    slot = rng.choice(every) if every else pick(rng, root)
+    if isinstance(slot.value, list):
+        slot.value.append(odd_text(rng))
+    else:
+        slot.value = odd_text(rng)
+    return f"free text {slot.key}"
+
+
+def _nothing(rng: Random, root: list[Any], words: Sequence[str]) -> str:
+    slot = pick(rng, root, lambda slot: isinstance(slot.value, Raw | str))
+    slot.value = None
+    return f"nothing in {slot.key}"
+
+
+def _mirror(rng: Random, root: list[Any], words: Sequence[str]) -> str:
+    """A provider, case or model under another name wherever it is named."""
+    old = pick(rng, root, lambda slot: slot.key in ("provider", "case", "output", "id", "framework")).value
+    new = rng.choice((odd_text(rng, longest=1_000), rng.choice(words), "cpu", "graph", ""))
+    for slot in slots(root):
+        if slot.value == old and isinstance(old, str):
+            slot.value = new
+        if isinstance(slot.holder, Pairs) and slot.key == old:
+            slot.holder.items[slot.at][0] = new
+    return f"mirror {str(old)[:40]}"
+
+
+CHANGES: tuple[Change, ...] = (_free, _free, _free, other_number, other_number, other_number, _nothing, _mirror)
+
+
+def _reseal(text: str) -> str:
+    """The same with verdicts, exit code and digest made to fit; empty where that can't be."""
+    try:
+        result = results_json.parse(text.encode("utf-8", "surrogatepass"))
+        models = tuple(replace(model, verdict=_worst(model)) for model in result.models)
+        verdict, code = judge_run(models, empty_shard=not models)
+        scope = result.scope
+        if scope:
+            scope = replace(scope, plan_sha256=plan_digest(scope.manifest_sha256, scope.shards, scope.models))
+        return results_json.render(replace(result, models=models, verdict=verdict, exit_code=code, scope=scope))
+    except (ValueError, RecursionError, OverflowError):
+        return ""
+
+
+def _worst(model: ModelResult) -> Status:
+    seen = {check.status for check in model.checks}
+    order = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+    return next((status for status in order if status in seen), Status.ERROR)
+
+
+# ── The check ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check(case: Case) -> str:
+    """What `report` and what `merge` make of it."""
+    shown, merged = _results(case.seed, case.data)
+    for result, honest in zip((shown, merged), _honest(case.seed), strict=True):
+        if result:
+            _require_sound(case, result, honest)
+    return f"report: {shown.verdict if shown else 'refused'}, merge: {merged.verdict if merged else 'refused'}"
+
+
+def _results(seed: str, data: bytes) -> tuple[GateResult | None, GateResult | None]:
+    """As it is reported, and as it is merged; None where it is refused."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-results-") as folder:
+        path = Path(folder) / "part" / "results.json"
+        path.parent.mkdir()
+        path.write_bytes(data)
+        seconds_if_known(str(path))
+        return _read(path), _merge(path.parent, seed, Path(folder))
+
+
+def _read(path: Path) -> GateResult | None:
+    """As `onnx-gate report` reads and shows it."""
+    try:
+        result = read_result(path)
+    except (CannotMerge, UsageError) as error:
+        _require_message(error)
+        return None
+    require_shown(result, ours=False)
+    return result
+
+
+def _merge(part: Path, seed: str, folder: Path) -> GateResult | None:
+    """As `onnx-gate merge` merges it with the other parts of its run."""
+    folders = [part, *(_write(folder / name, name) for name in _others(seed))]
+    try:
+        with OutputFolder(folder / "merged") as output:
+            result = merge_folders(folders, output)
+    except (CannotMerge, UsageError) as error:
+        _require_message(error)
+        return None
+    require_shown(result)
+    return result
+
+
+def _others(seed: str) -> Iterable[str]:
+    return [name for parts in SETS if seed in parts for name in parts if name != seed]
+
+
+def _write(folder: Path, name: str) -> Path:
+    folder.mkdir()
+    (folder / "results.json").write_bytes(next(seed.data for seed in seeds() if seed.name == name))
+    return folder
+
+
+def _require_message(error: GateError) -> None:
+    text = str(error)
+    if not text or len(text) >= LONGEST_MESSAGE or not text.isprintable() or "Fix:" not in text:
+        raise Failed(f"a message of {len(text):,} characters: {text[:300]!r}")
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What a merge without any mutation says."""
+
+    run: Status
+    code: int
+    models: dict[str, Status]
+
+
+def _verdicts(result: GateResult) -> Verdicts:
+    return Verdicts(result.verdict, result.exit_code, {model.id: model.verdict for model in result.models})
+
+
+@cache
+def _honest(seed: str) -> tuple[Verdicts | None, Verdicts | None]:
+    """What `report` and `merge` say of the seed itself; None where they refuse it."""
+    data = next(each.data for each in seeds() if each.name == seed)
+    shown, merged = _results(seed, data)
+    return _verdicts(shown) if shown else None, _verdicts(merged) if merged else None
+
+
+def _require_sound(case: Case, result: GateResult, honest: Verdicts | None) -> None:
+    """One word that is flipped makes no verdict better; and nothing passes that its own checks speak against."""
+    if case.how.startswith("flip: ") and (honest is None or _is_better(_verdicts(result), honest)):
+        raise Failed(f"{case.how}: made {_verdicts(result)} of it, expected {honest}")
+    said = {model["id"]: model for model in json.loads(case.data)["models"]}
+    for model in result.models:
+        if model.verdict is Status.PASSED and (against := _against(said.get(model.id, {}).get("checks", []))):
+            raise Failed(f"{model.id} passes, against {against!r:.300}")
+    codes = {Status.PASSED: 0, Status.DIVERGED: 1}
+    # A run that was cancelled ends as its signal says, and a shard that holds no model with 0.
+    if result.complete and result.models and result.exit_code != codes.get(result.verdict, 3):
+        raise Failed(f"{result.verdict} with exit code {result.exit_code}")
+
+
+def _is_better(got: Verdicts, honest: Verdicts) -> bool:
+    bad = (Status.DIVERGED, Status.ERROR)
+    worse = {name for name, verdict in honest.models.items() if verdict in bad}
+    return (honest.code != 0 and got.code == 0) or any(got.models.get(name) not in bad for name in worse)
+
+
+def _against(checks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first check that is no pass by its own numbers; read by itself, without the package."""
+    for said in checks:
+        allowed = said["limits"].get("max_mismatch", 1 - said["limits"].get("min_agreement", 1))
+        wrong = said["mismatched"] > allowed * said["total"] + 1e-6
+        if said["status"] in ("diverged", "error") or said["breaches"] or (wrong and said["status"] == "passed"):
+            return said
+    return None

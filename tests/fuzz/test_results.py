@@ -1,0 +1,45 @@
+"""results.json: the seeds are parts that merge, and the check sees what it looks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from fuzz import results
+from fuzz.case import Case, Failed
+from onnx_gate.records import Status
+
+AGAIN = "write the seeds anew: python -m fuzz.record"
+
+
+def test_seeds_are_parts_that_merge() -> None:
+    """The real ones, and most of the golden ones."""
+    told = Counter(
+        results.check(Case(seed=seed.name, data=seed.data, how="nothing"))
+        for seed in results.seeds()
+        if not seed.name.startswith("golden-")
+    )
+    assert not [word for word in told if "refused" in word], AGAIN
+    assert {word.rpartition(" ")[2] for word in told} >= {"passed", "diverged"}
+    assert told.total() > 15
+
+
+def test_a_verdict_that_a_flip_changes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a part's own word believed."""
+    seed = next(seed for seed in results.seeds() if seed.name == "alone.json")
+    monkeypatch.setattr(
+        "fuzz.results._honest", lambda name: (results.Verdicts(Status.DIVERGED, 1, {"shipped": Status.DIVERGED}), None)
+    )
+    with pytest.raises(Failed, match="flip: verdict"):
+        results.check(Case(seed=seed.name, data=seed.data, how="flip: verdict from passed to diverged"))
+
+
+@pytest.mark.parametrize("change", [{"status": "diverged"}, {"breaches": ["x"]}, {"mismatched": 5}])
+def test_what_speaks_against_a_pass_is_seen(change: dict[str, Any]) -> None:
+    """By plain code, of its own."""
+    said = {"status": "passed", "breaches": [], "mismatched": 0, "total": 10, "limits": {}}
+    assert results._against([said]) is None
+    assert results._against([said | change]) == said | change
+    assert results._against([said | {"mismatched": 5, "limits": {"max_mismatch": 0.5}}]) is None
