@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import re
 import secrets
@@ -114,11 +113,17 @@ class OutputFolder:
             self._hand_to_owner()
             self._lock.release()
 
-    def keep_model(self, model_id: str) -> None:
-        """Move a model that a worker left in its scratch folder, with its external data, to `models/`."""
+    def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
+        """Move a model that a worker left in its scratch folder to `models/`, with the files of its weights.
+
+        Code of the model's own may have put anything there, and named anything as weights.
+        """
         scratch = self.scratch / model_id
-        for file in _own_files(scratch, model_id):
-            self._move(file, "models")
+        own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data")
+        names = [*dict.fromkeys(name for name in weights if own.fullmatch(name)), f"{model_id}.onnx"]
+        if _is_plain(scratch / names[-1]):
+            for file in filter(_is_plain, (scratch / name for name in names)):
+                self._move(file, "models")
         remove(scratch)
 
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
@@ -185,33 +190,9 @@ class OutputFolder:
                     file.chmod(0o644)
 
 
-def _own_files(scratch: Path, model_id: str) -> list[Path]:
-    """The model, and the files that it refers to. Code of its own may have put anything there, under any name.
-
-    What is in folders there was the worker's own, such as the model that a variant was made of.
-    """
-    model = scratch / f"{model_id}.onnx"
-    if not _is_plain(model):
-        return []
-    # What has `.onnx` in its name could take another model's place.
-    own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data|(?!.*\.onnx).*", re.IGNORECASE | re.DOTALL)
-    others = [path for path in sorted(scratch.iterdir()) if path != model and own.fullmatch(path.name)]
-    return [*_referred(model, [path for path in others if _is_plain(path)]), model]
-
-
 def _is_plain(path: Path) -> bool:
     """A link, or a second name, could lead to what is somebody else's."""
     with suppress(OSError):
         found = path.lstat()
         return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
     return False
-
-
-def _referred(model: Path, files: list[Path]) -> Iterator[Path]:
-    """Those whose names are in the model; to be read as what it is, it would take a library that the parent hasn't."""
-    if not files or not model.stat().st_size:
-        return
-    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for path in files:
-            if content.find(os.fsencode(path.name)) >= 0:
-                yield path

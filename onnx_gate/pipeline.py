@@ -35,7 +35,7 @@ from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, judge_model, judge_run
 from onnx_gate.worker.access import named_files
-from onnx_gate.worker.protocol import Computed, Note, Placed, Stage
+from onnx_gate.worker.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
 from onnx_gate.worker.seclusion import secluded
@@ -57,7 +57,7 @@ class Folder(Protocol):
     scratch: Path
     logs: Path
 
-    def keep_model(self, model_id: str) -> None: ...
+    def keep_model(self, model_id: str, weights: Sequence[str]) -> None: ...
 
 
 class Watcher(Protocol):
@@ -207,6 +207,8 @@ def _take(
             found.latency[event.provider, event.case] = event
         case ConvertInfo():
             found.convert = event
+        case Made(weights=weights):
+            found.weights = weights
         case Triage():
             found.triage = event
         case Note():
@@ -216,6 +218,7 @@ def _take(
             found.seconds, found.ended = round(seconds, 3), True
             _keep_reference(found, folder, store)
             _keep_model(found, folder)
+            found.close(_result(found))
             watcher.ended(_result(found))
 
 
@@ -231,7 +234,7 @@ def _keep_reference(found: Findings, folder: Folder, store: ReferenceStore | Non
 
 def _keep_model(found: Findings, folder: Folder) -> None:
     try:
-        folder.keep_model(found.spec.id)
+        folder.keep_model(found.spec.id, found.weights)
     except OSError as error:
         found.add_note(f"the model could not be kept in models/ ({error.strerror})")
 
@@ -244,6 +247,8 @@ def _book(found: Findings, diff: OutputDiff) -> None:
 
 
 def _result(found: Findings) -> ModelResult:
+    if found.result:
+        return found.result
     try:
         nothing_asked = not found.spec.providers and not found.failures
         return _nothing_asked(found.spec) if nothing_asked else judge_model(found)

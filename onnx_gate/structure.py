@@ -14,6 +14,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Cause, Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
 from onnx_gate.runtime.tensors import is_external, tensors_in
 from onnx_gate.sources import describe, require_content
+from onnx_gate.trust.secret_files import find_secret
 
 Breach = tuple[OutputDiff, Cause | None]
 
@@ -50,6 +51,18 @@ def external_files(path: str, model: Any, shown: str) -> list[Path]:
     return [_own_file(Path(path).parent, name, shown) for name in sorted(names)]
 
 
+def weights_of(path: str) -> tuple[str, ...]:
+    """The names of the files beside a model that hold its weights."""
+    return tuple(file.name for file in external_files(path, onnx.load(path, load_external_data=False), Path(path).name))
+
+
+def name_weights(path: str) -> None:
+    """Give the weights of a converted model names of its own: some exporters name a file after each tensor."""
+    stem = Path(path).name
+    if any(not name.startswith(f"{stem}.") for name in weights_of(path)):
+        keep_copy(path, Path(path).parent, stem.removesuffix(".onnx"), stem)
+
+
 def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
     """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
     model = onnx.load(path, load_external_data=False)
@@ -71,7 +84,14 @@ def _location(tensor: Any) -> Any:
     """The entry that names the file of a tensor that is stored outside of the model; else None."""
     if not is_external(tensor):
         return None
-    return next((entry for entry in tensor.external_data if entry.key == "location"), None)
+    entries = [entry for entry in tensor.external_data if entry.key == "location"]
+    if len(entries) > 1:
+        raise CannotJudge(
+            "invalid-model",
+            f"the tensor {tensor.name[:200]!r} names {len(entries)} files as its own, expected one",
+            fix="export the model again",
+        )
+    return entries[0] if entries else None
 
 
 def _own_file(folder: Path, name: str, shown: str) -> Path:
@@ -85,6 +105,8 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
         raise _not_its_own(shown, name, "outside of the model's folder")
     if any(part.casefold() == ".git" for part in given.parts):
         raise _not_its_own(shown, name, "in a folder of Git's own")
+    if any(part.startswith(".") for part in given.parts):
+        raise _not_its_own(shown, name, "in a hidden file or folder")
     path = folder
     for part in given.parts:
         path /= part
@@ -98,6 +120,8 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
         )
     if not path.is_file():
         raise _not_its_own(shown, name, "in something that is no plain file")
+    if find_secret(path):
+        raise _not_its_own(shown, name, "in a file that holds a secret")
     return path
 
 

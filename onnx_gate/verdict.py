@@ -34,6 +34,7 @@ from onnx_gate.wording import WORST_FIRST, shorten
 
 LONGEST_MESSAGE = 10_000
 """Characters of what is wrong with one check; each breach is kept by itself as well."""
+_FEW = 10
 MOST_NOTES = 100
 """Notes, warnings and failures of one model that are kept, each."""
 
@@ -53,12 +54,16 @@ class Findings:
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     convert: ConvertInfo | None = None
+    weights: tuple[str, ...] = ()
+    """Names of the files beside the ONNX file that hold its weights."""
     triage: Triage | None = None
     seconds: float = 0.0
     ended: bool = False
     log: str = ""
     reference: str = ""
     weak_reference: bool = False
+    result: ModelResult | None = None
+    """The verdict, once all has come in."""
     spoiled: bool = False
     """Nothing more is taken in: booking an event failed, so that nobody knows what is missing."""
 
@@ -72,6 +77,11 @@ class Findings:
         if len(self.failures) < MOST_NOTES:
             self.failures.append(failure)
 
+    def close(self, result: ModelResult) -> None:
+        """Nothing more will come: the result holds all that is needed of what came."""
+        self.result = result
+        self.diffs.clear()
+
     def spoil(self, error: Exception) -> None:
         """An event that can't be booked voids all that the model's process said."""
         self.spoiled = True
@@ -79,7 +89,7 @@ class Findings:
             kept.clear()
         for told in (self.notes, self.warnings):
             told.clear()
-        self.convert, self.triage = None, None
+        self.convert, self.triage, self.weights = None, None, ()
         message = f"what its process reported can't be booked ({type(error).__name__}: {str(error)[:200]})"
         fix = "if the model's code doesn't write to its worker's channel, this is a bug of onnx-gate: please report it"
         self.failures = [Failure(stage="report", cause=Cause.CRASHED, message=message, fix=fix)]
@@ -210,9 +220,11 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
 def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:
     """What was expected and did not come; comparisons of no element at all are none."""
     done = {(diff.case, diff.output) for diff in diffs}
-    for case, output in product(expected.cases, expected.outputs):
-        if (case, output) not in done:
-            yield _not_compared(expected.provider, f"{case} {output}", "this was expected and not compared")
+    missing = [pair for pair in product(expected.cases, expected.outputs) if pair not in done]
+    for case, output in missing[:_FEW]:
+        yield _not_compared(expected.provider, f"{case} {output}", "this was expected and not compared")
+    if more := len(missing) - _FEW if len(missing) > _FEW else 0:
+        yield _not_compared(expected.provider, "run", f"{more:,} more comparisons were expected and not made")
     breached = any(diff.breaches for diff in found.diffs.values() if diff.provider in ("graph", expected.provider))
     if not diffs and not breached:
         why = "no case was run" if expected.outputs else "every output is ignored"

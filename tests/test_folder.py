@@ -110,12 +110,12 @@ def test_models_are_kept_with_their_weights(tmp_path: Path) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         scratch = folder.scratch / "m"
         scratch.mkdir()
-        (scratch / "m.onnx").write_bytes(b"a graph with m.onnx.data")
+        (scratch / "m.onnx").write_bytes(b"graph")
         (scratch / "m.onnx.data").write_bytes(b"weights")
-        folder.keep_model("m")
+        folder.keep_model("m", ["m.onnx.data"])
         folder.keep_model("never-converted")
     kept = {path.name: path.read_bytes() for path in (tmp_path / "out/models").iterdir()}
-    assert kept == {"m.onnx": b"a graph with m.onnx.data", "m.onnx.data": b"weights"}
+    assert kept == {"m.onnx": b"graph", "m.onnx.data": b"weights"}
 
 
 def test_what_a_model_may_not_leave_is_not_kept(tmp_path: Path) -> None:
@@ -125,21 +125,20 @@ def test_what_a_model_may_not_leave_is_not_kept(tmp_path: Path) -> None:
     with OutputFolder(tmp_path / "out") as folder:
         scratch = folder.scratch / "m"
         (scratch / "float32").mkdir(parents=True)
-        named = b"m.onnx.0.data loose.weight m.onnx.data folder hard pipe other.onnx m.onnx.onnx"
-        (scratch / "m.onnx").write_bytes(named)
+        (scratch / "m.onnx").write_bytes(b"graph")
         (scratch / "m.onnx.0.data").write_bytes(b"weights")
-        (scratch / "loose.weight").write_bytes(b"weights")
-        (scratch / "m.onnx.1.data").write_bytes(b"not in the model")
-        (scratch / "page.html").write_bytes(b"not in the model")
+        (scratch / "m.onnx.1.data").write_bytes(b"not named")
+        (scratch / "page.html").write_bytes(b"named, and no name for weights")
         (scratch / "other.onnx").write_bytes(b"forged")
         (scratch / "m.onnx.onnx").write_bytes(b"forged")
         (scratch / "m.onnx.data").symlink_to(secret)
         (scratch / "folder").symlink_to(tmp_path)
         (scratch / "hard").hardlink_to(secret)
-        os.mkfifo(scratch / "pipe")
-        folder.keep_model("m")
+        os.mkfifo(scratch / "m.onnx.2.data")
+        named = [*(path.name for path in scratch.iterdir() if path.name != "m.onnx.1.data"), "../secret", "/etc/passwd"]
+        folder.keep_model("m", named)
         assert not scratch.exists()
-    assert {path.name for path in (tmp_path / "out/models").iterdir()} == {"m.onnx", "m.onnx.0.data", "loose.weight"}
+    assert {path.name for path in (tmp_path / "out/models").iterdir()} == {"m.onnx", "m.onnx.0.data"}
     assert secret.read_text() == "secret"
 
 
@@ -159,7 +158,7 @@ def test_folders_of_any_depth_are_removed(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("left", ["nothing", "link", "folder", "empty"])
 def test_without_a_model_nothing_is_kept(tmp_path: Path, left: str) -> None:
-    """Nor where something else is in its place; an empty one refers to no file."""
+    """Nor where something else is in its place."""
     with OutputFolder(tmp_path / "out") as folder:
         scratch = folder.scratch / "m"
         scratch.mkdir()
@@ -170,9 +169,9 @@ def test_without_a_model_nothing_is_kept(tmp_path: Path, left: str) -> None:
             "folder": lambda path: path.mkdir(),
             "empty": lambda path: path.touch(),
         }[left](scratch / "m.onnx")
-        folder.keep_model("m")
+        folder.keep_model("m", ["m.onnx.data"])
     kept = [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert kept == (["m.onnx"] if left == "empty" else [])
+    assert sorted(kept) == (["m.onnx", "m.onnx.data"] if left == "empty" else [])
 
 
 @as_root

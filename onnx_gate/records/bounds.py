@@ -10,7 +10,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-Name = Annotated[str, Field(max_length=1_000)]
+LONGEST_NAME = 1_000
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 """Of a case, an output, a node, an option."""
 Text = Annotated[str, Field(max_length=10_000)]
 """Sentences for a reader."""

@@ -119,7 +119,7 @@ class Confusion:
     """How many rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OutputDiff:
     """One output of one case on one provider, compared."""
 

@@ -13,7 +13,7 @@ from onnx_gate.records.scope import Scope
 from onnx_gate.records.words import JSON, Absence, Cause, Config, Isolation, Status
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Check(OutputDiff):
     """One line of the reports: a comparison with its verdict, or what stood in its way.
 

@@ -25,10 +25,12 @@ from onnx_gate.references.index import (
     hash_read,
     render_index,
 )
-from onnx_gate.worker.protocol import CONTRACT, MADE
+from onnx_gate.worker.protocol import CONTRACT, MADE, READ
 
 _DEEPEST = 2
 """A reference holds files, and folders of files."""
+_LARGEST_LIST = 1024 * 1024
+_SMALL = 16 * 1024 * 1024
 _UNFINISHED = re.compile(r"\..+\.fresh")
 
 
@@ -67,7 +69,8 @@ class ReferenceStore:
 
     def keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
         """Move what a worker made, with an index of it, into the place of what was there; raises OSError."""
-        with _locked(self._folder, fcntl.LOCK_SH):
+        # Never waited for: a model that holds the lock of the folder must not hold up the run.
+        with _locked(self._folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
             self._keep(spec, result, scratch)
 
     def _keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
@@ -87,7 +90,7 @@ class ReferenceStore:
             made_on=self._machine,
             spec=describe_spec(spec),
             contents=hash_contents(spec),
-            read=hash_read(spec, [] if error else _read_by(fresh / CONTRACT)),
+            read=hash_read(spec, [] if error else _read_by(fresh / READ)),
             files={path: hash_file(fresh / path) for path in plain_files(fresh)},
             error=error,
             cause=cause,
@@ -98,11 +101,11 @@ class ReferenceStore:
         _hand_over(self._folder, target)
 
 
-def _read_by(contract: Path) -> list[object]:
+def _read_by(listed: Path) -> list[object]:
     """The files that the model's code has read, as its worker says; a model's code may say anything."""
     try:
-        found = json.loads(contract.read_text(encoding="utf-8"))["read"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = json.loads(listed.read_bytes()) if listed.stat().st_size <= _LARGEST_LIST else []
+    except (OSError, ValueError, RecursionError):
         return []
     return found if isinstance(found, list) else []
 
@@ -120,11 +123,16 @@ def plain_files(folder: Path) -> list[str]:
         for name in (*folders, *files):
             path = Path(root) / name
             shown, plain = path.relative_to(folder), not path.is_symlink() and (path.is_dir() or path.is_file())
-            if not plain or len(shown.parts) > _DEEPEST or (path.is_file() and path.stat().st_nlink != 1):
+            if not plain or len(shown.parts) > _DEEPEST or (path.is_file() and not _is_plain(path.stat())):
                 raise OSError(f"{str(shown)[:80]} is no plain file")
             if path.is_file():
                 found.append(shown.as_posix())
     return sorted(found)
+
+
+def _is_plain(found: os.stat_result) -> bool:
+    """With one name, and no large hole: to read one takes as long as its size says, and to make one takes no time."""
+    return found.st_nlink == 1 and (found.st_size <= _SMALL or found.st_blocks * 512 >= found.st_size // 2)
 
 
 def _remove_unfinished(folder: Path) -> None:

@@ -34,6 +34,7 @@ _ROOT_TIME = re.compile(r'(?<=<testsuites )([^>]*time=")[^"]*')
 _DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 # In texts and attributes the last character would be written as an entity.
 _EMPTY = re.compile(" />")
+_MOST_BREACHES = 10
 _OF_MANY_LINES = ("output", "stdout", "stderr")
 """What the library writes between tags; all else are attributes."""
 
@@ -145,7 +146,7 @@ def _unique(classname: str, name: str, names: Counter[tuple[str, str]]) -> str:
 
 
 def _details(check: Check, model: ModelResult) -> str:
-    lines = list(check.breaches)
+    lines = [shorten(breach, LONGEST) for breach in check.breaches[:_MOST_BREACHES]]
     if check.total:
         lines.append(f"Mismatched: {mismatched(check)}; allowed: {tolerance(check)}")
     if check.worst:

@@ -90,9 +90,9 @@ def said_too_much(limit: int, at: Stage) -> Failure:
     return _failure(
         at,
         Cause.CRASHED,
-        f"its process reported more than {size(limit)}, the share of one model, and was stopped during {at.name!r}",
-        "compare fewer cases (`batches`, `dims`, `edges`), or split the manifest; a model whose code writes to its "
-        "worker's channel can't be judged",
+        f"its process reported more than the {size(limit)} that one model may take, and was stopped during {at.name!r}",
+        "compare fewer cases (`batches`, `dims`, `edges`) or outputs, or split the manifest; a model whose code writes "
+        "to its worker's channel can't be judged",
     )
 
 

@@ -13,14 +13,18 @@ from onnx_gate.records import Expectation, ModelSpec, OutputDiff
 from onnx_gate.records.bounds import MOST_COMPARISONS
 from onnx_gate.worker.protocol import LONGEST_LINE, Event, GarbageReply, decode
 
-POOL = 24 * 1024 * 1024
-"""Bytes that the reports of all models of a run may weigh together: they are kept until the end."""
-MOST_SAID = 16 * 1024 * 1024
-"""Bytes that those of one model may weigh: some 13,000 comparisons."""
-ENOUGH = 512 * 1024
-"""Bytes that those of a model may weigh in any case: some 400 comparisons."""
-VALUE = 24
-"""Bytes that a value weighs beside its text: a list of empty ones is short on the channel, and large in memory."""
+POOL = 200 * 1024 * 1024
+"""Bytes of memory that the reports of all models of a run may take together: they are kept until the end."""
+MOST_SAID = 80 * 1024 * 1024
+"""Bytes that those of one model may take: some 14,000 comparisons."""
+ENOUGH = 2 * 1024 * 1024
+"""Bytes that those of a model may take in any case: some 350 comparisons."""
+RECORD = 4_000
+"""Bytes that a comparison takes, as a record and in the reports, beside its texts."""
+VALUE = 40
+"""The same for any other value: a list of empty ones is short on the channel, and large in memory."""
+TEXT = 3
+"""How often a text is there: as a record, in results.json and in another report."""
 _WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 
 
@@ -28,14 +32,14 @@ class SaidTooMuch(Exception):
     """A model must not fill the memory of the process that all share."""
 
 
-def fair_share(models: int) -> int:
-    """What the reports of each of so many models may weigh, so that none takes another's room."""
-    return max(ENOUGH, min(MOST_SAID, POOL // max(1, models)))
+def fair_share(models: int, *, taken: int = 0) -> int:
+    """What the next of so many models may take, so that none takes another's room; `taken` is what others have."""
+    return max(ENOUGH, min(MOST_SAID, (POOL - taken) // max(1, models)))
 
 
 def weigh(line: bytes) -> int:
     """About what a report takes in memory; with one character beyond the first 65,536, each takes four bytes."""
-    return (len(line) + VALUE * line.count(b",")) * (4 if _WIDE.search(line) else 1)
+    return TEXT * len(line) * (4 if _WIDE.search(line) else 1) + VALUE * line.count(b",")
 
 
 class Hearing:
@@ -43,7 +47,8 @@ class Hearing:
 
     def __init__(self, spec: ModelSpec, limit: int) -> None:
         self._providers = {provider.name for provider in spec.providers}
-        self._limit = limit
+        self.limit = limit
+        """Bytes that all reports may take."""
         self._buffer = bytearray()
         self.weight = 0
         """Of all that came so far, in bytes."""
@@ -54,12 +59,15 @@ class Hearing:
         while (end := self._buffer.find(b"\n")) >= 0:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
-            self.weight += weigh(line)
-            if self.weight > self._limit:
-                raise SaidTooMuch
-            yield self._checked(line)
+            yield self._weighed(self._checked(line), line)
         if len(self._buffer) > LONGEST_LINE:
             raise GarbageReply("an endless line")
+
+    def _weighed(self, event: Event, line: bytes) -> Event:
+        self.weight += weigh(line) + RECORD * isinstance(event, OutputDiff)
+        if self.weight > self.limit:
+            raise SaidTooMuch
+        return event
 
     def _checked(self, line: bytes) -> Event:
         event = decode(line)

@@ -12,7 +12,8 @@ from onnx_gate.providers.placement import breaches
 from onnx_gate.providers.precision import fast_options
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec, Triage
-from onnx_gate.records.bounds import MOST_COMPARISONS
+from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
+from onnx_gate.structure import weights_of
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
 from onnx_gate.worker.evidence import gather_evidence
@@ -21,7 +22,7 @@ from onnx_gate.worker.latency import measure_latency
 from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
 from onnx_gate.worker.opened import Opened
 from onnx_gate.worker.prepare import Prepared, prepare
-from onnx_gate.worker.protocol import MADE, Computed, Done, Event, Job, Note, Placed, ProviderDone, Stage
+from onnx_gate.worker.protocol import MADE, Computed, Done, Event, Job, Made, Note, Placed, ProviderDone, Stage
 from onnx_gate.worker.run import failure_of, run_case
 from onnx_gate.worker.travel import load_reference, save_reference
 from onnx_gate.worker.twice import Twice, case_to_repeat
@@ -52,6 +53,7 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     try:
         opened = Opened(find_repository(Path(job.spec.folder)), apart=Path(job.scratch)) if job.save else None
         prepared = load_reference(job, Path(job.reference), tell) if job.reference else prepare(job, tell)
+        send(Made(weights=weights_of(prepared.onnx)))
         if opened:
             tell(Stage(name="save reference"))
             save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
@@ -147,6 +149,12 @@ def _run_provider(
 def _announced(expected: Expectation) -> Expectation:
     """What the parent can keep, or an error that says so."""
     cases, outputs = len(expected.cases), len(expected.outputs)
+    if long := next((name for name in (*expected.cases, *expected.outputs) if len(name) > LONGEST_NAME), None):
+        raise CannotJudge(
+            "contract",
+            f"the name {long[:80]!r}… has {len(long):,} characters, at most {LONGEST_NAME:,} can be reported",
+            fix="give the output a shorter name, or leave it out with `outputs: {name: ignore}`",
+        )
     if cases * outputs > MOST_COMPARISONS:
         raise CannotJudge(
             "unknown",

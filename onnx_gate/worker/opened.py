@@ -40,7 +40,10 @@ class Opened:
                 self._paths[path] = None
 
     def _counted(self, path: Path) -> Path | None:
-        if path.parent.name == "__pycache__" and path.suffix == ".pyc":
-            path = Path(importlib.util.source_from_cache(str(path)))
-        plain = path.is_file() and not path.is_symlink() and not path.is_relative_to(self._apart)
-        return path if plain else None
+        # Code may try to open any text, and call a file of its own anything.
+        with suppress(OSError, ValueError):
+            if path.parent.name == "__pycache__" and path.suffix == ".pyc":
+                path = Path(importlib.util.source_from_cache(str(path)))
+            plain = path.is_file() and not path.is_symlink() and not path.is_relative_to(self._apart)
+            return path if plain else None
+        return None

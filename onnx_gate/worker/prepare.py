@@ -20,7 +20,7 @@ from onnx_gate.inputs.cases import example_feed, outputs_by_row, plan_cases, sch
 from onnx_gate.inputs.data import load_dataset
 from onnx_gate.records import Answer, Cause, ConvertInfo, Graph, ModelSpec, Numerics, OutputDiff
 from onnx_gate.sources import failed
-from onnx_gate.structure import checker_note, keep_copy, read_graph, structural_breaches
+from onnx_gate.structure import checker_note, keep_copy, name_weights, read_graph, structural_breaches
 from onnx_gate.worker.access import require_access
 from onnx_gate.worker.columns import check_columns
 from onnx_gate.worker.edges import ask_edges
@@ -239,6 +239,7 @@ def _onnx_file(
     path, started = str(folder / f"{spec.id}.onnx"), time.monotonic()
     for note in framework.convert(source, spec, Path(path), example_feed(spec, cases)):
         send(Note(text=note))
+    name_weights(path)
     return path, read_graph(path, f"{spec.id}.onnx"), time.monotonic() - started
 
 

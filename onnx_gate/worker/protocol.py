@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,10 +28,12 @@ from onnx_gate.records import (
     Placement,
     Triage,
 )
-from onnx_gate.records.bounds import Name, Text
+from onnx_gate.records.bounds import MANY, Name, Text
 
 MADE = "reference"
 """The folder in a worker's own in which it leaves a reference."""
+READ = "read.json"
+"""In it: which files the model's code has read."""
 CONTRACT = "contract.json"
 """Written last of a reference: where it is, all is."""
 LONGEST_LINE = 2 * 1024 * 1024
@@ -114,6 +116,15 @@ class ProviderDone:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Made:
+    """The ONNX file is there, with its weights in files of their own."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    weights: Annotated[tuple[Name, ...], MANY]
+    """Names of these files, beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Done:
     """The worker has come to its end: without this it did not."""
 
@@ -132,6 +143,7 @@ Event = (
     | Latency
     | ProviderDone
     | Triage
+    | Made
     | Done
 )
 
@@ -147,6 +159,7 @@ KINDS: dict[str, type] = {
     "latency": Latency,
     "provider-done": ProviderDone,
     "triage": Triage,
+    "made": Made,
     "done": Done,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}

@@ -39,6 +39,8 @@ class Running:
     hearing: Hearing
     handed: float = field(default_factory=time.monotonic)
     started: float | None = None
+    forgiven: float = 0.0
+    """Seconds in which nobody listened to it."""
     memory_at_start: int = 0
     at: Stage = field(default_factory=lambda: Stage(name="start"))
     finished_providers: set[str] = field(default_factory=set)

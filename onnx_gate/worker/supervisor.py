@@ -65,7 +65,9 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._spent: Counter[str] = Counter()
         self._said: Counter[str] = Counter()
-        self._share = fair_share(1)
+        self._limits: dict[str, int] = {}
+        self._waiting = 0
+        self._looked = time.monotonic()
 
     def __enter__(self) -> Supervisor:
         self._before = frozenset(child.pid for child in children())
@@ -86,10 +88,12 @@ class Supervisor:
     def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
         """Judge all models, in order as far as their servers are warm."""
         queue = list(specs)
-        self._share = fair_share(len(specs))
+        self._waiting = len(specs)
+        self._looked = time.monotonic()
         if self._fork:
             self._start_servers(queue)
         while queue or self._running:
+            self._forgive()
             while len(self._running) < self._jobs and (spec := self._next(queue)):
                 queue.remove(spec)
                 try:
@@ -105,6 +109,15 @@ class Supervisor:
             for running in list(self._running.values()):
                 yield from self._watch(running, queue)
             self._give_up_on_servers()
+
+    def _forgive(self) -> None:
+        """Time in which we were busy, with the files that a model left for instance, is not that of the others."""
+        now = time.monotonic()
+        late = now - self._looked - WATCH_SECONDS
+        self._looked = now
+        if late > WATCH_SECONDS:
+            for running in self._running.values():
+                running.forgiven += late
 
     # ── Starting ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,11 +160,21 @@ class Supervisor:
             save=self._save_references,
             reference=self._references.get(spec.id),
         )
-        hearing = Hearing(spec, self._share - self._said[spec.id])
+        hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])
         self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job, hearing=hearing)
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
+
+    def _limit(self, spec: ModelSpec) -> int:
+        """What a model's reports may take, in all of its processes; what those that have ended left is shared out."""
+        if spec.id not in self._limits:
+            running = {running.spec.id for running in self._running.values()}
+            ended = sum(said for model_id, said in self._said.items() if model_id not in running)
+            taken = ended + sum(self._limits[model_id] for model_id in running)
+            self._limits[spec.id] = fair_share(self._waiting, taken=taken)
+            self._waiting -= 1
+        return self._limits[spec.id]
 
     def _give_up_on_servers(self) -> None:
         """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
@@ -204,7 +227,7 @@ class Supervisor:
         except GarbageReply as error:
             self._kill(running, endings.garbage(str(error), running.at))
         except SaidTooMuch:
-            self._kill(running, endings.said_too_much(self._share, running.at))
+            self._kill(running, endings.said_too_much(self._limits[running.spec.id], running.at))
 
     def _follow(self, running: Running, event: Event) -> None:
         if isinstance(event, Stage):
@@ -239,7 +262,7 @@ class Supervisor:
         if running.started is None or running.killed or running.process.pid is None:
             return
         spec, at = running.spec, running.at
-        if time.monotonic() - running.started > spec.timeout - self._spent[spec.id]:
+        if time.monotonic() - running.started - running.forgiven > spec.timeout - self._spent[spec.id]:
             self._kill(running, endings.timed_out(spec.timeout, at))
         elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
             self._kill(running, endings.printed_too_much(LOG_LIMIT, at))

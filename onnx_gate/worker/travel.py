@@ -18,7 +18,7 @@ from onnx_gate.records import Answer, Cause, ConvertInfo, ModelSpec, OutputDiff,
 from onnx_gate.structure import external_files
 from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter
 from onnx_gate.worker.prepare import Prepared
-from onnx_gate.worker.protocol import CONTRACT, Event, GarbageReply, Job, Note, Stage, decode, encode
+from onnx_gate.worker.protocol import CONTRACT, READ, Event, GarbageReply, Job, Note, Stage, decode, encode
 
 MODEL = "model"
 _ARCHIVE = re.compile(r"case-[0-9]+\.npz")
@@ -65,7 +65,6 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: li
     cases = [_save_case(prepared, case, folder / f"case-{number}.npz") for number, case in enumerate(prepared.cases)]
     contract = {
         "model": model.name,
-        "read": read,
         "names": prepared.names,
         "answered": sorted(prepared.answered),
         "halves": sorted(prepared.halves),
@@ -74,6 +73,7 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: li
         "said": [encode(event).decode() for event in said if isinstance(event, Note | ConvertInfo)],
         "cases": cases,
     }
+    (folder / READ).write_text(json.dumps(read), encoding="utf-8")
     (folder / CONTRACT).write_text(json.dumps(contract), encoding="utf-8")
 
 

@@ -21,7 +21,7 @@ from tests.conftest import run_manifest
 from tests.onnx_models import doubler, external
 
 MANIFEST = "version: 1\nmodels:\n  - {id: m, source: m.onnx, batches: [2]}\n"
-KINDS = ("index.json", "contract.json", "case-0.npz", "model/m.onnx", "model/m.onnx.0.data")
+KINDS = ("index.json", "contract.json", "read.json", "case-0.npz", "model/m.onnx", "model/m.onnx.0.data")
 
 
 @pytest.fixture(scope="module")

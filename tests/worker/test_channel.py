@@ -22,11 +22,11 @@ LOUD = {
     "bigger_number": "a reply that is no event",
     "expects_a_million": "more than 100,000 comparisons",
     "runs_elsewhere": "'tensorrt', a provider that it was not asked to run on",
-    "notes": "the share of one model",
-    "breaches": "the share of one model",
-    "confusions": "the share of one model",
-    "wide_texts": "the share of one model",
-    "empties": "the share of one model",
+    "notes": "that one model may take",
+    "breaches": "that one model may take",
+    "confusions": "that one model may take",
+    "wide_texts": "that one model may take",
+    "empties": "a reply that is no event",
 }
 SAYS_THAT_IT_DIVERGES = ("breaches", "confusions", "wide_texts")
 LARGEST_PARENT = 300 * 1024

@@ -31,7 +31,7 @@ FAULTS = {
     "eat_shared_memory": (Cause.OUT_OF_MEMORY, "MiB are allowed"),
     "garbage": (Cause.CRASHED, "a reply that is no event"),
     "endless_line": (Cause.CRASHED, "an endless line"),
-    "talks": (Cause.CRASHED, "the share of one model"),
+    "talks": (Cause.CRASHED, "that one model may take"),
     "forged": (Cause.UNKNOWN, "before this provider was compared"),
     "none": (Cause.LOAD_FAILED, "got None, expected a fitted estimator"),
     "raises": (Cause.LOAD_FAILED, "ValueError: no such luck (faulty.py, line"),
