@@ -148,7 +148,7 @@ def judge_again(result: GateResult) -> GateResult:
 
 
 def is_empty_shard(result: GateResult) -> bool:
-    """Whether it is one shard of several, and the plan gives it no model; any other run without models judged nothing."""
+    """Whether it is one shard of several, and the plan gives it no model: any other run without models is an error."""
     if result.models or result.scope is None or result.scope.shards < 2:
         return False
     held = {f"{model.shard}/{result.scope.shards}" for model in result.scope.models if model.shard}

@@ -174,7 +174,7 @@ def test_merge_may_be_told_which_providers_are_to_have_run(machines: Path, tmp_p
 @pytest.mark.parametrize("expected", [[], ["--provider", "cpu"]])
 def test_a_merged_result_can_be_reported_again(machines: Path, tmp_path: Path, expected: list[str]) -> None:
     """It is held against the providers that ran, also those that `merge` didn't insist on."""
-    code, merged = merge(tmp_path / "merged", machines, *expected)
+    code, merged = merge(tmp_path / "merged", machines / "cpu", machines / "cuda", *expected)
     assert merged is not None
     assert merged.scope is not None
     assert main(["report", str(tmp_path / "merged"), "--output", str(tmp_path / "again")]) == code
