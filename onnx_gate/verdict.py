@@ -98,8 +98,7 @@ class Findings:
 def judge_model(found: Findings) -> ModelResult:
     """The verdict on one model."""
     checks = tuple(_checks(found))
-    verdict = worst(check.status for check in checks)
-    first_error = next((check for check in checks if check.status is Status.ERROR), None)
+    verdict, first_error = judge_checks(checks)
     return ModelResult(
         id=found.spec.id,
         line=found.spec.line,
@@ -125,6 +124,12 @@ def judge_model(found: Findings) -> ModelResult:
     )
 
 
+def judge_checks(checks: Sequence[Check]) -> tuple[Status, Check | None]:
+    """The verdict that a model's checks make, and the first error among them."""
+    verdict = worst(check.status for check in checks)
+    return verdict, next((check for check in checks if check.status is Status.ERROR), None)
+
+
 def worst(statuses: Iterable[Status]) -> Status:
     """Diverged, error, passed, skipped: the first that occurs; nothing at all is an error."""
     seen = set(statuses)
@@ -146,15 +151,22 @@ def judge_again(result: GateResult) -> GateResult:
     """The same with verdicts and exit code made of its checks, whatever it says of itself."""
     models = tuple(_judged_again(model) for model in result.models)
     missing = bool(result.problems) or not result.complete
-    verdict, code = judge_run(models, empty_shard=not models and not missing, parts_missing=missing)
+    verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not missing, parts_missing=missing)
     if not result.complete and result.exit_code in CANCELLED:
         code = result.exit_code
     return replace(result, verdict=verdict, exit_code=code, models=models)
 
 
+def is_empty_shard(result: GateResult) -> bool:
+    """Whether it is one shard of several, and the plan gives it no model: any other run without models is an error."""
+    if result.models or result.scope is None or result.scope.shards < 2:
+        return False
+    held = {f"{model.shard}/{result.scope.shards}" for model in result.scope.models if model.shard}
+    return bool(held) and result.shard is not None and result.shard not in held
+
+
 def _judged_again(model: ModelResult) -> ModelResult:
-    verdict = worst(check.status for check in model.checks)
-    first_error = next((check for check in model.checks if check.status is Status.ERROR), None)
+    verdict, first_error = judge_checks(model.checks)
     failed = verdict in (Status.DIVERGED, Status.ERROR)
     return replace(
         model,

@@ -14,6 +14,7 @@ from onnx_gate import __version__
 from onnx_gate.cli import main, main_action
 from onnx_gate.records import (
     REPORTS,
+    AskedModel,
     Cause,
     Check,
     Confusion,
@@ -26,11 +27,13 @@ from onnx_gate.records import (
     Placement,
     ProviderState,
     RunOptions,
+    Scope,
     Status,
     Tolerance,
     Worst,
 )
 from onnx_gate.reports import RENDER
+from onnx_gate.split import make_scope
 
 MANIFEST = """\
 version: 1
@@ -425,6 +428,86 @@ def test_report_refuses_numbers_that_contradict_each_other(
     assert "first: it contradicts itself" in told
     assert "no wrong element, and the worst differs by 1, where 0.00101 is allowed" in told
     assert not (project / "second").exists()
+
+
+def tampered(**values: Any) -> GateResult:
+    """The same with another first check of the first model, which passed; nothing says what the manifest asked for."""
+    first, *others = whole_result().models
+    checks = (replace(first.checks[0], **values), *first.checks[1:])
+    return replace(whole_result(), models=(replace(first, checks=checks), *others))
+
+
+def with_models(*models: ModelResult) -> GateResult:
+    """The same with other models."""
+    return replace(whole_result(), models=models)
+
+
+FINE, DIFFERS, *_ = whole_result().models
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (tampered(breaches=("too far",)), "it is called passed, and has 1 breaches"),
+        (tampered(status=Status.DIVERGED), "it is called diverged, and has 0 breaches"),
+        (tampered(status=Status.SKIPPED, breaches=("x",)), "it is called skipped, and has 1 breaches"),
+        (tampered(provider="graph"), "a pass of nothing that was asked for"),
+        (tampered(provider=""), "a pass of nothing that was asked for"),
+        (tampered(output=""), "a pass of nothing that was asked for"),
+        (tampered(tolerance=Tolerance(rtol=1e-3, atol=NAN)), "its atol is nan, expected a finite number"),
+        (tampered(limits={"max_mismatch": INF}), "its max_mismatch is inf, expected a finite number"),
+        (with_models(FINE, FINE), "it has fine twice"),
+        (with_models(FINE, replace(FINE, id="FINE")), "it has fine twice"),
+        (with_models(replace(FINE, id="../fine")), "'../fine' is not a valid id"),
+        (with_models(replace(FINE, checks=FINE.checks * 2)), "cpu batch=7 logits is compared twice"),
+        (with_models(replace(FINE, log="../../secret")), "its log is '../../secret'"),
+        (replace(whole_result(), shard="x"), "its shard is 'x', expected I/N"),
+        (replace(whole_result(), shard="3/2"), "its shard is '3/2', expected I/N"),
+    ],
+)
+def test_report_refuses_what_contradicts_itself_also_where_nothing_says_what_was_asked(
+    project: Path, written: Path, result: GateResult, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To leave the scope out is no way around the checks."""
+    assert result.scope is None
+    (written / "results.json").write_text(RENDER["results.json"](result), encoding="utf-8")
+    assert main(["report", "first", "--output", "second"]) == 2
+    told = capsys.readouterr().err
+    assert reason in told
+    assert "--shard" not in told
+    assert not (project / "second").exists()
+
+
+def split(*shards: int) -> Scope:
+    """Two shards, and which of them holds each model."""
+    models = [
+        AskedModel(id=f"m{at}", line=at + 1, framework="onnx", providers={"cpu": False}, shard=shard)
+        for at, shard in enumerate(shards)
+    ]
+    return make_scope("0" * 64, 2, models, ())
+
+
+@pytest.mark.parametrize(
+    ("shard", "scope", "code"),
+    [
+        (None, None, 3),
+        ("2/2", None, 3),
+        ("2/2", split(1, 1), 0),
+        ("2/2", split(1, 2), 2),
+        ("2/2", split(), 3),
+        ("2/2", split(0), 3),
+        (None, split(2), 2),
+        (None, make_scope("0" * 64, 1, (), ()), 3),
+        ("1/1", make_scope("0" * 64, 1, (), ()), 3),
+    ],
+)
+def test_report_of_no_models_passes_for_an_empty_shard_only(
+    project: Path, written: Path, shard: str | None, scope: Scope | None, code: int
+) -> None:
+    """Nothing was judged, unless another shard of the plan holds every model."""
+    result = replace(whole_result(), models=(), shard=shard, scope=scope, verdict=Status.SKIPPED, exit_code=0)
+    (written / "results.json").write_text(RENDER["results.json"](result), encoding="utf-8")
+    assert main(["report", "first", "--output", "second"]) == code
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,10 @@ class Elements:
         aa = self.sum_rr + 2 * self.sum_dr + self.sum_dd
         if self.sum_rr <= 0 or aa <= 0:
             return 1.0 if self.finite and self.sum_rr == 0 and self.sum_dd == 0 else None
-        return max(-1.0, min(1.0, (self.sum_rr + self.sum_dr) / math.sqrt(self.sum_rr * aa)))
+        # A root each: the product of both sums may overflow, or vanish, where neither does.
+        cosine = (self.sum_rr + self.sum_dr) / (math.sqrt(self.sum_rr) * math.sqrt(aa))
+        # Squares of float64 can overflow: what is left of them says nothing, least of all 1.
+        return max(-1.0, min(1.0, cosine)) if math.isfinite(self.sum_rr + aa) else None
 
     def _snr_db(self) -> float | None:
         if self.nonfinite_mismatched:
@@ -219,7 +222,12 @@ class Elements:
             return None
         if self.sum_dd == 0:
             return math.inf
-        return 10 * math.log10(self.sum_rr / self.sum_dd) if self.sum_rr > 0 else -math.inf
+        if math.isinf(self.sum_rr):
+            return None
+        if self.sum_rr == 0 or math.isinf(self.sum_dd):
+            return -math.inf
+        # The ratio of both sums may vanish, or overflow, where neither does.
+        return 10 * (math.log10(self.sum_rr) - math.log10(self.sum_dd))
 
 
 class _Buffers:

@@ -15,11 +15,10 @@ from onnx_gate.compare.labels import Labels
 from onnx_gate.compare.parts import form_of, pair_parts
 from onnx_gate.compare.rows import Rows
 from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
+from onnx_gate.records.shares import allowed_mismatches, enough_agree
 from onnx_gate.wording import number, percent, two_scalars
 
 Array = npt.NDArray[Any]
-# 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
-_SLACK = 1e-9
 
 
 class OutputComparison:
@@ -131,7 +130,7 @@ class OutputComparison:
         )
 
     def _element_breaches(self, elements: Elements) -> list[str]:
-        allowed = math.floor((self._rule.max_mismatch or 0.0) * elements.total + _SLACK)
+        allowed = allowed_mismatches(elements.total, self._rule.max_mismatch or 0.0)
         if elements.mismatched <= allowed or self._worst is None:
             return []
         share = percent(elements.mismatched, elements.total)
@@ -160,11 +159,10 @@ class OutputComparison:
 
     def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
         labels = self._marks()
-        agreement = 1 - labels.mismatched / labels.total if labels.total else 1.0
         share = percent(labels.mismatched, labels.total)
         breaches = []
         needed = 1.0 if self._rule.min_agreement is None else self._rule.min_agreement
-        if self._worst and agreement < needed - _SLACK:
+        if self._worst and not enough_agree(labels.mismatched, labels.total, needed):
             wanted = f"{self._rule.min_agreement:g}" if self._rule.min_agreement is not None else "all"
             breaches.append(
                 f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "

@@ -74,12 +74,18 @@ def merge_parts(
         started_at=min(part.result.started_at for part in ordered),
         seconds=max(part.result.seconds for part in ordered),
         manifest=first.manifest,
-        scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, providers),
+        scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, _providers_of_all(fleet, providers)),
         problems=told,
         environment=replace(first.environment, providers=_provider_states(ordered)),
         parts=tuple(_part(part) for part in ordered),
         models=models,
     )
+
+
+def _providers_of_all(fleet: Sequence[_Machines], providers: Sequence[str]) -> tuple[str, ...]:
+    """Those that must have run and those that did; empty for all that the manifest names."""
+    asked = [tuple(providers), *(machines.scope.providers for machines in fleet)]
+    return tuple(dict.fromkeys(name for names in asked for name in names)) if all(asked) else ()
 
 
 def _row(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str]) -> ModelResult:

@@ -6,17 +6,19 @@ import math
 from collections.abc import Iterator
 
 from onnx_gate.records import Check, Scalar, Status
+from onnx_gate.records.shares import allowed_mismatches, enough_agree
 
 # The largest difference of an output is taken in its own dtype, which may be float32.
 _ROUNDING = 1e-5
 # Means are sums over millions of elements.
 _OF_A_SUM = 1e-2
-_SLACK = 1e-6
+_OF_A_COSINE = 1e-6
 _TINY = 1e-300
 
 
 def contradictions(check: Check) -> Iterator[str]:
     """What can't be, one sentence each."""
+    yield from _of_the_limits(check)
     if not check.total:
         if check.mismatched or check.nan_matched or check.nonfinite_mismatched:
             yield "it counts elements, and compared none"
@@ -31,6 +33,17 @@ def contradictions(check: Check) -> Iterator[str]:
         yield from _of_the_worst(check)
 
 
+def _of_the_limits(check: Check) -> Iterator[str]:
+    """A manifest has finite ones only."""
+    tolerance = (("rtol", check.tolerance.rtol), ("atol", check.tolerance.atol)) if check.tolerance else ()
+    for name, value in tolerance:
+        if not 0 <= value < math.inf:
+            yield f"its {name} is {value:g}, expected a finite number that is not negative"
+    for name, value in check.limits.items():
+        if not math.isfinite(value):
+            yield f"its {name} is {value:g}, expected a finite number"
+
+
 def _of_the_status(check: Check) -> Iterator[str]:
     holds = _keeps_limits(check)
     if check.status is Status.PASSED and not holds:
@@ -41,22 +54,31 @@ def _of_the_status(check: Check) -> Iterator[str]:
 
 
 def _keeps_limits(check: Check) -> bool:
+    """As the comparison itself has it: a number that is undefined keeps no limit."""
     limits = check.limits
-    share = max(limits.get("max_mismatch", 0.0), 1 - limits.get("min_agreement", 1.0))
     lower = (("min_cosine", check.cosine), ("min_snr_db", check.snr_db), ("min_top1", check.top1))
     return (
-        check.mismatched <= share * check.total + _SLACK
-        and not (check.max_abs is not None and check.max_abs > limits.get("max_abs", math.inf))
-        and not any(name in limits and got is not None and got < limits[name] for name, got in lower)
+        _enough_are_right(check)
+        and ("max_abs" not in limits or (check.max_abs is not None and check.max_abs <= limits["max_abs"]))
+        and all(name not in limits or (got is not None and got >= limits[name]) for name, got in lower)
     )
+
+
+def _enough_are_right(check: Check) -> bool:
+    if "min_agreement" in check.limits:
+        return enough_agree(check.mismatched, check.total, check.limits["min_agreement"])
+    return check.mismatched <= allowed_mismatches(check.total, check.limits.get("max_mismatch", 0.0))
 
 
 def _of_the_means(check: Check) -> Iterator[str]:
     largest = check.max_abs
     for name, value in (("mean_abs", check.mean_abs), ("rmse", check.rmse)):
-        if value is not None and (value < 0 or (largest is not None and value > largest * (1 + _OF_A_SUM) + _TINY)):
+        # The sum of large float64, or of their squares, may be infinite where no difference is.
+        if value is None or value == math.inf:
+            continue
+        if value < 0 or (largest is not None and value > largest * (1 + _OF_A_SUM) + _TINY):
             yield f"its {name} is {value:g}, and its largest difference {largest if largest is not None else 'none'}"
-    if check.cosine is not None and not abs(check.cosine) <= 1 + _SLACK:
+    if check.cosine is not None and not abs(check.cosine) <= 1 + _OF_A_COSINE:
         yield f"its cosine is {check.cosine:g}"
 
 

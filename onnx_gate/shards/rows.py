@@ -8,7 +8,7 @@ from typing import TypeVar
 from onnx_gate.coverage import state_coverage
 from onnx_gate.records import AskedModel, Cause, Check, ConvertInfo, ModelResult, Status
 from onnx_gate.shards.trust import NOWHERE, was_not_asked
-from onnx_gate.verdict import worst
+from onnx_gate.verdict import judge_checks
 from onnx_gate.wording import plural, size
 
 Known = TypeVar("Known")
@@ -21,8 +21,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
     if not ran and not lacking and given:
         return given[0]
     checks = _in_order([*(check for model in ran for check in model.checks), *lacking], asked)
-    verdict = worst(check.status for check in checks)
-    first_error = next((check for check in checks if check.status is Status.ERROR), None)
+    verdict, first_error = judge_checks(checks)
     diverged = [model for model in ran if model.verdict is Status.DIVERGED]
     return ModelResult(
         id=asked.id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from onnx_gate import __version__
@@ -25,7 +25,7 @@ from onnx_gate.records import (
 from onnx_gate.settings import parse_shard
 from onnx_gate.shards.numbers import contradictions
 from onnx_gate.split import plan_digest
-from onnx_gate.verdict import judge_run, worst
+from onnx_gate.verdict import is_empty_shard, judge_run, worst
 
 MOST_PARTS = 10_000
 NOWHERE = ("", "graph")
@@ -54,9 +54,10 @@ def _unsound(result: GateResult) -> Iterator[str]:
         yield from _misfits_of_scope(result, result.scope)
         yield from _misfits_of_models(result, result.scope)
         return
+    yield from _misfits_of_shard(result)
+    yield from _misfits_of_ids([model.id for model in result.models])
     for model in result.models:
-        for check in model.checks:
-            yield from (f"{model.id}: {check.case} {check.output}: {reason}" for reason in contradictions(check))
+        yield from (f"{model.id}: {reason}" for reason in _own_misfits(model))
 
 
 def own_providers(asked: AskedModel, scope: Scope) -> tuple[str, ...]:
@@ -84,26 +85,34 @@ def _misfits(result: GateResult) -> Iterator[str]:
 
 
 def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
-    try:
-        number, count = parse_shard(result.shard) if result.shard is not None else (1, 1)
-    except UsageError as error:
-        yield str(error)
-        return
-    if count != scope.shards or scope.shards > MOST_PARTS or f"{number}/{count}" != (result.shard or "1/1"):
+    yield from _misfits_of_shard(result)
+    if scope.shards > MOST_PARTS or f"{_number(result)}/{scope.shards}" != (result.shard or "1/1"):
         yield f"shard {result.shard} of a plan of {scope.shards}; expected at most {MOST_PARTS:,}, and the same count"
+    yield from _misfits_of_ids([model.id for model in scope.models])
     for model in scope.models:
-        if not _ID.fullmatch(model.id):
-            yield f"the id {model.id!r} is none"
         if not model.providers or not _are_names(model.providers) or model.framework not in FRAMEWORKS:
             yield f"{model.id} has providers or a framework that there are not"
         if not 0 <= model.shard <= scope.shards:
             yield f"{model.id} is in shard {model.shard} of {scope.shards}"
     if not _are_names(scope.providers):
         yield "it was asked for providers that there are not"
-    if twice := [name for name, count in Counter(model.id.casefold() for model in scope.models).items() if count > 1]:
-        yield f"the manifest has {twice[0]} twice"
     if scope.plan_sha256 != plan_digest(scope.manifest_sha256, scope.shards, scope.models):
         yield "the digest of its plan is not that of its models"
+
+
+def _misfits_of_shard(result: GateResult) -> Iterator[str]:
+    try:
+        _number(result)
+    except UsageError:
+        yield f"its shard is {result.shard!r}, expected I/N with I from 1 to N, such as 2/5"
+
+
+def _misfits_of_ids(ids: Sequence[str]) -> Iterator[str]:
+    for name in ids:
+        if not _ID.fullmatch(name):
+            yield f"{name!r} is not a valid id"
+    if twice := [name for name, count in Counter(map(str.casefold, ids)).items() if count > 1]:
+        yield f"it has {twice[0]} twice"
 
 
 def _misfits_of_models(result: GateResult, scope: Scope) -> Iterator[str]:
@@ -118,7 +127,7 @@ def _misfits_of_models(result: GateResult, scope: Scope) -> Iterator[str]:
 
 
 def _misfits_of_run(result: GateResult) -> Iterator[str]:
-    verdict, code = judge_run(result.models, empty_shard=not result.models)
+    verdict, code = judge_run(result.models, empty_shard=is_empty_shard(result))
     if result.verdict is not verdict:
         yield f"the verdict is {result.verdict}, its models make it {verdict}"
     if result.complete and result.exit_code != code:
@@ -135,15 +144,9 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
     said = (model.line, model.framework, model.variant_of, model.allow_failure)
     if said != (asked.line, asked.framework, asked.variant_of, asked.allow_failure):
         yield "it is not as the manifest has it"
-    if model.log not in ("", f"logs/{model.id}.log"):
-        yield f"its log is {model.log!r}"
-    if model.verdict is not worst(check.status for check in model.checks):
-        yield f"the verdict is {model.verdict}, its checks make it {worst(check.status for check in model.checks)}"
+    yield from _own_misfits(model)
     if set(model.placement) - set(providers):
         yield "nodes are placed on a provider that it was not to run on"
-    compared = Counter((check.provider, check.case, check.output) for check in model.checks if check.output)
-    if twice := [key for key, count in compared.items() if count > 1]:
-        yield f"{' '.join(twice[0])} is compared twice"
     if was_not_asked(model) if providers else not (was_not_asked(model) or _has_error(model)):
         yield "it is skipped as a whole and was to run, or the other way round"
     else:
@@ -152,6 +155,29 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
                 f"{check.case} {check.output}: {reason}" for reason in _misfits_of_check(check, asked, providers)
             )
         yield from _unaccounted(model, providers)
+
+
+def _own_misfits(model: ModelResult) -> Iterator[str]:
+    """What can't be, whatever the manifest says."""
+    if model.log not in ("", f"logs/{model.id}.log"):
+        yield f"its log is {model.log!r}"
+    if model.verdict is not (verdict := worst(check.status for check in model.checks)):
+        yield f"the verdict is {model.verdict}, its checks make it {verdict}"
+    # Two machines may each find something in the file; such a finding is never a pass.
+    ran = [check for check in model.checks if check.output and check.provider not in NOWHERE]
+    compared = Counter((check.provider, check.case, check.output) for check in ran)
+    if twice := [key for key, count in compared.items() if count > 1]:
+        yield f"{' '.join(twice[0])} is compared twice"
+    for check in model.checks:
+        yield from (f"{check.case} {check.output}: {reason}" for reason in _own_misfits_of_check(check))
+
+
+def _own_misfits_of_check(check: Check) -> Iterator[str]:
+    if (check.status is Status.DIVERGED) != bool(check.breaches):
+        yield f"it is called {check.status}, and has {len(check.breaches)} breaches"
+    if check.status is Status.PASSED and (check.provider in NOWHERE or not check.output):
+        yield "a pass of nothing that was asked for"
+    yield from contradictions(check)
 
 
 def was_not_asked(model: ModelResult) -> bool:
@@ -175,13 +201,8 @@ def _unaccounted(model: ModelResult, providers: tuple[str, ...]) -> Iterator[str
 def _misfits_of_check(check: Check, asked: AskedModel, providers: tuple[str, ...]) -> Iterator[str]:
     if check.provider not in (*providers, *NOWHERE):
         yield f"it ran on {check.provider!r}, which it was not to"
-    if (check.status is Status.DIVERGED) != bool(check.breaches):
-        yield f"it is called {check.status}, and has {len(check.breaches)} breaches"
     if check.status is Status.SKIPPED and asked.providers.get(check.provider, bool(providers)):
         yield "it is skipped, and the manifest requires it"
-    if check.status is Status.PASSED and (check.provider not in providers or not check.output):
-        yield "a pass of nothing that was asked for"
-    yield from contradictions(check)
 
 
 def _are_names(providers: Iterable[str]) -> bool:

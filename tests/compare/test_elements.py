@@ -191,3 +191,29 @@ def test_any_numbers_are_judged_as_the_definition_says(pair):
         both_finite = math.isfinite(r) and math.isfinite(a)
         wrong += not (same or (both_finite and abs(a - r) <= 1e-5 + 1e-3 * abs(r)))
     assert compare(reference, actual).mismatched == wrong
+
+
+@pytest.mark.parametrize(
+    ("reference", "actual", "expected"),
+    [
+        (1e-200, 1e200, -math.inf),
+        (1.0, 1e300, -math.inf),
+        (1e-100, 1e100, -4000.0),
+        (1e300, 2e300, None),
+    ],
+)
+def test_the_signal_to_noise_ratio_of_float64_of_any_size(
+    reference: float, actual: float, expected: float | None
+) -> None:
+    """Squares that overflow or vanish end no comparison, and make no ratio look good."""
+    elements = Elements(Tolerance(rtol=1e-3, atol=1e-5))
+    elements.add(np.array([reference]), np.array([actual]))
+    assert elements.metrics()["snr_db"] == (pytest.approx(expected) if expected is not None else None)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1e-100, 1.0), (1e100, 1.0), (1e200, None)])
+def test_the_cosine_of_float64_of_any_size(size: float, expected: float | None) -> None:
+    """It is undefined where the squares overflow: never 1 for want of a number."""
+    elements = Elements(Tolerance(rtol=1e-3, atol=1e-5))
+    elements.add(np.array([size, 2 * size]), np.array([size, 2.001 * size]))
+    assert elements.metrics()["cosine"] == (pytest.approx(expected) if expected is not None else None)

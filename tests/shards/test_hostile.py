@@ -140,7 +140,7 @@ def test_an_id_that_is_none_is_refused(
 ) -> None:
     """Files are named after ids."""
     change(shards / "1-of-3", lambda result: hostile_ids(result, name))
-    refused(shards, tmp_path / "merged", " is none", capsys)
+    refused(shards, tmp_path / "merged", " is not a valid id", capsys)
 
 
 def test_a_skip_of_what_the_manifest_requires_is_refused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.records import Actual, Answer, Check, OutputDiff, OutputRule, Status, Tolerance
+from onnx_gate.records.shares import enough_agree
 from onnx_gate.shards.numbers import contradictions
 
 
@@ -68,3 +69,54 @@ def test_what_the_difference_of_the_worst_makes_of_the_others() -> None:
     assert any("mean_abs is -1" in found for found in contradictions(negative))
     endless = Check(**{**known(honest), "cosine": math.nan})
     assert any("cosine is nan" in found for found in contradictions(endless))
+
+
+@pytest.mark.parametrize("needed", [0.6666667, 0.66666667, 2 / 3, 0.66666666, 0.6, 0.0, 1.0])
+@pytest.mark.parametrize("total", [3, 30, 300])
+def test_the_share_of_labels_is_judged_as_it_was_compared(needed: float, total: int) -> None:
+    """Also where it is nearly met: a third of the labels is wrong."""
+    reference = np.zeros(total, np.int64)
+    actual = np.array([0, 0, 1] * (total // 3), np.int64)
+    assert list(contradictions(compared(reference, actual, min_agreement=needed))) == []
+
+
+@pytest.mark.parametrize("allowed", [0.3333333, 0.33333333, 0.3333333333, 1 / 3, 0.3, 0.0, 1.0])
+def test_the_share_of_elements_is_judged_as_it_was_compared(allowed: float) -> None:
+    """The same of numbers."""
+    check = compared(np.zeros(3), np.array([0.0, 0.0, 1.0]), max_mismatch=allowed)
+    assert list(contradictions(check)) == []
+
+
+def test_where_all_labels_must_agree_none_may_differ() -> None:
+    """One in two thousand million is one."""
+    assert not enough_agree(1, 2_000_000_000, 1.0)
+    assert enough_agree(0, 0, 1.0)
+
+
+def test_a_mean_whose_sum_overflows_contradicts_nothing() -> None:
+    """The squares of large float64 do."""
+    check = compared(np.array([1e300, 1.0]), np.array([2e300, 1.0]))
+    assert check.rmse == math.inf
+    assert list(contradictions(check)) == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0])
+def test_a_tolerance_that_no_manifest_can_have(value: float) -> None:
+    """With a NaN in it, every comparison would come out as one pleases."""
+    honest = compared(np.ones(3), np.ones(3))
+    for tolerance in (Tolerance(rtol=value, atol=0.0), Tolerance(rtol=0.0, atol=value)):
+        assert any(
+            "expected a finite number" in found for found in contradictions(replace(honest, tolerance=tolerance))
+        )
+    if not math.isfinite(value):
+        assert any("its max_abs is" in found for found in contradictions(replace(honest, limits={"max_abs": value})))
+
+
+@pytest.mark.parametrize("name", ["max_abs", "cosine", "snr_db", "top1"])
+def test_a_pass_whose_limit_has_no_number(name: str) -> None:
+    """What is undefined keeps no limit: to leave the number out is no way around it."""
+    limits = {"max_abs": 1.0, "min_cosine": 0.9, "min_snr_db": 20.0, "min_top1": 0.9}
+    honest = compared(np.eye(3), np.eye(3), **limits)
+    assert list(contradictions(honest)) == []
+    forged = replace(honest, **{name: None})  # type: ignore[arg-type]
+    assert any("its own numbers are beyond its limits" in found for found in contradictions(forged))

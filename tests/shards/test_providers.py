@@ -171,6 +171,19 @@ def test_merge_may_be_told_which_providers_are_to_have_run(machines: Path, tmp_p
     assert seen(merged)["cuda-only"] == [("", "skipped")]
 
 
+@pytest.mark.parametrize("expected", [[], ["--provider", "cpu"]])
+def test_a_merged_result_can_be_reported_again(machines: Path, tmp_path: Path, expected: list[str]) -> None:
+    """It is held against the providers that ran, also those that `merge` didn't insist on."""
+    code, merged = merge(tmp_path / "merged", machines / "cpu", machines / "cuda", *expected)
+    assert merged is not None
+    assert merged.scope is not None
+    assert main(["report", str(tmp_path / "merged"), "--output", str(tmp_path / "again")]) == code
+    assert json.read(tmp_path / "again") == merged
+    forged = replace(merged, models=merged.models[1:])
+    (tmp_path / "merged/results.json").write_text(json.render(forged))
+    assert main(["report", str(tmp_path / "merged"), "--output", str(tmp_path / "again")]) == 2
+
+
 def test_to_expect_a_provider_that_no_model_has_is_a_wrong_call(machines: Path, tmp_path: Path) -> None:
     """It would expect nothing of anybody."""
     assert merge(tmp_path / "merged", machines / "cpu", "--provider", "webgpu") == (2, None)
