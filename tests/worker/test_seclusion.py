@@ -258,7 +258,7 @@ def test_no_manifest_keeps_a_credential_open(open_folder: Path) -> None:
     (open_folder / "linked.so").symlink_to(".npmrc")
     model = write(open_folder / "m.py", "def build(): raise SystemExit\n")
     names = (".npmrc", ".env", "store/config", "settings", "linked.so")
-    models = [f"  - {{id: m{number}, source: 'm.py:build', ort_custom_ops: {name}}}" for number, name in enumerate(names)]
+    models = [f"  - {{id: m{at}, source: 'm.py:build', ort_custom_ops: {name}}}" for at, name in enumerate(names)]
     write(open_folder / "onnx-gate.yml", "\n".join((DEFAULTS, *models)))
     options = RunOptions(jobs=1, isolation="uids", workspace=open_folder, private=(str(secrets[3]),))
     onlooker = Onlooker([*secrets, model])
