@@ -34,7 +34,6 @@ from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, judge_model, judge_run
-from onnx_gate.worker.access import named_files
 from onnx_gate.worker.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
@@ -97,7 +96,7 @@ def run_gate(
     cancelled = None
     try:
         with (
-            secluded(options, folder=Path(manifest.path).parent, work=folder.work, needed=_named_files(runnable)),
+            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
             Supervisor(
                 jobs=options.jobs,
                 work=folder.work,
@@ -136,10 +135,6 @@ def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tup
         if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
             yield spec.id, refused
             yield spec.id, Ended(seconds=0.0)
-
-
-def _named_files(specs: Iterable[ModelSpec]) -> list[Path]:
-    return [path for spec in specs for path in named_files(spec)]
 
 
 def _quarters(options: RunOptions, folder: Folder) -> Quarters:

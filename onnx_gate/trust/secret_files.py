@@ -23,8 +23,34 @@ _IN_SETTINGS = (
     r"password|passwd|pass|secret|token|secret_key|account_key|secret_access_key|session_token|client_secret"
     r"|connection_string|client-key-data"
 )
-_IN_VARIABLES = r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIALS?|_KEY|_PASS|_PWD|_KEY_BASE"
-_EXAMPLES = r"change_?me|your|example|dummy|placeholder|todo|xxx|[0-9]{1,7}\b"
+# Variables: what follows a name that speaks of a secret counts unless it stands for one, leads to one, or is a word
+# that everybody uses. A key can be one of a table or of a cache, so its value has to look random.
+_OPENLY = r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PASS|_PWD"
+_KEY_TO_A_SERVICE = r"(?:API|SECRET|ACCESS|PRIVATE|AUTH)_?KEY"
+_PATH = r"(?:file:|~|\.{0,2}/|[a-z]:[\\/]|[\w./-]{1,200}\.(?:json|pem|key|pub|p12|crt|ya?ml|toml|txt)(?![^\s\"'#]))"
+_REFERENCE = r"(?:(?:op|vault|ssm|sops|akv|bws|doppler|keyring|ref\+\w{1,20}|\w{1,20}-sm):|arn:aws|projects/)"
+_EXAMPLES = (
+    r"(?:(?:change[_-]?me|your|example|dummy|placeholder|todo|fake|insecure)[a-z_.-]{0,60}[0-9]{0,3}"
+    r"|(?:test(?:ing)?|password|secret|postgres|admin|root|guest)(?:[_-]?(?:key|token|password|secret|value))?[0-9]{0,3}"
+    r"|(?:[a-z]{1,4}[_-])?x{3,}|[0-9]{1,7})(?![^\s\"'#])"
+)
+_VALUE = rf"[\"']?(?!{_NOTHING}|{_PATH}|{_REFERENCE}|{_EXAMPLES})"
+_RANDOM = r"(?=[^\s\"'#]*[0-9])(?=[^\s\"'#]*[a-z])[^\s\"'#]"
+_SET = r"[ \t]*[=:][ \t]*"
+# A key of AWS can begin like a path.
+_VARIABLE = (
+    rf"^[ \t]*(?:export[ \t]+)?(?:\w*(?:{_OPENLY}){_SET}{_VALUE}[^\s\"'#]{{6,}}"
+    rf"|\w*{_KEY_TO_A_SERVICE}{_SET}{_VALUE}{_RANDOM}{{10,}}"
+    rf"|(?!\w*PUBLIC_KEY)(?:\w*_)?(?:KEY|PASS|KEY_BASE){_SET}{_VALUE}{_RANDOM}{{16,}}"
+    rf"|\w*SECRET_ACCESS_KEY{_SET}[\"']?[a-z0-9+/]{{40}}(?![^\s\"'#]))"
+)
+_LOCAL_DATABASE = re.compile(
+    r"\b(?:postgres(?:ql)?|mysql|mariadb|mssql|mongodb|rediss?|amqp|clickhouse|neo4j|bolt|nats)(?:\+\w{1,20})?"
+    r"://[^/@\s:]*:[^/@\s]*@(?:127\.[0-9.]+|\[::1\]|host\.docker\.internal|[\w-]+)(?::[0-9]+)?(?![^/?\s\"'#])",
+    re.IGNORECASE,
+)
+_NO_EXAMPLE = r"(?!(?:[^/]*[._-])?(?:example|sample|template|dist|defaults?)"
+_KEY_FILE = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +63,10 @@ class _Kind:
     """Pattern of what is in its text where it holds a secret."""
     alone: bool = False
     """Nothing else in it counts: a model can be called `x.key`."""
+    local: bool = False
+    """Passwords of databases on the same machine or in the same network of containers open no door elsewhere."""
+    largest: int = 1024 * 1024
+    """In characters; a longer file is none of this kind."""
 
 
 _KINDS = (
@@ -81,10 +111,23 @@ _KINDS = (
         alone=True,
     ),
     _Kind(
-        called=r"[^/]*/\.env(?:rc|\.(?!(?:[^/]*\.)?(?:example|sample|template|dist|defaults?)$)[^/]*)?",
+        called=rf"[^/]*/(?:\.env(?:rc|\.{_NO_EXAMPLE}$)[^/]*)?|{_NO_EXAMPLE}\.env$)[^/]+\.env|secrets\.toml)",
         what="a variable with a secret",
-        text=rf"^[ \t]*(?:export[ \t]+)?(?!\w*(?:PUBLIC|PRIMARY)_KEY)\w*(?:{_IN_VARIABLES})[ \t]*=[ \t]*[\"']?"
-        rf"(?!{_NOTHING}|{_EXAMPLES})[^\s\"'#]{{6,}}",
+        text=_VARIABLE,
+        local=True,
+    ),
+    _Kind(
+        # Many a vocabulary is called so too, hence both names.
+        called=r"[^/]*/[^/]*(?:key|cred|secret|account|token)[^/]*\.json",
+        what="the key of a service account",
+        text=rf'\A(?=[\s\S]*"private_key"{_IN_JSON})(?=[\s\S]*"client_email"{_IN_JSON})',
+        alone=True,
+        largest=_KEY_FILE,
+    ),
+    _Kind(
+        called=r"[^/]*/(?:\.terraformrc|terraform\.rc)",
+        what="a token",
+        text=rf'^[^#\n]*\btoken[ \t]*=[ \t]*"(?!{_NOTHING})[^"\s]',
     ),
     _Kind(
         called=r"[^/]*/(?:\.?(?:hf_)?token|stored_tokens|\.vault-token)",
@@ -109,4 +152,8 @@ def find_secret(path: Path) -> str:
 
 
 def _holds_secret(kind: _Kind, text: str) -> bool:
-    return bool(re.search(kind.text, text, re.IGNORECASE | re.MULTILINE)) or (not kind.alone and is_secret(text))
+    if len(text) > kind.largest:
+        return False
+    if re.search(kind.text, text, re.IGNORECASE | re.MULTILINE):
+        return True
+    return not kind.alone and is_secret(_LOCAL_DATABASE.sub("", text) if kind.local else text)

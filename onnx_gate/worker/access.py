@@ -39,5 +39,5 @@ def _blocked(path: Path, at: Path) -> CannotJudge:
     return CannotJudge(
         "load-failed",
         f"the user that the model runs as (uid {os.geteuid()}) can't get to {shown}{where}",
-        fix=f"let others read it, in a step before this one: chmod -R o+rX {at}",
+        fix=f"let others read it, in a step before this one: chmod -R o+rX {at}. Files with credentials stay shut",
     )

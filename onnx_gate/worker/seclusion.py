@@ -35,7 +35,8 @@ _ALL_OF_OTHERS, _ALL_BUT_PASSAGE = 0o007, 0o006
 def secluded(options: RunOptions, *, folder: Path, work: Path, needed: Iterable[Path] = ()) -> Iterator[None]:
     """Where models have users of their own: keep them out of what is the workflow's and the checkouts'.
 
-    `folder` is one of the repository that they may read, `work` where they may write, `needed` what the manifest names.
+    `folder` is one of the repository that they may read, `work` where they may write, `needed` what the workflow names.
+    What the manifest names is not asked: a pull request could name a credential, and keep it open for all models.
     """
     if options.isolation == "none":
         yield

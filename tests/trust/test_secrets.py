@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -92,11 +93,88 @@ def test_names_speak_too() -> None:
     assert not names_secret("TORCH_HOME")
 
 
+RANDOM = "a1b2C3d4" * 3
+ACCOUNT = '{{"type": "service_account", "private_key": "{}", "client_email": "me@host.example"}}'
+COUNT = [
+    *((".env", f"{name}=hunter22") for name in ("TOKEN", "MY_SECRET", "PGPASSWORD", "DB_PASS", "MYSQL_PWD")),
+    *((".env", f"{name}={RANDOM}") for name in ("KEY", "PASS", "JWT_KEY", "api_key", "SECRET_KEY", "SECRET_KEY_BASE")),
+    *((".env", text) for text in ("API_KEY=abcdef12345", "API_KEY: abcdef12345", "export TOKEN='example9f8e7d6c5b'")),
+    (".env", "AWS_SECRET_ACCESS_KEY=/" + "a1B/" * 9 + "abc"),
+    (".env", "PASSWORD=correct-horse"),
+    (".env", "DATABASE_URL=postgres://me:hunter22@db.example:5432/x"),
+    (".env", "INDEX=https://me:hunter22@mirror/simple"),
+    (".env", "DATABASE_URL=postgres://me:hunter22@db@db.example/x"),
+    ("prod.env", "API_KEY=abcdef12345"),
+    (".streamlit/secrets.toml", '[db]\ntoken = "abcdef12345"'),
+    ("secrets.toml", f'OPENAI_API_KEY = "{RANDOM}"'),
+    (".terraformrc", 'credentials "host.example" { token = "abc" }'),
+    ("keyfile.json", ACCOUNT.format("-----BEGIN PRIVATE KEY-----")),
+    ("my-account.json", ACCOUNT.format("abc")),
+]
+LET_BE = [
+    (".env", "GOOGLE_APPLICATION_CREDENTIALS=/path/to/key.json"),
+    (".env", "GOOGLE_APPLICATION_CREDENTIALS=config/key.json"),
+    *((".env", f"SSH_KEY={path}") for path in ("/home/me/.ssh/id_rsa_2024_work", "~/.ssh/id_rsa_2024_work")),
+    *((".env", f"TOKEN={path}") for path in ("./tokens/mine", "../token", "C:\\keys\\token", "file:///run/token")),
+    (".env", "JWT_KEY=./keys/jwt-2024-rotated.pub"),
+    *((".env", f"TOKEN={text}") for text in ("op://vault/item/field", "vault:secret/data/x", "${OTHER}", "$(pass x)")),
+    *((".env", f"TOKEN={text}") for text in ("arn:aws:secretsmanager:eu-1:123:x", "ref+vault://x", "aws-sm:one")),
+    *((".env", text) for text in ("SORT_KEY=created_at", "CACHE_KEY=modelcache", "PRIMARY_KEY=id", "KEY=customer_2")),
+    *((".env", text) for text in ("FOREIGN_KEY=user_id_column", "SECRET_KEY=insecure-dev-key", "API_KEY=test-key")),
+    *((".env", text) for text in ("API_KEY=changeme123", "PASSWORD=password", "HF_TOKEN=hf_xxx", "TOKEN='your-token'")),
+    *((".env", text) for text in ("OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxx", "MAX_TOKEN=1000000", f"PUBLIC_KEY={RANDOM}")),
+    *(
+        (".env", text)
+        for text in ("TOKENIZERS_PARALLELISM=false", "TOKEN_LIMIT=4096000", 'API_KEY=""', "SECRET_KEY=testing1")
+    ),
+    *(
+        (".env", f"DB_URL=postgres://postgres:postgres@{host}/dev")
+        for host in ("localhost", "127.0.0.1:5432", "db:5432")
+    ),
+    (".env", "REDIS='redis://:hunter22@[::1]:6379'"),
+    *((name, "API_KEY=abcdef12345") for name in ("example.env", "prod.sample.env", ".env.example", "environment")),
+    ("secrets.toml", 'token = "${TOKEN}"'),
+    (".terraformrc", 'plugin_cache_dir = "/tmp"\n# token = "abc"'),
+    ("tokenizer.json", '{"token": "abc", "private_key": "abc"}'),
+    ("keyfile.json", ACCOUNT.format("${KEY}")),
+    ("keyfile.json", ACCOUNT.format("abc") + " " * 65536),
+    ("notes.json", ACCOUNT.format("abc")),
+]
+
+
+def found_in(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return secret_files.find_secret(path) if secret_files.may_hold_secret(path.parent.name, path.name) else ""
+
+
+@pytest.mark.parametrize(("name", "text"), COUNT)
+def test_secrets_in_files_count(tmp_path: Path, name: str, text: str) -> None:
+    """Under names that speak of them, and only there."""
+    assert found_in(tmp_path, name, f"# a comment\n{text}\n" if not name.endswith(".json") else text)
+
+
+@pytest.mark.parametrize(("name", "text"), LET_BE)
+def test_what_leads_to_a_secret_is_let_be(tmp_path: Path, name: str, text: str) -> None:
+    """Every pickle on a laptop would be refused for a path, a reference, a plain word or a database of one's own."""
+    assert not found_in(tmp_path, name, text)
+
+
 @pytest.mark.parametrize(
     ("start", "again"),
     [
         *(("://", ":"), ("", "://a"), ("", "eyJ"), ("", "eyJ-"), ("", "-----BEGIN "), ("", " "), ("", "\n")),
         *(("", "_auth "), ("password", " "), ("", "_"), ("", "A_KEY"), ("", '"auth":'), ("", "a:"), ("", "export ")),
+        *(
+            ("TOKEN=", "your"),
+            ("TOKEN=", "a."),
+            ("API_KEY=", "a"),
+            ("redis://", ":"),
+            ("", "redis://:@a"),
+            ("", "token="),
+        ),
+        *(("", '"private_key":'), ("", "TOKEN=\n"), ("KEY", " "), ("TOKEN=ref+", "a"), ("redis://:@", "a")),
     ],
 )
 def test_no_text_takes_long(start: str, again: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import socket
@@ -16,7 +17,11 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import RunOptions
+from onnx_gate.folder import OutputFolder
+from onnx_gate.manifest.load import load_manifest
+from onnx_gate.pipeline import run_gate
+from onnx_gate.progress import PlainProgress
+from onnx_gate.records import ModelResult, RunOptions
 from onnx_gate.requirements import named_by_pip
 from onnx_gate.settings import pip_environ, worker_environ
 from onnx_gate.worker import seclusion
@@ -24,6 +29,10 @@ from onnx_gate.worker.privileges import MODELS, become
 from onnx_gate.worker.seclusion import closed, secluded
 
 HEADER = '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eDphLXNlY3JldA==\n'
+DEFAULTS = """\
+version: 1
+defaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 2]}}, timeout: 60}
+models:"""
 as_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can be somebody else")
 
 
@@ -132,7 +141,7 @@ def test_what_is_needed_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_place_inside_of_something_needed_is_shut(tmp_path: Path) -> None:
-    """`.git` in the repository, the token in a cache, a key among models; not the one that the manifest names."""
+    """`.git` in the repository, the token in a cache, a key among models; not what is needed itself."""
     git, token, model = (write(tmp_path / name) for name in (".git/config", "hf/token", "weights.key"))
     for path in (git.parent, token, model):
         path.chmod(0o755)
@@ -210,16 +219,53 @@ def test_credentials_of_every_checkout_are_out_of_reach(open_folder: Path, manif
     secrets = [write(open_folder / name, HEADER) for name in names]
     secrets.append(write(open_folder / ".netrc", "machine host.example password a-secret"))
     secrets.append(write(open_folder / "theirs/web/.npmrc", "//registry.example/:_authToken=a-secret"))
-    models = [write(open_folder / name) for name in ("inner/deep/model", "sub/model", "theirs/data", "inner/named.key")]
-    models[3].write_text("-----BEGIN PRIVATE KEY-----")
+    secrets.append(write(open_folder / "inner/server.key", "-----BEGIN PRIVATE KEY-----"))
+    models = [write(open_folder / name) for name in ("inner/deep/model", "sub/model", "theirs/data", "inner/model.key")]
     write(open_folder / "sub/.git", "gitdir: ../.git/modules/sub\n")
     options = RunOptions(jobs=1, isolation="uids", workspace=open_folder)
     assert readable([*secrets, *models]) == [*secrets, *models]
-    with (
-        unchanged(open_folder),
-        secluded(options, folder=open_folder / manifest, work=open_folder / "work", needed=[models[3]]),
-    ):
+    with unchanged(open_folder), secluded(options, folder=open_folder / manifest, work=open_folder / "work"):
         assert readable([*secrets, *models]) == models
+
+
+class Onlooker(PlainProgress):
+    """Looks at files while models run, which is when one of them ends."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        super().__init__(io.StringIO())
+        self.seen: list[list[Path]] = []
+        self._files = files
+
+    def ended(self, result: ModelResult) -> None:
+        """Whatever has become of it: this Python may be one that other users can't run."""
+        self.seen.append(readable(self._files))
+        super().ended(result)
+
+
+@as_root
+@pytest.mark.usefixtures("users")
+def test_no_manifest_keeps_a_credential_open(open_folder: Path) -> None:
+    """A pull request writes it: it could name a token as weights, a configuration of Git's as a library, or a link."""
+    write(open_folder / ".git/config", HEADER)
+    secrets = [
+        write(open_folder / ".npmrc", "//registry.example/:_authToken=a-secret"),
+        write(open_folder / ".env", "SERVICE_TOKEN=a-secret-9f8e7d\n"),
+        write(open_folder / "store/config", HEADER),
+        write(open_folder / "settings", "the workflow's own"),
+    ]
+    for name in ("HEAD", "objects/x", "refs/x"):
+        write(open_folder / "store" / name)
+    (open_folder / "linked.so").symlink_to(".npmrc")
+    model = write(open_folder / "m.py", "def build(): raise SystemExit\n")
+    names = (".npmrc", ".env", "store/config", "settings", "linked.so")
+    models = [f"  - {{id: m{at}, source: 'm.py:build', ort_custom_ops: {name}}}" for at, name in enumerate(names)]
+    write(open_folder / "onnx-gate.yml", "\n".join((DEFAULTS, *models)))
+    options = RunOptions(jobs=1, isolation="uids", workspace=open_folder, private=(str(secrets[3]),))
+    onlooker = Onlooker([*secrets, model])
+    assert readable([*secrets, model]) == [*secrets, model]
+    with OutputFolder(open_folder / "report", beside=open_folder / "onnx-gate.yml") as output:
+        run_gate(load_manifest(open_folder / "onnx-gate.yml"), options, output, onlooker)
+    assert onlooker.seen == [[model]] * len(names)
 
 
 @as_root
