@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep bench schema golden release clean
+.PHONY: help demo test test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -52,6 +52,9 @@ torch-sweep: $(INSTALLED) ## layers and architectures of PyTorch through the gat
 
 onnx-sweep: $(INSTALLED) ## the tests that ship with onnx through the gate; writes docs/onnx-coverage.md
 	$(BIN)/python -m sweeps.onnx_backend --write
+
+faults: $(INSTALLED) ## 500 runs with a fault in each: signals, disks, pipes, API, clock; writes docs/faults.md
+	$(BIN)/python -m faults --write
 
 bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py
