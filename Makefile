@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep fuzz fuzz-sample bench schema golden release clean
+.PHONY: help demo test test-browser test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -62,6 +62,9 @@ fuzz: $(INSTALLED) ## broken event streams, manifests, results and models by the
 
 fuzz-sample: $(INSTALLED) ## the first two minutes of it
 	$(BIN)/python -m fuzz --seconds 100
+
+faults: $(INSTALLED) ## 500 runs with a fault in each: signals, disks, pipes, API, clock; writes docs/faults.md
+	$(BIN)/python -m faults --write
 
 bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py

@@ -1,0 +1,341 @@
+"""What makes a process of a run fail: signals, disks, pipes and clocks. Light, as every process imports it.
+
+The variable ORT_FAULT holds the fault, ORT_FAULT_HOME a folder in which all processes of a run meet: `fired` says that
+the fault happened, `clock` by how much the clock is off. Workers get variables of these names.
+"""
+
+from __future__ import annotations
+
+import datetime as datetime_module
+import errno
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from faults.plan import API, CLOCK, DISK, GATE, PIPE, SERVER, WORKER, Fault
+
+SHORT_PATIENCE, SHORT_ENDING = 8.0, 1.5
+"""Seconds for a server that is stopped to start a process, in place of 120, and to report its end, in place of 10."""
+API_TIMEOUT, API_PATIENCE = 0.5, 3.0
+"""Seconds without a byte, and in all, in place of 20 and 60."""
+_KIND = re.compile(rb'"kind":"([a-z-]+)"')
+_STAGE = re.compile(rb'"name":"([^"]+)"')
+_REAL_TIME = time.time
+
+
+def read_fault() -> Fault:
+    """The fault of this run."""
+    return Fault(**json.loads(os.environ["ORT_FAULT"]))
+
+
+def home() -> Path:
+    """Where the processes of a run meet."""
+    return Path(os.environ["ORT_FAULT_HOME"])
+
+
+def fire(fault: Fault) -> bool:
+    """Whether the fault is to happen now: once, or each time."""
+    try:
+        (home() / "fired").touch(exist_ok=fault.lasting)
+    except FileExistsError:
+        return False
+    return True
+
+
+def strike(fault: Fault, pid: int) -> None:
+    """Send the signal of a fault."""
+    if fire(fault):
+        os.kill(pid, signal.Signals[fault.what])
+
+
+class Count:
+    """Says when something happens for the n-th time."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self._seen = 0
+
+    def reached(self, at: str) -> bool:
+        if at != self._fault.at:
+            return False
+        self._seen += 1
+        return self._seen == self._fault.nth or (self._fault.lasting and self._seen > self._fault.nth)
+
+
+# ── In the gate ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def install_in_gate() -> None:
+    """Before the command starts."""
+    fault = read_fault()
+    if fault.kind == CLOCK:
+        install_clock()
+        install_calendar()
+    if fault.kind in (API, CLOCK):
+        _shorten_patience()
+    _watch_models(fault)
+    if fault.kind in (DISK, GATE):
+        _spoil_disk(fault)
+
+
+def _watch_models(fault: Fault) -> None:
+    from onnx_gate import pipeline
+    from onnx_gate.worker import supervisor
+
+    stops = fault.kind == SERVER and fault.what == "SIGSTOP"
+    if stops:
+        supervisor.ENDING_SECONDS = SHORT_ENDING
+
+    class Watched(supervisor.Supervisor):
+        """Strikes when the n-th event arrives."""
+
+        def __init__(self, **options: Any) -> None:
+            patience = {"patience": SHORT_PATIENCE} if stops else {}
+            super().__init__(**options, **patience, **({"fork": False} if fault.cold else {}))
+
+        def run(self, specs: list[Any]) -> Iterator[Any]:
+            count = Count(fault)
+            for happening in super().run(specs):
+                if count.reached("event") and fault.kind in (GATE, CLOCK):
+                    strike(fault, os.getpid()) if fault.kind == GATE else jump(fault)
+                yield happening
+
+    pipeline.Supervisor = Watched
+
+
+def _spoil_disk(fault: Fault) -> None:
+    from onnx_gate import folder
+
+    count = Count(fault)
+
+    class Spoilt(folder.Disk):
+        """Fails at the n-th step of a kind, or is where the gate is struck; a file is cut short then."""
+
+        def make_folder(self, path: Path, **options: Any) -> None:
+            self._step("make_folder", path)
+            super().make_folder(path, **options)
+
+        def write(self, path: Path, pieces: Iterable[bytes]) -> None:
+            whole = b"".join(pieces)
+            super().write(path, [whole[: len(whole) // 2]])
+            self._step("write", path)
+            super().write(path, [whole])
+
+        def replace(self, path: Path, target: Path) -> None:
+            self._step("replace", path)
+            super().replace(path, target)
+
+        def remove_file(self, path: Path) -> None:
+            self._step("remove_file", path)
+            super().remove_file(path)
+
+        def _step(self, name: str, path: Path) -> None:
+            if not count.reached(name):
+                return
+            if fault.kind == GATE:
+                strike(fault, os.getpid())
+            elif fire(fault):
+                number = getattr(errno, fault.what)
+                raise OSError(number, os.strerror(number), str(path))
+
+    folder.OutputFolder = partial(folder.OutputFolder, disk=Spoilt())
+
+
+def _shorten_patience() -> None:
+    """A server that stalls must not hold the plan up."""
+    from onnx_gate import comments
+
+    comments.Api = partial(comments.Api, timeout=API_TIMEOUT)
+    comments.PATIENCE = API_PATIENCE
+
+
+# ── In servers and workers ──────────────────────────────────────────────────────────────────────────────
+
+
+def install_in_worker(argv: Sequence[str]) -> None:
+    """When Python starts, before anything of ours is imported."""
+    fault, role = read_fault(), argv[argv.index("-m") + 1] if "-m" in argv else ""
+    if fault.kind == CLOCK and role.startswith("onnx_gate.worker."):
+        install_clock()
+    if role == "onnx_gate.worker.server" and fault.kind == SERVER:
+        _strike_server(fault)
+        _spoil_channel(fault)
+    if role in ("onnx_gate.worker.server", "onnx_gate.worker.child") and fault.kind in (WORKER, PIPE):
+        _spoil_channel(fault)
+
+
+def _strike_server(fault: Fault) -> None:
+    """At the moments of a server's life that are not those of a job."""
+    if fault.at == "start":
+        strike(fault, os.getpid())
+    send, fork = socket.socket.send, os.fork
+
+    def spoilt_send(self: socket.socket, data: bytes, *flags: int) -> int:
+        if fault.at in ("ready", "status") and f'"{fault.at}"'.encode() in data:
+            strike(fault, os.getpid())
+        return send(self, data, *flags)
+
+    def spoilt_fork() -> int:
+        if fault.at == "fork":
+            strike(fault, os.getpid())
+        pid = fork()
+        if pid == 0 and fault.at == "born":
+            strike(fault, os.getppid())
+        if pid != 0 and fault.at == "forked":
+            strike(fault, os.getpid())
+        return pid
+
+    socket.socket.send = spoilt_send
+    os.fork = spoilt_fork
+
+
+def _spoil_channel(fault: Fault) -> None:
+    """All that a worker says goes through `sendall`, an event at a time."""
+    send = socket.socket.sendall
+    count, server = Count(fault), os.getpid()
+
+    def spoilt_sendall(self: socket.socket, data: bytes, *flags: int) -> None:
+        found = _KIND.search(data[:64])
+        if found is None or (fault.model and fault.model != _model()):
+            send(self, data, *flags)
+            return
+        stage = _STAGE.search(data)
+        at = stage[1].decode() if found[1] == b"stage" and stage else found[1].decode()
+        reached = count.reached(at)
+        if fault.kind == PIPE:
+            _TRICKS[fault.what](self, bytes(data), partial(send, self), fault, reached)
+            return
+        send(self, data, *flags)
+        if reached:
+            strike(fault, os.getpid() if fault.kind == WORKER else server)
+
+    socket.socket.sendall = spoilt_sendall
+
+
+def _model() -> str:
+    """Whose process this is: its standard output is the model's log."""
+    return Path("/proc/self/fd/1").readlink().stem
+
+
+Send = Callable[[bytes], None]
+
+
+def _cut(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    """Half an event, then the end of the channel; the process goes on."""
+    hit = reached and fire(fault)
+    send(data[: len(data) // 2] if hit else data)
+    if hit:
+        channel.shutdown(socket.SHUT_RDWR)
+
+
+def _close(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    """The channel ends between two events."""
+    send(data)
+    if reached and fire(fault):
+        channel.shutdown(socket.SHUT_RDWR)
+
+
+def _tear(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    """Half an event, and then the next one."""
+    send(data[: len(data) // 2] if reached and fire(fault) else data)
+
+
+def _add_noise(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    send(b'\x00\xff{"kind":"done"' + data if reached and fire(fault) else data)
+
+
+def _split(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    """Byte by byte, from then on."""
+    if not reached and not (home() / "fired").exists():
+        send(data)
+        return
+    fire(fault)
+    for start in range(len(data)):
+        send(data[start : start + 1])
+
+
+def _slow_down(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    """Each in two halves, with a wait between them, from the first on."""
+    fire(fault)
+    send(data[: len(data) // 2])
+    time.sleep(0.05)
+    send(data[len(data) // 2 :])
+
+
+def _double(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    send(data * 2 if reached and fire(fault) else data)
+
+
+def _drop(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    if not (reached and fire(fault)):
+        send(data)
+
+
+def _get_stuck(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
+    """Half an event, and then nothing more."""
+    if reached and fire(fault):
+        send(data[: len(data) // 2])
+        time.sleep(600)
+    send(data)
+
+
+_TRICKS = {
+    "cut": _cut,
+    "closed": _close,
+    "torn": _tear,
+    "noise": _add_noise,
+    "split": _split,
+    "slow": _slow_down,
+    "doubled": _double,
+    "missing": _drop,
+    "stuck": _get_stuck,
+}
+
+
+# ── Clocks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def jump(fault: Fault) -> None:
+    """Set the clocks of all processes of a run."""
+    if fire(fault):
+        set_clock(home(), fault)
+
+
+def set_clock(folder: Path, fault: Fault) -> None:
+    """For those who are no part of the run."""
+    (folder / "clock").write_text(str(float(fault.what.removesuffix(" h")) * 3600))
+
+
+def _now() -> float:
+    try:
+        return _REAL_TIME() + float((home() / "clock").read_text())
+    except (OSError, ValueError):
+        return _REAL_TIME()
+
+
+def install_clock() -> None:
+    """What Python code reads from the wall clock; monotonic clocks don't jump on a real machine either."""
+    time.time = _now
+    time.time_ns = lambda: int(_now() * 1e9)
+
+
+def install_calendar() -> None:
+    """The same for `datetime.now`, in the gate only: pandas crashes where that class is another."""
+
+    class Jumping(datetime_module.datetime):
+        """Reads our clock."""
+
+        @classmethod
+        def now(cls, tz: datetime_module.tzinfo | None = None) -> Any:
+            return cls.fromtimestamp(_now(), tz)
+
+    assert "onnx_gate.pipeline" not in sys.modules
+    datetime_module.datetime = Jumping
