@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx_gate.vocabulary import Absence, Cause
+
 EXIT_PASSED = 0
 EXIT_DIVERGED = 1
 EXIT_USAGE = 2
@@ -76,16 +78,16 @@ class CannotJudge(GateError):
 
     exit_code = EXIT_NOT_JUDGED
 
-    def __init__(self, cause: str, message: str, *, fix: str = "") -> None:
+    def __init__(self, cause: Cause, message: str, *, fix: str = "") -> None:
         self.cause = cause
         self.fix = fix
         super().__init__(message)
 
 
 class NotAvailable(CannotJudge):
-    """A provider that can't be used here, with the kind of the reason (one of records.Absence)."""
+    """A provider that can't be used here, with the kind of the reason."""
 
-    def __init__(self, message: str, *, device_present: bool, kind: str = "unknown", fix: str = "") -> None:
+    def __init__(self, message: str, *, device_present: bool, kind: Absence = Absence.UNKNOWN, fix: str = "") -> None:
         self.device_present = device_present
         self.kind = kind
-        super().__init__("provider-unavailable", message, fix=fix)
+        super().__init__(Cause.PROVIDER_UNAVAILABLE, message, fix=fix)

@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.vocabulary import Cause
 
 WRAPPED = "onnx_gate_source"
 """The attribute of our own module that holds the user's."""
@@ -32,7 +33,7 @@ def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> No
     """Replace the placeholders; an inner value that has a wanted name already gets another one."""
     if clashing := [name for name in outputs if name in inputs]:
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"the name {clashing[0]!r} is that of an input and of an output, which ONNX doesn't allow",
             fix="give the outputs other names with `output_names: […]`",
         )
@@ -59,7 +60,7 @@ def _require(kind: str, got: list[str], count: int) -> None:
     lost = [number for number, name in enumerate(wanted) if name not in got]
     more = f"; number {', '.join(map(str, lost))} is missing" if lost else ""
     raise CannotJudge(
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         f"the exporter wrote {len(got)} {kind}s, expected {count}{more}, or in another order",
         fix=f"every {kind} has to be a tensor of its own: return a copy of what is returned twice, or as it came in"
         if kind == "output"

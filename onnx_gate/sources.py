@@ -14,6 +14,7 @@ from typing import Any
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import FRAMEWORKS, Location
+from onnx_gate.vocabulary import Cause
 
 LONGEST_MESSAGE = 700
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,10 +27,12 @@ def require_content(path: str, shown: str) -> None:
     with Path(path).open("rb") as file:
         start = file.read(len(_LFS))
     if not start:
-        raise CannotJudge("load-failed", f"{shown}: the file is empty", fix="check how it was written or checked out")
+        raise CannotJudge(
+            Cause.LOAD_FAILED, f"{shown}: the file is empty", fix="check how it was written or checked out"
+        )
     if start == _LFS:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: this is a Git LFS pointer, not the file itself (LFS file not pulled)",
             fix="run `git lfs pull`, or check out with `lfs: true`",
         )
@@ -60,10 +63,10 @@ def call(location: Location, folder: str) -> Any:
     except BaseException as error:
         called = error.__traceback__ is not None and error.__traceback__.tb_next is None
         fix = "it is called without arguments" if isinstance(error, TypeError) and called else ""
-        raise failed("load-failed", location.shown, error, fix=fix) from error
+        raise failed(Cause.LOAD_FAILED, location.shown, error, fix=fix) from error
 
 
-def failed(cause: str, where: str, error: BaseException, *, fix: str = "") -> CannotJudge:
+def failed(cause: Cause, where: str, error: BaseException, *, fix: str = "") -> CannotJudge:
     """What an exception in the user's or a library's code says, with the line that it came from."""
     if isinstance(error, SystemExit):
         return CannotJudge(
@@ -133,7 +136,7 @@ def _no_function(location: Location, module: ModuleType) -> CannotJudge:
     near = difflib.get_close_matches(str(location.callable), functions, n=1)
     found = ", ".join(functions[:10]) or "none"
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{location.shown}: there is no function {location.callable!r}; found: {found}",
         fix=f"did you mean {near[0]!r}?" if near else "name a function without parameters",
     )

@@ -26,12 +26,12 @@ def read_graph(path: str, shown: str) -> Graph:
         model = onnx.load(path, load_external_data=False)
     except (DecodeError, ValueError, OSError) as error:
         raise CannotJudge(
-            "invalid-model",
+            Cause.INVALID_MODEL,
             f"{shown}: this is not a readable ONNX file ({describe(error)})",
             fix="was it truncated? Export or download it again",
         ) from error
     if not model.ir_version or not model.graph.output:
-        raise CannotJudge("invalid-model", f"{shown}: the file holds no ONNX graph", fix="export it again")
+        raise CannotJudge(Cause.INVALID_MODEL, f"{shown}: the file holds no ONNX graph", fix="export it again")
     stored = {tensor.name for tensor in model.graph.initializer}
     stored |= {sparse.values.name for sparse in model.graph.sparse_initializer}
     return Graph(
@@ -87,7 +87,7 @@ def _location(tensor: Any) -> Any:
     entries = [entry for entry in tensor.external_data if entry.key == "location"]
     if len(entries) > 1:
         raise CannotJudge(
-            "invalid-model",
+            Cause.INVALID_MODEL,
             f"the tensor {tensor.name[:200]!r} names {len(entries)} files as its own, expected one",
             fix="export the model again",
         )
@@ -114,7 +114,7 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
             raise _not_its_own(shown, name, "behind a link")
     if not path.exists():
         raise CannotJudge(
-            "invalid-model",
+            Cause.INVALID_MODEL,
             f"{shown}: the file {name!r}, which holds its weights, is missing",
             fix="ship the weights file beside the .onnx, under the name that the model gives",
         )
@@ -127,7 +127,7 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
 
 def _not_its_own(shown: str, name: str, where: str) -> CannotJudge:
     return CannotJudge(
-        "invalid-model",
+        Cause.INVALID_MODEL,
         f"{shown}: its weights are said to be in {name[:200]!r}, {where}; expected a file beside the model",
         fix="save the model with its external data beside it, and commit both as plain files",
     )

@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec, Triage
+from onnx_gate.vocabulary import Cause
 
 Feed = dict[str, Any]
 Answers = dict[str, Answer]
@@ -65,7 +66,7 @@ def get_framework(name: str) -> Framework:
     """The framework's module; raises CannotJudge where it isn't installed."""
     if missing := missing_packages(name):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, "
             f"which models of the framework {name!r} need",
             fix=f"pip install 'onnx-gate[{name}]'",

@@ -17,6 +17,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.trees import ML_DOMAIN, ML_OPSET, Trees, declare_outputs, onnx_labels, set_shapes, write_trees
 from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.sources import call, describe, kind_of
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 LIBRARIES = ("lightgbm", "xgboost", "catboost")
@@ -115,13 +116,15 @@ def load_source(spec: ModelSpec, library: str, read: Any) -> Any:
         held = "sklearn" if hasattr(model, "predict") and not isinstance(model, type) else ""
         right = f"set `framework: {other or held}`" if other or held else f"return the {library} model"
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.source.shown}: got {kind_of(model)}, expected a model of {library}: its Booster, or an estimator",
             fix=right,
         )
     if not _is_fitted(model):
         raise CannotJudge(
-            "load-failed", f"{spec.source.shown}: the {type(model).__name__} is not fitted", fix="fit it in the factory"
+            Cause.LOAD_FAILED,
+            f"{spec.source.shown}: the {type(model).__name__} is not fitted",
+            fix="fit it in the factory",
         )
     return model
 
@@ -133,7 +136,7 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
         values = np.asarray(feed[given.name])
         if given.dtype not in _TYPES or values.ndim != 2:
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"inputs.{given.name}: {given.dtype} of {values.ndim} dimensions is nothing that boosted trees take; "
                 f"expected {', '.join(_TYPES)} of the shape [batch, columns]",
                 fix=f"inputs: {{{given.name}: {{dtype: float32, shape: [batch, {features}]}}}}",
@@ -143,7 +146,7 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
     rows = np.concatenate(columns, axis=1) if len(columns) > 1 else np.array(columns[0])
     if rows.shape[1] != features:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.source.shown}: the inputs have {rows.shape[1]} columns, and the model was trained on {features}",
             fix=f"make them {features} columns in all, in the order of the training data, such as "
             f"shape: [batch, {features}]",
@@ -198,7 +201,7 @@ def convert_alone(source: Any, spec: ModelSpec, path: Path) -> list[str]:
         raise
     except Exception as error:
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"{spec.source.shown}: {type(source).__name__} can't be converted: {describe(error)}",
             fix=f"ask for another opset, or {OWN_EXPORT}",
         ) from error

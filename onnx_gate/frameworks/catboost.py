@@ -24,6 +24,7 @@ from onnx_gate.frameworks.boosters import (
 from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import describe, require_content
+from onnx_gate.vocabulary import Cause
 
 _LINKS: dict[str, Link] = {
     **dict.fromkeys(("Logloss", "CrossEntropy", "MultiClassOneVsAll", "MultiLogloss", "MultiCrossEntropy"), "sigmoid"),
@@ -62,7 +63,7 @@ def _read_file(path: str, shown: str) -> Any:
         raise
     except BaseException as error:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: {describe(error)}: it is no CatBoost model, or not a whole one",
             fix="name a .cbm file that save_model wrote",
         ) from error
@@ -153,14 +154,14 @@ def _refuse_features(model: Any) -> None:
             kinds = {"cat": "categorical", "text": "text", "embedding": "embedding"}
             way = "one-hot or ordinal encode them in a scikit-learn pipeline before CatBoost, and train it again"
             raise CannotJudge(
-                "unsupported-operator",
+                Cause.UNSUPPORTED_OPERATOR,
                 f"the model has {kinds[kind]} features ({names}{' …' if len(indices) > 5 else ''}), which CatBoost's "
                 "export to ONNX doesn't support",
                 fix=way if kind == "cat" else "turn them into numbers before CatBoost, and train it again",
             )
     if _loss(model) == "RMSEWithUncertainty":
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             "the loss RMSEWithUncertainty answers a mean and a variance, which CatBoost's export doesn't support",
             fix="train two models, or with the loss RMSE",
         )
@@ -185,7 +186,7 @@ def _export(model: Any, scores: int) -> Any:
     except catboost.CatBoostError as error:
         symmetric = "oblivious" in str(error)
         raise CannotJudge(
-            "unsupported-operator" if symmetric else "conversion-failed",
+            Cause.UNSUPPORTED_OPERATOR if symmetric else Cause.CONVERSION_FAILED,
             f"CatBoost can't export the model: {describe(error)}",
             fix="train it with `grow_policy: SymmetricTree`" if symmetric else OWN_EXPORT,
         ) from error

@@ -24,6 +24,7 @@ from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.frameworks.widths import in_double
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import failed, require_content
+from onnx_gate.vocabulary import Cause
 
 _LINKS: dict[str, Link] = {
     "binary": "sigmoid",
@@ -61,18 +62,20 @@ def _read_file(path: str, shown: str) -> lightgbm.Booster:
     fix = "name a file that Booster.save_model wrote"
     content = Path(path).read_bytes()
     if not content.startswith(b"tree"):
-        raise CannotJudge("load-failed", f"{shown}: this is no LightGBM model: it doesn't start with `tree`", fix=fix)
+        raise CannotJudge(
+            Cause.LOAD_FAILED, f"{shown}: this is no LightGBM model: it doesn't start with `tree`", fix=fix
+        )
     if b"end of trees" not in content:
         # LightGBM would take the trees that are there for the whole model.
         raise CannotJudge(
-            "load-failed", f"{shown}: the file is cut off: there is no `end of trees`", fix="save it again"
+            Cause.LOAD_FAILED, f"{shown}: the file is cut off: there is no `end of trees`", fix="save it again"
         )
     try:
         return lightgbm.Booster(model_file=path)
     except MemoryError:
         raise
     except BaseException as error:
-        raise failed("load-failed", shown, error, fix=fix) from error
+        raise failed(Cause.LOAD_FAILED, shown, error, fix=fix) from error
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
@@ -146,7 +149,7 @@ def _classes(model: Any, objective: str, scores: int) -> Any:
         if objective not in _LINKS:
             named = f"the objective {objective!r}" if objective else "an objective of your own"
             raise CannotJudge(
-                "conversion-failed",
+                Cause.CONVERSION_FAILED,
                 f"{type(model).__name__}: with {named}, "
                 "LightGBM answers raw scores instead of labels and probabilities",
                 fix="train it with the objective binary or multiclass, or as an LGBMRegressor",
@@ -177,14 +180,14 @@ def _refuse(text: str) -> None:
     trees = _trees(text)
     if any("\nis_linear=1" in tree for tree in trees):
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             "the model has linear trees (`linear_tree: true`): ONNX's trees have constant leaves, and onnxmltools "
             "would leave the linear parts out in silence",
             fix="train it with `linear_tree: false`",
         )
     if any(int(kind) & _MISSING_ZERO for tree in trees for kind in _numbers(tree, "decision_type")):
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             "the model takes zeros for missing values (`zero_as_missing: true`): ONNX's trees can only route NaN, and "
             "onnxmltools would route zeros by their value in silence",
             fix="train it with `zero_as_missing: false`, and with NaN for what is missing",

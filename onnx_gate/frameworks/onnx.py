@@ -11,6 +11,7 @@ import onnxruntime as ort
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
+from onnx_gate.vocabulary import Cause
 
 
 def warm_up(export: bool) -> None:
@@ -44,7 +45,7 @@ def recorded(value: Any) -> Answer:
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
     """There is nothing to convert."""
-    raise CannotJudge("conversion-failed", f"{spec.source.shown}: an .onnx needs no conversion")
+    raise CannotJudge(Cause.CONVERSION_FAILED, f"{spec.source.shown}: an .onnx needs no conversion")
 
 
 def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:

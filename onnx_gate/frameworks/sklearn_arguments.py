@@ -17,6 +17,7 @@ from onnx_gate.frameworks.boosters import register_boosters
 from onnx_gate.frameworks.sklearn_inputs import column_order
 from onnx_gate.frameworks.sklearn_parts import Part, last_step, parts
 from onnx_gate.records import InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 ML_DOMAIN = "ai.onnx.ml"
 # The newest version of the domain that every supported runtime loads; tree converters would write 5 by default.
@@ -84,7 +85,7 @@ def supports(model: Any, option: str) -> bool:
 def _type_of(given: InputSpec) -> Any:
     if given.dtype not in TYPES:
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"inputs.{given.name}.dtype: skl2onnx takes no {given.dtype}, expected one of {', '.join(TYPES)}",
             fix="declare the input as float32",
         )
@@ -96,7 +97,7 @@ def _type_of(given: InputSpec) -> Any:
 def _final_type(given: Mapping[str, Any]) -> Any:
     if given["dtype"] not in TYPES:
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"convert.final_types: skl2onnx gives no {given['dtype']}, expected one of {', '.join(TYPES)}",
             fix="declare the output as float32",
         )
@@ -127,7 +128,7 @@ def _named(key: str, inside: list[Part]) -> list[Part]:
         return found
     known = _unique([part.name for part in inside if part.name] + [type(part.model).__name__ for part in inside])
     raise CannotJudge(
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         f"convert.options: got {key!r}, expected a class or a step of the model: {', '.join(known[:20])}",
         fix=_nearest(key, known) or "correct its name",
     )
@@ -140,14 +141,14 @@ def _check_options(key: str, chosen: Mapping[str, Any], part: Part) -> None:
         if allowed is not None and name not in allowed:
             known = ", ".join(sorted(allowed)) or "none"
             raise CannotJudge(
-                "conversion-failed",
+                Cause.CONVERSION_FAILED,
                 f"convert.options.{key}: skl2onnx has no option {name!r} for {kind}; it has: {known}",
                 fix=_nearest(name, list(allowed)) or "remove it",
             )
         values = allowed.get(name) if allowed else None
         if values is not None and value is not None and value not in values:
             raise CannotJudge(
-                "conversion-failed",
+                Cause.CONVERSION_FAILED,
                 f"convert.options.{key}.{name}: got {value!r}, expected one of {', '.join(map(repr, values))}",
                 fix="choose one of them",
             )

@@ -19,6 +19,7 @@ from onnx_gate.frameworks.sklearn_refused import refused
 from onnx_gate.records import ModelSpec
 from onnx_gate.runtime.sessions import session_options
 from onnx_gate.sources import describe
+from onnx_gate.vocabulary import Cause
 
 LARGEST_FILE = 2**31 - 1
 
@@ -115,7 +116,7 @@ def _write(model: Any, path: Path, spec: ModelSpec) -> None:
         onnx.save_model(model, str(path), save_as_external_data=True, location=f"{path.name}.data")
     except (ValueError, EncodeError) as error:
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"{spec.source.shown}: the ONNX model is larger than 2 GiB, which one file can't hold: {describe(error)}",
             fix="trees are kept in the file itself: fit fewer or shallower ones",
         ) from error

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.sklearn_parts import first_steps
 from onnx_gate.records import InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 # They take a list of texts or labels, not a table of them.
@@ -108,7 +109,7 @@ def _table(source: Any, spec: ModelSpec, arrays: dict[str, Array], fitted: list[
 
 def _other_columns(spec: ModelSpec, fitted: list[str], missing: list[str]) -> CannotJudge:
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{spec.source.shown}: it was fitted on {len(fitted)} columns, and `inputs` has none named {_listed(missing)}",
         fix="name an input after each column, or give one block [batch, n] for columns that follow each other",
     )

@@ -14,6 +14,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ModelSpec
 from onnx_gate.sources import call, failed, kind_of, prepare_import_path, require_content
+from onnx_gate.vocabulary import Cause
 
 ANSWERING = ("predict", "transform", "kneighbors")
 _NO_TENSORS = {
@@ -43,7 +44,7 @@ def refuse_unanswering(model: Any, spec: ModelSpec) -> None:
     shown, name = spec.source.shown, type(model).__name__
     if name in _NO_TENSORS:
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             f"{shown}: {name} takes {_NO_TENSORS[name]}, which an ONNX input of a schema can't be",
             fix="do this step before the model, in the code that calls it, and judge what comes after it",
         )
@@ -51,14 +52,14 @@ def refuse_unanswering(model: Any, spec: ModelSpec) -> None:
         return
     if not isinstance(model, type) and hasattr(model, "fit"):
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             f"{shown}: {name} has neither predict nor transform: it answers only for the rows that it is fitted on, "
             "so there is nothing to convert",
             fix="use an estimator that answers new rows, or fit one on what this one found, such as a classifier on "
             "its labels_",
         )
     raise CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{shown}: got {kind_of(model)}, expected a fitted estimator with predict or transform",
         fix="return the estimator" if spec.source.callable else "save the estimator itself",
     )
@@ -77,15 +78,15 @@ def _read(spec: ModelSpec) -> Any:
             raise
         except InconsistentVersionWarning as error:
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{shown}: {error.estimator_name} was saved by scikit-learn {error.original_sklearn_version}, "
                 f"and {error.current_sklearn_version} is installed",
                 fix=f"install scikit-learn=={error.original_sklearn_version}, or save the model again",
             ) from error
         except (pickle.UnpicklingError, EOFError) as error:
-            raise failed("load-failed", shown, error, fix=_AGAIN) from error
+            raise failed(Cause.LOAD_FAILED, shown, error, fix=_AGAIN) from error
         except BaseException as error:
-            raise failed("load-failed", shown, error, fix=_way_out(error)) from error
+            raise failed(Cause.LOAD_FAILED, shown, error, fix=_way_out(error)) from error
 
 
 def _way_out(error: BaseException) -> str:
@@ -99,14 +100,16 @@ def _from_skops(spec: ModelSpec) -> Any:
     """Describe, audit, construct: nothing of a type that isn't trusted is made."""
     path, shown = str(spec.source.file), spec.source.shown
     if importlib.util.find_spec("skops") is None:
-        raise CannotJudge("load-failed", f"{shown}: skops is not installed, which .skops files need", fix="install it")
+        raise CannotJudge(
+            Cause.LOAD_FAILED, f"{shown}: skops is not installed, which .skops files need", fix="install it"
+        )
     import skops.io
 
     found = skops.io.get_untrusted_types(file=path)
     if refused := [name for name in found if name not in spec.trusted]:
         listed = ", ".join([*spec.trusted, *refused])
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: it holds types that nobody has trusted: {', '.join(refused)}. Nothing was loaded",
             fix=f"look at them; if they may run, write `trusted: [{listed}]`",
         )

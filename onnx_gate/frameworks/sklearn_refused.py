@@ -9,6 +9,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.sklearn_parts import Part, parts
 from onnx_gate.records import ModelSpec
 from onnx_gate.sources import describe, shorten
+from onnx_gate.vocabulary import Cause
 
 _REGISTER = "register a converter for it (`register: file.py:callable`, see skl2onnx.update_registered_converter)"
 _OWN_FILE = "export it yourself and name the file as `onnx:`"
@@ -18,62 +19,62 @@ _AS_NUMBERS = "declare this column as float32 or int64: its converter takes neit
 _A_COLUMN_AN_INPUT = (
     "name an input after each column that the ColumnTransformer reads, such as age: {dtype: float32, shape: [batch, 1]}"
 )
-_SIGNS: tuple[tuple[str, str, str], ...] = (
+_SIGNS: tuple[tuple[str, Cause, str], ...] = (
     (
         "flatten_transform",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         "set flatten_transform=False in the VotingClassifier: its predictions stay the same",
     ),
     (
         "'list' object has no attribute 'sum'",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         "give the weights of the VotingClassifier as a numpy array: skl2onnx can't read a list",
     ),
     (
         "is not an int64",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         "ONNX knows categories of whole numbers and of text only: encode such a column as text, or bin it",
     ),
     (
         "FunctionTransformer",
-        "unsupported-operator",
+        Cause.UNSUPPORTED_OPERATOR,
         f"a Python function can't be converted: use a transformer that skl2onnx knows instead, or {_REGISTER}",
     ),
     (
         "same type",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         "declare all numeric columns as float32: one branch of a ColumnTransformer can't mix ints and floats",
     ),
     (
         "one input vector",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         "give the model one 2-D input, such as X: {dtype: float32, shape: [batch, n]}, or a ColumnTransformer",
     ),
     (
         "Unable to find column name",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         _A_COLUMN_AN_INPUT,
     ),
     (
         "Unable to find matching",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         _A_COLUMN_AN_INPUT,
     ),
     (
         "sparse",
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         "make it answer densely (sparse_output=False, encode='onehot-dense')",
     ),
-    ("BooleanTensorType", "conversion-failed", _AS_NUMBERS),
-    ("Int32TensorType", "conversion-failed", _AS_NUMBERS),
-    ("with double", "conversion-failed", "declare the inputs as float32: this converter knows no double"),
-    ("DoubleTensorType", "conversion-failed", "declare the inputs as float32: this converter knows no double"),
-    ("black listed", "conversion-failed", "take it off `black_op`: this converter needs the operator"),
-    ("white listed", "conversion-failed", "add it to `white_op`: this converter needs the operator"),
-    ("is too low to convert", "conversion-failed", "raise `convert: {opset: …}` to the version that is named"),
-    ("higher than the version", "conversion-failed", "lower `convert: {opset: …}`, or leave it out"),
-    ("Number of declared outputs", "conversion-failed", "list all outputs under `final_types`, in their order"),
-    ("Unexpected number of outputs", "conversion-failed", "list all outputs under `final_types`, in their order"),
+    ("BooleanTensorType", Cause.CONVERSION_FAILED, _AS_NUMBERS),
+    ("Int32TensorType", Cause.CONVERSION_FAILED, _AS_NUMBERS),
+    ("with double", Cause.CONVERSION_FAILED, "declare the inputs as float32: this converter knows no double"),
+    ("DoubleTensorType", Cause.CONVERSION_FAILED, "declare the inputs as float32: this converter knows no double"),
+    ("black listed", Cause.CONVERSION_FAILED, "take it off `black_op`: this converter needs the operator"),
+    ("white listed", Cause.CONVERSION_FAILED, "add it to `white_op`: this converter needs the operator"),
+    ("is too low to convert", Cause.CONVERSION_FAILED, "raise `convert: {opset: …}` to the version that is named"),
+    ("higher than the version", Cause.CONVERSION_FAILED, "lower `convert: {opset: …}`, or leave it out"),
+    ("Number of declared outputs", Cause.CONVERSION_FAILED, "list all outputs under `final_types`, in their order"),
+    ("Unexpected number of outputs", Cause.CONVERSION_FAILED, "list all outputs under `final_types`, in their order"),
 )
 
 
@@ -84,7 +85,7 @@ def refused(source: Any, spec: ModelSpec, error: Exception) -> CannotJudge:
     shown = spec.source.shown
     if missing := _missing_class(text):
         return _no_converter(missing, source, shown)
-    cause, fix = next(((cause, fix) for sign, cause, fix in _SIGNS if sign in text), ("conversion-failed", ""))
+    cause, fix = next(((cause, fix) for sign, cause, fix in _SIGNS if sign in text), (Cause.CONVERSION_FAILED, ""))
     where = _part_named(text, source)
     return CannotJudge(
         cause,
@@ -113,7 +114,9 @@ def _no_converter(missing: str, source: Any, shown: str) -> CannotJudge:
     whose = f"the class {missing}" if own else f"scikit-learn's {name}"
     fix = _INSTEAD.get(name, "choose an estimator that skl2onnx supports")
     ways = f"{_REGISTER}, or {_OWN_FILE}" if own else f"{fix}, {_REGISTER}, or {_OWN_FILE}"
-    return CannotJudge("unsupported-operator", f"{shown}: skl2onnx has no converter for {whose}{_step(part)}", fix=ways)
+    return CannotJudge(
+        Cause.UNSUPPORTED_OPERATOR, f"{shown}: skl2onnx has no converter for {whose}{_step(part)}", fix=ways
+    )
 
 
 _INSTEAD = {

@@ -21,6 +21,7 @@ from onnx_gate.frameworks.torch_state import changed_since, in_training, snapsho
 from onnx_gate.frameworks.widths import in_double
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import describe
+from onnx_gate.vocabulary import Cause
 
 torch.set_num_threads(1)
 
@@ -64,10 +65,10 @@ def _refusal(source: Source, spec: ModelSpec, error: Exception) -> CannotJudge |
     """What is known of the reasons why a source refuses its feed."""
     if _DTYPES_DIFFER.search(str(error)) and (told := wrong_dtypes(source, spec)):
         fix = dtype_fix(source, spec)
-        return CannotJudge("load-failed", f"{spec.source.shown}: {told} ({describe(error)})", fix=fix)
+        return CannotJudge(Cause.LOAD_FAILED, f"{spec.source.shown}: {told} ({describe(error)})", fix=fix)
     if source.program is not None and "Guard failed" in str(error):
         return CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.source.shown}: the program was exported for other sizes ({describe(error)})",
             fix="declare the sizes that it was exported for in `shape`, or export it with these dimensions dynamic",
         )
@@ -84,10 +85,10 @@ def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]
     try:
         notes = export(source, spec, binding, tensors_of(binding, spec, example), path, outputs)
     except CannotJudge as error:
-        if changed and error.cause == "conversion-failed":
+        if changed and error.cause is Cause.CONVERSION_FAILED:
             kept = ", ".join(changed[:5])
             fix = "make the state an input and an output of forward(): an ONNX file keeps nothing from call to call"
-            raise CannotJudge("nondeterministic", f"{error}; forward() keeps state in {kept}", fix=fix) from error
+            raise CannotJudge(Cause.NONDETERMINISTIC, f"{error}; forward() keeps state in {kept}", fix=fix) from error
         raise
     refuse_random(path, spec)
     if changed := [name for name in changed if not isinstance(before.get(name), int | float | str)]:

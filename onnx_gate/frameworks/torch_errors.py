@@ -12,6 +12,7 @@ import torch
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ModelSpec
 from onnx_gate.sources import describe, failed, shorten
+from onnx_gate.vocabulary import Cause
 
 _OTHERWISE = "rewrite that part of forward(), or export it yourself and name the file as `onnx:`"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
@@ -46,29 +47,29 @@ def export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
     where = f"{spec.source.shown}: torch.onnx.export failed"
     if "quantized::" in text or "PackedParams" in text:
         return CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             f"{where}: this exporter can't take a quantised module of torch.ao ({shorten(_telling(error))})",
             fix="if it is quantised statically, set `convert: {exporter: torchscript}`; else take the float "
             "model, and ask for `variants: [int8-dynamic]`: it quantises the converted one",
         )
     if found := _NO_FUNCTION.search(text) or _NO_SYMBOLIC.search(text):
         return CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             f"{where}: the exporter has no translation for the operator {found[1]}{user_line(text)}",
             fix="replace it in forward(), or translate it: `register: file.py:callable` that returns "
             "{torch operator: onnxscript function}",
         )
     if "ConstraintViolation" in text or "Constraints violated" in text:
         return CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"{where}: forward() doesn't take all sizes that the manifest asks for: {_reasons(error)}{user_line(text)}",
             fix=_limits_fix(text),
         )
     fix = next((fix for signs, fix in _SIGNS if any(sign in text for sign in signs)), _OTHERWISE)
     if line := user_line(text):
-        return CannotJudge("conversion-failed", f"{where}: {_telling(error)}{line}", fix=fix)
-    told = failed("conversion-failed", where, error, fix=fix)
-    return CannotJudge("conversion-failed", str(told).replace(describe(error), _telling(error)), fix=fix)
+        return CannotJudge(Cause.CONVERSION_FAILED, f"{where}: {_telling(error)}{line}", fix=fix)
+    told = failed(Cause.CONVERSION_FAILED, where, error, fix=fix)
+    return CannotJudge(Cause.CONVERSION_FAILED, str(told).replace(describe(error), _telling(error)), fix=fix)
 
 
 def _reasons(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from onnx_gate.frameworks.torch_load import Source
 from onnx_gate.frameworks.torch_outputs import flatten
 from onnx_gate.onnx_names import WRAPPED, name_dims, name_values, placeholder
 from onnx_gate.records import DimLimits, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 
 class Flat(torch.nn.Module):
@@ -82,7 +83,7 @@ def _require_exporter(source: Source, spec: ModelSpec, exporter: str) -> None:
     if wrong:
         other = "torchscript" if exporter == "dynamo" else "dynamo"
         raise CannotJudge(
-            "conversion-failed", f"{spec.source.shown}: {wrong}", fix=f"write `convert: {{exporter: {other}}}`"
+            Cause.CONVERSION_FAILED, f"{spec.source.shown}: {wrong}", fix=f"write `convert: {{exporter: {other}}}`"
         )
 
 

@@ -15,6 +15,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch_load import Source
 from onnx_gate.frameworks.torch_nesting import group, hints_of, nest, script_hints
 from onnx_gate.records import InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -70,7 +71,7 @@ def _bind_program(source: Source, spec: ModelSpec) -> Binding:
     names = [given.name for given in spec.inputs or ()]
     if len(tensors) != len(names):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.source.shown}: the program takes {len(tensors)} tensors ({', '.join(tensors)}), "
             f"the manifest has {len(names)} inputs: {', '.join(names)}",
             fix="name the program's inputs under `inputs`",
@@ -103,7 +104,7 @@ def _tensor(given: InputSpec, value: Any) -> torch.Tensor:
     array = np.array(value)
     if given.dtype == "string" or array.dtype == object:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"the input {given.name!r} is of strings, and torch has tensors of numbers only",
             fix="declare what the tokenizer makes of them, such as {dtype: int64, shape: [batch, seq]}",
         )

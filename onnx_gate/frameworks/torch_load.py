@@ -13,6 +13,7 @@ from onnx_gate.frameworks.torch_weights import load_weights
 from onnx_gate.records import ModelSpec
 from onnx_gate.sources import call, failed, kind_of, require_content
 from onnx_gate.trust.archives import archive_entries, is_program, is_torchscript
+from onnx_gate.vocabulary import Cause
 
 WAYS_OUT = (
     "write a factory and name both: `source: model.py:build`, `weights: model.pt` (a state dict); or save the whole "
@@ -59,14 +60,14 @@ def load_source(spec: ModelSpec) -> Source:
     if isinstance(built, torch.export.ExportedProgram):
         if spec.weights:
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{spec.source.shown}: an exported program holds its weights, and `weights:` names others",
                 fix="remove `weights:`, or name a factory as the source",
             )
         return Source(module=built.module(), program=built, translations=translations)
     if not isinstance(built, torch.nn.Module):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.source.shown}: got {kind_of(built)}, expected a torch.nn.Module",
             fix="return the module",
         )
@@ -83,7 +84,7 @@ def _registered(spec: ModelSpec) -> Mapping[Any, Any]:
     table = call(spec.register, spec.folder)
     if table is not None and not isinstance(table, Mapping):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.register.shown}: got {kind_of(table)}, expected None or a dict {{torch operator: function}}",
             fix="return {torch.ops.my.op.default: onnxscript_function}, or nothing",
         )
@@ -100,7 +101,7 @@ def _read(path: str, shown: str) -> Any:
             return torch.export.load(path)
     except Exception as error:
         fix = "is it whole, and saved by a version of torch that this one reads? Save it again"
-        raise failed("load-failed", f"{shown}: torch {torch.__version__} can't load it", error, fix=fix) from error
+        raise failed(Cause.LOAD_FAILED, f"{shown}: torch {torch.__version__} can't load it", error, fix=fix) from error
     raise _no_model(path, shown)
 
 
@@ -111,8 +112,10 @@ def _no_model(path: str, shown: str) -> CannotJudge:
     except Exception as error:
         if "GLOBAL" in str(error) or "global" in str(error):
             what = "this is a pickled module (torch.save(model)), which runs code of its own when it is loaded"
-            return CannotJudge("load-failed", f"{shown}: {what}; expected TorchScript or a .pt2 program", fix=WAYS_OUT)
+            return CannotJudge(
+                Cause.LOAD_FAILED, f"{shown}: {what}; expected TorchScript or a .pt2 program", fix=WAYS_OUT
+            )
         what = "this is neither a TorchScript archive nor a .pt2 program, and no state dict either"
-        return CannotJudge("load-failed", f"{shown}: {what}", fix=WAYS_OUT)
+        return CannotJudge(Cause.LOAD_FAILED, f"{shown}: {what}", fix=WAYS_OUT)
     what = f"a state dict of {len(held)} entries" if isinstance(held, dict) else kind_of(held)
-    return CannotJudge("load-failed", f"{shown}: this holds {what}, which is no model by itself", fix=WAYS_OUT)
+    return CannotJudge(Cause.LOAD_FAILED, f"{shown}: this holds {what}, which is no model by itself", fix=WAYS_OUT)

@@ -11,6 +11,7 @@ import torch
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 Steps = tuple[str, ...]
 
@@ -53,11 +54,11 @@ def name_outputs(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
     leaves = list(flatten(answered))
     names = [".".join(path) or "output" for path, _ in leaves]
     if not names:
-        raise CannotJudge("load-failed", "forward() returns no tensor at all", fix="return what is to be compared")
+        raise CannotJudge(Cause.LOAD_FAILED, "forward() returns no tensor at all", fix="return what is to be compared")
     if spec.output_names:
         if len(spec.output_names) != len(names):
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"output_names: got {len(spec.output_names)} names, and the model has {len(names)} outputs: "
                 f"{', '.join(names)}",
                 fix="give one name an output",
@@ -65,7 +66,7 @@ def name_outputs(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
         names = list(spec.output_names)
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"two outputs of forward() are called {twice[0]!r}",
             fix="give each a name of its own with `output_names: […]`",
         )
@@ -76,7 +77,7 @@ def as_answer(name: str, value: Any) -> Answer:
     """A tensor as numpy has it; numpy has no bfloat16, and float32 holds all of its values."""
     if not isinstance(value, torch.Tensor):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"forward() returns a {type(value).__name__} as {name!r}, expected tensors",
             fix="return tensors only",
         )
@@ -84,13 +85,13 @@ def as_answer(name: str, value: Any) -> Answer:
     if array.is_quantized or array.layout is not torch.strided:
         kind = "quantised" if array.is_quantized else "sparse"
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"forward() returns a {kind} tensor as {name!r}, which ONNX has no form for",
             fix=f"return a plain tensor: .{'dequantize' if array.is_quantized else 'to_dense'}()",
         )
     if array.is_complex():
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"forward() returns {_name(array.dtype)} as {name!r}, and ONNX Runtime has no complex numbers",
             fix="return torch.view_as_real(…)",
         )

@@ -11,6 +11,7 @@ import onnx
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch_errors import user_line
 from onnx_gate.records import ModelSpec
+from onnx_gate.vocabulary import Cause
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -23,14 +24,14 @@ def refuse_random(path: Path, spec: ModelSpec) -> None:
     for node in _nodes(model):
         if node.op_type in RANDOM:
             raise CannotJudge(
-                "nondeterministic",
+                Cause.NONDETERMINISTIC,
                 f"{spec.source.shown}: the exported graph draws random numbers ({told(node)}), and no two runtimes "
                 "draw the same",
                 fix="make the noise an input of forward(), or export the part that isn't random",
             )
         if node.op_type == "Dropout" and _in_training(model, node):
             raise CannotJudge(
-                "train-mode",
+                Cause.TRAIN_MODE,
                 f"{spec.source.shown}: the exported graph holds a Dropout that is always in training mode "
                 f"({told(node)}), though the module is in eval mode",
                 fix="pass `training=self.training` to functional.dropout, or use nn.Dropout",

@@ -10,6 +10,7 @@ import torch
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.sources import failed, kind_of, require_content
+from onnx_gate.vocabulary import Cause
 
 _SHOWN = 5
 
@@ -25,16 +26,16 @@ def load_weights(module: torch.nn.Module, path: str) -> None:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         fix = "save a state dict: torch.save(model.state_dict(), …), or safetensors"
-        raise failed("load-failed", shown, error, fix=fix) from error
+        raise failed(Cause.LOAD_FAILED, shown, error, fix=fix) from error
     wrong, fix = _misfits(module, state)
     if wrong:
-        raise CannotJudge("load-failed", f"{shown}: {wrong}", fix=fix)
+        raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: {wrong}", fix=fix)
     hollow = any(tensor.is_meta for tensor in module.parameters())
     try:
         module.load_state_dict(state, strict=False, assign=hollow)
     except Exception as error:
         fix = "save the weights of the very module that the factory builds"
-        raise failed("load-failed", shown, error, fix=fix) from error
+        raise failed(Cause.LOAD_FAILED, shown, error, fix=fix) from error
 
 
 def _misfits(module: torch.nn.Module, state: Any) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from skl2onnx._parse import _apply_zipmap, _get_sklearn_operator_name
 from skl2onnx.common import data_types
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 Link = Literal["identity", "exp", "sigmoid", "softmax", "softplus", "hinge", "signed-square"]
@@ -56,7 +57,9 @@ def tree_attributes(converted: onnx.ModelProto) -> dict[str, Any]:
     node = next((node for node in converted.graph.node if node.op_type.startswith("TreeEnsemble")), None)
     if node is None:
         raise CannotJudge(
-            "conversion-failed", "the model has no trees: it learned nothing", fix="train it on more data, or longer"
+            Cause.CONVERSION_FAILED,
+            "the model has no trees: it learned nothing",
+            fix="train it on more data, or longer",
         )
     given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     labels = ("classlabels_int64s", "classlabels_strings", "post_transform", "name")
@@ -72,7 +75,7 @@ def onnx_labels(classes: Any, shown: str) -> Array:
     whole = labels.astype(np.int64)
     if labels.dtype.kind == "f" and (whole != labels).any():
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"{shown}: its labels are {', '.join(map(str, labels[:5].tolist()))}; ONNX has labels of integers or text",
             fix="train it with whole numbers or strings as labels",
         )

@@ -25,6 +25,7 @@ from onnx_gate.frameworks.boosters import (
 from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import require_content
+from onnx_gate.vocabulary import Cause
 
 _LINKS: dict[str, Link] = {
     **dict.fromkeys(("binary:logistic", "reg:logistic"), "sigmoid"),
@@ -71,7 +72,9 @@ def _read_file(path: str, shown: str) -> Any:
         raise
     except BaseException as error:
         message = f"{shown}: {_first_line(error)}"
-        raise CannotJudge("load-failed", f"{message}: it is no XGBoost model, or not a whole one", fix=fix) from error
+        raise CannotJudge(
+            Cause.LOAD_FAILED, f"{message}: it is no XGBoost model, or not a whole one", fix=fix
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -181,20 +184,20 @@ def _tree_model(learner: dict[str, Any], model: Any) -> tuple[dict[str, Any], li
     missing = getattr(model, "missing", math.nan)
     if gradient["name"] == "gblinear":
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             "the booster is `gblinear`, which has no trees and which onnxmltools doesn't convert",
             fix=f"use a linear model of scikit-learn, or {OWN_EXPORT}",
         )
     if missing is not None and not math.isnan(missing):
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             f"the model takes {missing:g} for missing values (`missing: {missing:g}`): ONNX's trees can only route NaN",
             fix="train it with NaN for what is missing",
         )
     trees = gradient["gbtree"]["model"] if gradient["name"] == "dart" else gradient["model"]
     if any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees["trees"]):
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             "its leaves are vectors (`multi_strategy: multi_output_tree`), which onnxmltools can't convert",
             fix="train it with `multi_strategy: one_output_per_tree`",
         )
@@ -204,7 +207,7 @@ def _tree_model(learner: dict[str, Any], model: Any) -> tuple[dict[str, Any], li
 def _link(objective: str) -> Link:
     if objective not in _LINKS and not objective.startswith(_RAW_KINDS):
         raise CannotJudge(
-            "unsupported-operator",
+            Cause.UNSUPPORTED_OPERATOR,
             f"the objective {objective!r} isn't known here: what it makes of the trees' scores can't be converted",
             fix=OWN_EXPORT,
         )

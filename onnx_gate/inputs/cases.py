@@ -13,6 +13,7 @@ from onnx_gate.inputs.edges import are_listed, plan_edges
 from onnx_gate.inputs.generate import generate
 from onnx_gate.inputs.values import needs_data
 from onnx_gate.records import Graph, InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 SAMPLED_CALLS = 8
 """Calls made at each batch size other than the largest: it alone sees every row."""
@@ -84,7 +85,7 @@ def _no_edges(spec: ModelSpec, why: str, *, fix: str) -> list[str]:
     if not spec.edges:
         return []
     if are_listed(spec):
-        raise CannotJudge("load-failed", f"edges: edge cases can't be run: {why}", fix=fix)
+        raise CannotJudge(Cause.LOAD_FAILED, f"edges: edge cases can't be run: {why}", fix=fix)
     return [f"edge cases were not run: {why}"]
 
 

@@ -15,6 +15,7 @@ from onnx_gate.inputs.generate import is_float
 from onnx_gate.inputs.loss import check_whole
 from onnx_gate.inputs.values import fit_text
 from onnx_gate.records import InputSpec
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 _TRUTH = {"0": False, "1": True, "false": False, "true": True, "False": False, "True": True}
@@ -67,7 +68,7 @@ class TextColumn:
         if array.dtype == object:
             at = next(i for i, number in enumerate(numbers) if not -(2**63) <= number < 2**64)
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{self.where}: {numbers[at]} in line {self.lines[at]} doesn't fit into {given.dtype}",
                 fix="declare it as a string, or correct the data",
             )
@@ -85,7 +86,7 @@ class TextColumn:
                 parsed.append(parse(text.strip()))
             except (ValueError, KeyError):
                 raise CannotJudge(
-                    "load-failed",
+                    Cause.LOAD_FAILED,
                     f"{self.file}: line {line}: column {self.name!r} holds {text!r}, expected {wanted}",
                     fix=_fix_field(text.strip(), given),
                 ) from None
@@ -119,7 +120,7 @@ class TypedColumn:
         if given is not None and text != (given.dtype == "string"):
             got = "text" if text else self.values.dtype.name
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{self.where}: it holds {got}, expected {given.dtype}",
                 fix=f"{_LEAVE_OUT}, or correct `dtype`",
             )
@@ -127,7 +128,7 @@ class TypedColumn:
             expected = given.dtype if given else self.values.dtype.name.replace("object", "text")
             fix = "declare the input as a float, where it becomes NaN" if given else "the column with `ignore_data`"
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{self.where}: a value is missing {_row((int(self.missing.argmax()),))}, expected {expected}",
                 fix=f"fill it, leave the row out, or {fix}",
             )
@@ -164,7 +165,7 @@ def from_objects(values: Array, missing: npt.NDArray[np.bool_], where: str) -> T
 def not_readable(where: str, what: str) -> CannotJudge:
     """A column that no input can take."""
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{where}: it holds {what}, expected numbers, text, or true and false",
         fix=f"turn it into one of those where the data is made; or {_LEAVE_OUT}",
     )

@@ -17,6 +17,7 @@ from onnx_gate.inputs.read import read_arrays
 from onnx_gate.inputs.test_sets import read_test_sets
 from onnx_gate.inputs.values import fit_value
 from onnx_gate.records import GraphValue, InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 
@@ -124,7 +125,7 @@ def _check_recorded(test_sets: list[tuple[str, Arrays, Arrays]]) -> None:
     without = [name for name, _, recorded in test_sets if not recorded]
     if with_outputs and without:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{', '.join(without)}: no outputs are recorded, and they are in {with_outputs[0]}",
             fix="add its output_N.pb, or remove the folder",
         )
@@ -136,7 +137,7 @@ def _check_rows(
     """Outputs that were recorded for other rows are bad data, whatever the model answers."""
     if fixed is not None:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.data.shown if spec.data else ''}: {rows} rows with recorded outputs, expected {fixed}, which is "
             "the batch that the .onnx has built in: outputs are compared at the batch they were recorded with",
             fix=f"record {fixed} rows, or several calls as test_data_set folders",
@@ -144,7 +145,7 @@ def _check_rows(
     for name, array in recorded.items():
         if rows is not None and name in batched and array.shape[:1] != (rows,):
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{spec.data.shown if spec.data else ''}: the recorded output {name!r} is of shape "
                 f"{list(array.shape)}, expected {rows} rows, as the inputs have",
                 fix="record the outputs of exactly these inputs",
@@ -157,7 +158,7 @@ def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
     for given in spec.inputs or ():
         if given.name not in values and given.form != "optional":
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{shown}: there is no input file for {given.name!r}",
                 fix="add input_N.pb, N being its place among the model's inputs",
             )
@@ -180,7 +181,7 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
     fixed: int | None = None
     for given in spec.inputs or ():
         if given.name not in arrays:
-            raise CannotJudge("load-failed", f"{shown}: no array for the input {given.name!r}", fix="add it")
+            raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: no array for the input {given.name!r}", fix="add it")
         if given.form != "tensor":
             fitted[given.name] = fit_value(arrays[given.name], given, shown, _in_schema_dtype)
             continue
@@ -194,7 +195,7 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
         for axis, size in _named_sizes(array, given, shown).items():
             if sizes.setdefault(axis, size) != size:
                 raise CannotJudge(
-                    "load-failed",
+                    Cause.LOAD_FAILED,
                     f"{shown}: {given.name}: the dimension {axis!r} is {size}, and {sizes[axis]} in another input",
                     fix="give all inputs the same number of rows" if axis == "batch" else "make them agree",
                 )
@@ -203,7 +204,7 @@ def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
             axes[given.name] = given.shape.index("batch")
     rows = sizes.pop("batch", None)
     if rows == 0:
-        raise CannotJudge("load-failed", f"{shown}: the data has no rows", fix="give at least one")
+        raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: the data has no rows", fix="give at least one")
     if any(given.form != "tensor" for given in spec.inputs or ()):
         # What is no tensor can't be cut into batches, so the rest isn't either.
         return Dataset(inputs=fitted, sizes=sizes, notes=tuple(notes))
@@ -242,7 +243,7 @@ def _named_sizes(array: Array, given: InputSpec, shown: str) -> dict[str, int]:
     )
     if not fits:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: {given.name}: the shape is {list(array.shape)}, expected {expected}",
             fix="change the data, or `shape` in the manifest",
         )

@@ -7,6 +7,7 @@ import math
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import DimLimits, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 MOST_COMBINATIONS = 64
 _MORE_TRIED = 16
@@ -29,7 +30,7 @@ def check_dims(spec: ModelSpec) -> None:
     for name in spec.dims if "dims" in spec.own else ():
         if name not in known:
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"dims: no input of the .onnx has a dimension {name!r}; named ones: {', '.join(known) or 'none'}",
                 fix="correct its name, or remove it",
             )
@@ -41,7 +42,7 @@ def sizes_to_run(spec: ModelSpec) -> tuple[list[dict[str, int]], list[str]]:
     for name in named_dims(spec):
         if name not in spec.dims:
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"the dimension {name!r} of the .onnx has no values to try",
                 fix=f"add `dims: {{{name}: [1, 16, 128]}}`, or `data`",
             )

@@ -13,6 +13,7 @@ from onnx_gate.inputs.edges_rows import BY_ROWS, Supply
 from onnx_gate.inputs.edges_values import FILLED, SCATTERED, fill, scatter
 from onnx_gate.inputs.generate import generate, rng_for
 from onnx_gate.records import EDGES, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 _ROWS = 3
 _FLOATS = "a float input whose `range` or `values` hold it"
@@ -120,7 +121,7 @@ def _rows(spec: ModelSpec) -> int:
 def _no_place(names: list[str]) -> CannotJudge:
     needs = "; ".join(f"`{name}` needs {NEEDS[name]}" for name in names)
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"edges: the schema has no place for {', '.join(f'`{name}`' for name in names)}: {needs}",
         fix=f"remove {'it' if len(names) == 1 else 'them'} from `edges`, or change `inputs` accordingly",
     )

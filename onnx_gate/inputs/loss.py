@@ -11,6 +11,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.generate import dtype_of, is_float
 from onnx_gate.inputs.values import Place, fit_text, show_index
 from onnx_gate.records import InputSpec
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 _MOST_SORTED = 1 << 24
@@ -60,7 +61,7 @@ def check_whole(array: Array, given: InputSpec, where: str, place: Place = show_
     fix = f"declare it as `{wide}`" if is_float(given) else "declare a wider dtype, or correct the data"
     count = int(np.count_nonzero(lost))
     raise CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{where}: {count} whole {'number doesn' if count == 1 else 'numbers don'}'t fit into {given.dtype}; "
         f"{value} {place(index)} would become {shown}",
         fix=fix,
@@ -85,7 +86,7 @@ def _check_finite(array: Array, cast: Array, given: InputSpec, where: str) -> No
         return
     index = tuple(int(i) for i in np.argwhere(lost)[0])
     raise CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{where}: {int(np.count_nonzero(lost))} values are too large for {given.dtype}, "
         f"such as {float(array[index]):g} {show_index(index)}",
         fix="declare a wider dtype",
@@ -141,7 +142,7 @@ def wrong_dtype(where: str, array: Array, given: InputSpec) -> CannotJudge:
     """Data of another kind than the schema's."""
     got = "text" if array.dtype.kind in "OUS" else array.dtype.name
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{where}: the dtype is {got}, expected {given.dtype}",
         fix="change the data, or `dtype` in the manifest",
     )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ModelSpec
+from onnx_gate.vocabulary import Cause
 
 Arrays = dict[str, npt.NDArray[Any]]
 _NO_TEXT = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
@@ -49,7 +50,7 @@ def check_names(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> N
     elif any(name == "" or name.startswith("Unnamed: ") for name in unknown):
         fix = f"save the table without its index (`index=False`), or add `ignore_data: {as_yaml(unknown)}`"
     raise CannotJudge(
-        "load-failed", f"{shown}: {'; '.join(problems)}. Got {got}, expected {', '.join(wanted)}{also}", fix=fix
+        Cause.LOAD_FAILED, f"{shown}: {'; '.join(problems)}. Got {got}, expected {', '.join(wanted)}{also}", fix=fix
     )
 
 
@@ -59,7 +60,7 @@ def check_ignored(spec: ModelSpec, found: Found) -> None:
     unknown = [name for name in spec.ignore_data if name not in found.names] if "ignore_data" in spec.own else []
     if unknown:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: `ignore_data` names {unknown[0]!r}: no such {found.word} is there. Got {_listed(found.names)}",
             fix=f"{_guess(unknown[0], found.names)}correct it, or remove it from `ignore_data`",
         )

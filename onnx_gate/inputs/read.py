@@ -13,6 +13,7 @@ from onnx_gate.inputs.names import Found
 from onnx_gate.inputs.tables import Declared, as_input, from_frame, only_input, read_csv, read_parquet, series_column
 from onnx_gate.records import Location, ModelSpec
 from onnx_gate.sources import call, failed, kind_of, require_content
+from onnx_gate.vocabulary import Cause
 
 
 def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] = frozenset()) -> Found:
@@ -24,7 +25,7 @@ def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] =
     path = Path(str(data.file))
     if path.is_dir():
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{data.shown}: the folder holds no input_0.pb, expected an ONNX test_data_set folder",
             fix="name the folder that holds input_*.pb and output_*.pb, or its parent",
         )
@@ -35,7 +36,7 @@ def read_arrays(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] =
         raise
     except Exception as error:
         fix = "arrays of Python objects are refused: save plain numbers or text" if "pickle" in str(error) else ""
-        raise failed("load-failed", data.shown, error, fix=fix) from error
+        raise failed(Cause.LOAD_FAILED, data.shown, error, fix=fix) from error
 
 
 def _from_callable(data: Location, spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str]) -> Found:
@@ -44,7 +45,7 @@ def _from_callable(data: Location, spec: ModelSpec, outputs: Declared, no_tensor
         return from_frame(answered, spec, outputs, data.shown)
     if not isinstance(answered, dict) or not answered:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{data.shown}: got {kind_of(answered)}, expected a dict of arrays, or a pandas DataFrame",
             fix='return {"X": array, …}',
         )

@@ -15,6 +15,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.columns import Column, TextColumn, TypedColumn, from_objects, not_readable
 from onnx_gate.inputs.names import Found
 from onnx_gate.records import InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Column]
@@ -27,7 +28,7 @@ def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
     header, rows, lines = _csv_rows(path)
     if header and all(_is_number(name) for name in header):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{path.name}: the first line holds numbers, expected the names of the columns",
             fix="add them",
         )
@@ -53,7 +54,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
                 continue
             if len(row) != len(header):
                 raise CannotJudge(
-                    "load-failed",
+                    Cause.LOAD_FAILED,
                     f"{path.name}: line {begins} has {len(row)} fields, expected {len(header)} as in the header",
                     fix="quote fields that hold commas or line breaks, and fill up short lines",
                 )
@@ -68,7 +69,7 @@ def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{path.name}: pyarrow is not installed, which .parquet files need",
             fix="pip install 'onnx-gate[parquet]'",
         ) from error
@@ -137,7 +138,7 @@ def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) 
     chosen = list(spec.columns or [name for name in columns if name not in spec.ignore_data])
     if unknown := [name for name in chosen if name not in columns]:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: there is no column {', '.join(map(repr, unknown))}; found: {', '.join(columns)}",
             fix="correct `columns`",
         )
@@ -167,7 +168,7 @@ def only_input(spec: ModelSpec) -> InputSpec:
     if len(inputs) != 1:
         names = ", ".join(given.name for given in inputs)
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{spec.data.shown if spec.data else ''}: one array for {len(inputs)} inputs ({names})",
             fix="use a .npz with an array an input, or columns of their names",
         )
@@ -177,7 +178,7 @@ def only_input(spec: ModelSpec) -> InputSpec:
 def _refuse_twins(names: list[str], shown: str) -> None:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise CannotJudge("load-failed", f"{shown}: the column {twice!r} is there twice", fix="rename one of them")
+        raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: the column {twice!r} is there twice", fix="rename one of them")
 
 
 def _is_number(text: str) -> bool:

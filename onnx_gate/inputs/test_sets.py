@@ -12,6 +12,7 @@ import numpy as np
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Location
 from onnx_gate.sources import failed
+from onnx_gate.vocabulary import Cause
 
 Values = dict[str, Any]
 
@@ -41,7 +42,7 @@ def _read_protos(folder: Path, kind: str, forms: Mapping[str, str]) -> Values:
         name = names.get(_number_in(file)[0])
         if name is None:
             raise CannotJudge(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{folder.name}: there is {file.name}, and the model has {len(names)} {kind}s",
                 fix=f"number the files from {kind}_0.pb in the order of the model's {kind}s, and remove the others",
             )
@@ -49,7 +50,7 @@ def _read_protos(folder: Path, kind: str, forms: Mapping[str, str]) -> Values:
             values[name] = _READERS.get(forms[name], _read_tensor)(file.read_bytes())
         except Exception as error:
             raise failed(
-                "load-failed",
+                Cause.LOAD_FAILED,
                 f"{folder.name}/{file.name}: this is no serialised {forms[name]} for {name!r}",
                 error,
                 fix="write it with onnx.numpy_helper (from_array, from_list, from_dict, from_optional)",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import InputSpec
 from onnx_gate.sources import kind_of
+from onnx_gate.vocabulary import Cause
 
 Array = npt.NDArray[Any]
 Place = Callable[[tuple[int, ...]], str]
@@ -29,12 +30,12 @@ def needs_data(given: InputSpec, shown: str) -> CannotJudge:
     """No feed can be made up for what is no tensor of a declared shape."""
     if given.form == "unranked":
         return CannotJudge(
-            "invalid-model",
+            Cause.INVALID_MODEL,
             f"{shown}: the input {given.name!r} is a {given.dtype} tensor of undeclared shape: no feed can be made",
             fix=f"declare it: inputs: {{{given.name}: {{dtype: {given.dtype}, shape: [batch, …]}}}}, or give `data`",
         )
     return CannotJudge(
-        "invalid-model",
+        Cause.INVALID_MODEL,
         f"{shown}: the input {given.name!r} is a {given.form.replace('_', ' ')}: no feed can be made for it",
         fix="give `data`: a folder of test_data_set_N, or file.py:callable that returns "
         f"{{{given.name!r}: {_EXPECTED[given.form].split(',')[0]}, …}}",
@@ -78,12 +79,12 @@ def _text(item: Any, where: str, index: tuple[int, ...], place: Place) -> str:
             return str(text)
     except UnicodeError:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{where}: what stands {place(index)} is no text that UTF-8 can hold: {item!r}",
             fix="ONNX holds text as UTF-8: decode it as what it is",
         ) from None
     raise CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{where}: what stands {place(index)} is {item!r}, expected text: ONNX has no missing values among strings",
         fix="replace what is missing by a text, such as an empty one, or leave the row out",
     )
@@ -107,7 +108,7 @@ def _plain(item: Any) -> Any:
 
 def _wrong_form(value: Any, given: InputSpec, shown: str) -> CannotJudge:
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{shown}: {given.name} is a {given.form.replace('_', ' ')} of the model: got {kind_of(value)}, "
         f"expected {_EXPECTED[given.form]}",
         fix="change the data",

@@ -14,6 +14,7 @@ from onnx_gate.providers.table import NVIDIA, SOFTWARE, how_to_get
 from onnx_gate.records import Absence, ProviderSpec
 from onnx_gate.runtime import without_places
 from onnx_gate.sources import ANSI, shorten
+from onnx_gate.vocabulary import Cause
 
 _LOG_PREFIX = re.compile(r"^\S+ \S+ \[[A-Z]:onnxruntime:[^\]]*\]\s*")
 _MISSING = re.compile(r"([\w.+-]+\.(?:so|dylib)[\w.]*|[\w.+-]+\.dll): cannot open shared object file")
@@ -67,14 +68,14 @@ def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
     """A provider that fails while it loads or runs a model; None where the words are about something else."""
     if any(sign in told for sign in _CANNOT_RUN):
         words = f"{provider.name} can't run this model: {shorten(without_places(told))}"
-        return CannotJudge("provider", words, fix="change what it can't run, or remove it from `providers`")
+        return CannotJudge(Cause.PROVIDER, words, fix="change what it can't run, or remove it from `providers`")
     missing = _MISSING.search(told)
     kind = Absence.LIBRARY_MISSING if missing else _kind(told)
     if provider.name in SOFTWARE or kind not in _OF_THE_DEVICE:
         return None
     words = f"{provider.name} failed on this model: {shorten(without_places(told))}"
     if kind is Absence.OUT_OF_MEMORY:
-        return CannotJudge("out-of-memory", words, fix=_FIXES[kind])
+        return CannotJudge(Cause.OUT_OF_MEMORY, words, fix=_FIXES[kind])
     fix = _missing(missing[1], words)[2] if missing else _FIXES[kind]
     return NotAvailable(words, device_present=True, kind=kind, fix=fix)
 

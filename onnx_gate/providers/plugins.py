@@ -13,6 +13,7 @@ from onnx_gate.providers.availability import did_not_load
 from onnx_gate.providers.devices import device_present
 from onnx_gate.records import Absence, ProviderSpec
 from onnx_gate.sources import describe
+from onnx_gate.vocabulary import Cause
 
 _registered: dict[str, list[Any]] = {}
 """Devices by library: a process registers each library once."""
@@ -52,7 +53,7 @@ def _find(provider: ProviderSpec) -> str:
         return str(importlib.import_module(given).get_library_path())
     except Exception as error:
         raise CannotJudge(
-            "provider-unavailable",
+            Cause.PROVIDER_UNAVAILABLE,
             f"providers.{provider.name}.library: the package {given} gives no library: {describe(error)}",
             fix=f"install {given.replace('_', '-')}, or name the path of a library",
         ) from error
@@ -67,7 +68,7 @@ def _register(provider: ProviderSpec, library: str) -> list[Any]:
         if "cannot open shared object" in shown and f"{Path(library).name}: cannot" not in shown:
             raise did_not_load(provider, provider.name, shown) from error
         raise CannotJudge(
-            "provider-unavailable",
+            Cause.PROVIDER_UNAVAILABLE,
             f"providers.{provider.name}.library: ONNX Runtime can't register {Path(library).name}: {shown}",
             fix="name a plug-in library (it exports CreateEpFactories), built for this machine and this onnxruntime",
         ) from error

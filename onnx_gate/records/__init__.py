@@ -25,7 +25,8 @@ from onnx_gate.records.asked import (
     VariantSpec,
 )
 from onnx_gate.records.providers import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
-from onnx_gate.records.words import (
+from onnx_gate.records.workflow import CommentMode, Workflow
+from onnx_gate.vocabulary import (
     EDGES,
     FRAMEWORKS,
     JSON,
@@ -39,7 +40,6 @@ from onnx_gate.records.words import (
     Scalar,
     Status,
 )
-from onnx_gate.records.workflow import CommentMode, Workflow
 
 if TYPE_CHECKING:
     from onnx_gate.records.found import (

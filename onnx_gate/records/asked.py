@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from onnx_gate.records.words import JSON, ORT_THREADS, Config, Isolation, Scalar
+from onnx_gate.vocabulary import JSON, ORT_THREADS, Config, Isolation, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, Limit, Name, Seconds, Text
-from onnx_gate.records.words import JSON, Absence, Cause, Config, Scalar
+from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)

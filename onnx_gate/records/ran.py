@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from onnx_gate.records.bounds import MANY, Count, Name, Seconds
-from onnx_gate.records.words import JSON, Config
+from onnx_gate.vocabulary import JSON, Config
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from onnx_gate.records.asked import SessionSpec
 from onnx_gate.records.found import ConvertInfo, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.scope import Scope
-from onnx_gate.records.words import JSON, Absence, Cause, Config, Isolation, Status
+from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Isolation, Status
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

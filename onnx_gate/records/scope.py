@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from onnx_gate.records.words import JSON, Config
+from onnx_gate.vocabulary import JSON, Config
 
 
 @dataclass(frozen=True, kw_only=True)

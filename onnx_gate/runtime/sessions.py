@@ -11,39 +11,44 @@ import onnxruntime as ort
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import SessionSpec
 from onnx_gate.sources import describe, shorten
+from onnx_gate.vocabulary import Cause
 
 DEFAULT = SessionSpec()
 _MEANINGS = (
     (
         "locale with name",
-        "invalid-model",
+        Cause.INVALID_MODEL,
         "install the locale that it names (Debian: the package locales; en_US.UTF-8 unless told otherwise), or convert "
         "with one that is there, such as `convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`",
     ),
-    ("Imputer(1)", "unsupported-operator", "declare the inputs as float32: the runtime imputes no double"),
+    ("Imputer(1)", Cause.UNSUPPORTED_OPERATOR, "declare the inputs as float32: the runtime imputes no double"),
     (
         "tensor(double)",
-        "invalid-model",
+        Cause.INVALID_MODEL,
         "declare the inputs as float32: the converter mixes float and double here",
     ),
     (
         "is not currently registered or supported",
-        "unsupported-operator",
+        Cause.UNSUPPORTED_OPERATOR,
         "the runtime hasn't got this type (complex numbers, for one): use another in the model",
     ),
     (
         "NOT_IMPLEMENTED",
-        "unsupported-operator",
+        Cause.UNSUPPORTED_OPERATOR,
         "the runtime has no kernel for this operator and type: change one of them (of float64 inputs, float32)",
     ),
     (
         "No Op registered for",
-        "unsupported-operator",
+        Cause.UNSUPPORTED_OPERATOR,
         "export with a lower opset, or install a newer onnxruntime",
     ),
-    ("xternal data", "invalid-model", "ship the weights file beside the .onnx, under the name that the model gives"),
-    ("model_path must not be empty", "invalid-model", "ship the weights file beside the .onnx"),
-    ("Failed to allocate memory", "out-of-memory", "use a machine with more memory"),
+    (
+        "xternal data",
+        Cause.INVALID_MODEL,
+        "ship the weights file beside the .onnx, under the name that the model gives",
+    ),
+    ("model_path must not be empty", Cause.INVALID_MODEL, "ship the weights file beside the .onnx"),
+    ("Failed to allocate memory", Cause.OUT_OF_MEMORY, "use a machine with more memory"),
 )
 _TOO_NEW = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
 _OPSET_TOO_NEW = re.compile(r"Opset (\d+) is under development.*official support for domain (\S+) is till opset (\d+)")
@@ -81,7 +86,7 @@ def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | No
         or _unknown_op(text, custom_ops)
         or next(
             ((cause, fix) for sign, cause, fix in _MEANINGS if sign in text),
-            ("invalid-model", "export the model again"),
+            (Cause.INVALID_MODEL, "export the model again"),
         )
     )
     folder = str(Path(path).parent)
@@ -104,7 +109,7 @@ def _level(name: str) -> Any:
     constant = "ORT_DISABLE_ALL" if name == "disabled" else f"ORT_ENABLE_{name.upper()}"
     if not hasattr(ort.GraphOptimizationLevel, constant):
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"session.optimization: onnxruntime {ort.__version__} has no level {name!r}",
             fix="use another level, or install a newer onnxruntime",
         )
@@ -116,42 +121,42 @@ def _register(options: Any, library: str) -> None:
         options.register_custom_ops_library(library)
     except Exception as error:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"ort_custom_ops: ONNX Runtime can't register {Path(library).name}: "
             f"{describe(error).replace(library, Path(library).name)}",
             fix="name a shared library that exports RegisterCustomOps, built for this machine and this onnxruntime",
         ) from error
 
 
-def _too_new(text: str) -> tuple[str, str] | None:
+def _too_new(text: str) -> tuple[Cause, str] | None:
     """Which number to lower, and to what."""
     newer = f"or install an onnxruntime newer than {ort.__version__}"
     if found := _TOO_NEW.search(text):
-        return "invalid-model", (
+        return Cause.INVALID_MODEL, (
             f"lower the IR version from {found[1]} to {found[2]}, and the opset with it (`ir_version` and "
             f"`opset_imports` of onnx.helper.make_model: its defaults are those of the newest ONNX), {newer}"
         )
     if found := _OPSET_TOO_NEW.search(text):
-        return "invalid-model", f"export with opset {found[3]} of {found[2]} instead of {found[1]}, {newer}"
+        return Cause.INVALID_MODEL, f"export with opset {found[3]} of {found[2]} instead of {found[1]}, {newer}"
     return None
 
 
-def _unknown_op(text: str, custom_ops: str | None) -> tuple[str, str] | None:
+def _unknown_op(text: str, custom_ops: str | None) -> tuple[Cause, str] | None:
     """An operator that nobody has registered: the runtime's own are of a few domains, all others come in libraries."""
     found = _NO_SUCH_OP.search(text)
     if not found:
         return None
     domain, op = found[1], found[2]
     if domain in ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"):
-        return "unsupported-operator", (
+        return Cause.UNSUPPORTED_OPERATOR, (
             f"this runtime has no operator {op} of the domain {domain or 'ai.onnx'}: use another, "
             f"or another onnxruntime than {ort.__version__}"
         )
     if custom_ops is not None:
-        return "unsupported-operator", (
+        return Cause.UNSUPPORTED_OPERATOR, (
             f"{Path(custom_ops).name}, which `ort_custom_ops` names, registers no {op} of the domain {domain}: "
             "name the library that does"
         )
-    return "unsupported-operator", (
+    return Cause.UNSUPPORTED_OPERATOR, (
         f"set `ort_custom_ops` to the shared library that holds the operator {op} of the domain {domain}"
     )

@@ -18,6 +18,7 @@ from onnx import TensorProto, numpy_helper
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Scalar
+from onnx_gate.vocabulary import Cause
 
 _FOREIGN = {
     "bfloat16": TensorProto.BFLOAT16,
@@ -73,7 +74,7 @@ def plain_value(value: Any) -> tuple[Any, tuple[Scalar, ...] | None]:
     keys = _sorted_keys(value[0])
     if other := next((row for row in value if row.keys() != value[0].keys()), None):
         raise CannotJudge(
-            "contract",
+            Cause.CONTRACT,
             f"the maps of a sequence have different keys: {_show(keys)} and {_show(_sorted_keys(other))}",
             fix="a sequence of maps is compared as a matrix: give all maps the same keys, or ignore this output",
         )
@@ -172,7 +173,7 @@ def _show(keys: tuple[Scalar, ...]) -> str:
 
 def _no_way(name: str, kind: str) -> CannotJudge:
     return CannotJudge(
-        "unsupported-operator",
+        Cause.UNSUPPORTED_OPERATOR,
         f"{name!r} is {kind} beside values of a type that numpy hasn't got: ONNX Runtime's Python API can't pass both",
         fix="cast to float32 within the model, or ignore this output",
     )

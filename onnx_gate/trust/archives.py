@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.vocabulary import Cause
 
 
 def archive_entries(path: str, shown: str) -> set[str]:
@@ -19,7 +20,7 @@ def archive_entries(path: str, shown: str) -> set[str]:
             names = [Path(name).parts for name in archive.namelist()]
     except zipfile.BadZipFile as error:
         raise CannotJudge(
-            "load-failed",
+            Cause.LOAD_FAILED,
             f"{shown}: this is the beginning of an archive, without its end",
             fix="it was truncated: copy, download or save it again",
         ) from error

@@ -20,6 +20,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records import VariantSpec
 from onnx_gate.runtime.sessions import session_options
 from onnx_gate.variants.files import all_graphs, save, typed
+from onnx_gate.vocabulary import Cause
 
 DONE = "in float16"
 _FLOAT, _HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
@@ -35,7 +36,7 @@ def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Ite
         from onnxconverter_common import float16
     except ImportError as error:
         raise CannotJudge(
-            "conversion-failed", "onnxconverter-common is not installed", fix="pip install 'onnx-gate[variants]'"
+            Cause.CONVERSION_FAILED, "onnxconverter-common is not installed", fix="pip install 'onnx-gate[variants]'"
         ) from error
     model = typed(base)
     for graph in all_graphs(model.graph):

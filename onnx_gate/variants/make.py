@@ -16,6 +16,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ModelSpec, VariantSpec
 from onnx_gate.runtime.sessions import session_options
 from onnx_gate.sources import describe, failed
+from onnx_gate.vocabulary import Cause
 
 Feeds = Callable[[], Iterator[dict[str, Any]]]
 Make = Callable[[VariantSpec, Path, Path, Feeds], list[str]]
@@ -46,7 +47,7 @@ def make_variant(spec: ModelSpec, base: Path, target: Path, feeds: Feeds) -> lis
     except (CannotJudge, MemoryError):
         raise
     except BaseException as error:
-        raise failed("conversion-failed", f"{where}: {tool} can't make it", error, fix=_way_out(variant)) from error
+        raise failed(Cause.CONVERSION_FAILED, f"{where}: {tool} can't make it", error, fix=_way_out(variant)) from error
     if not lowered:
         target.unlink(missing_ok=True)
         raise _nothing_changed(where, variant, [node.op_type for node in nodes], maker.takes(variant))
@@ -79,7 +80,7 @@ def _require_names(where: str, variant: VariantSpec, nodes: list[Any], takes: li
                 there = ", ".join(sorted({one for one in names if one})[:_MOST_OPS])
                 what = "the tool quantises none such" if option == "ops" else "the model has none such"
                 raise CannotJudge(
-                    "conversion-failed",
+                    Cause.CONVERSION_FAILED,
                     f"{where}: `{option}` names {name!r}: {what}, but {there}",
                     fix=f"did you mean {near[0]!r}?" if near else f"correct `{option}`",
                 )
@@ -93,7 +94,7 @@ def _nothing_changed(where: str, variant: VariantSpec, ops: Iterable[str], takes
         more = ", …" if len(takes) > _MOST_OPS else ""
         could = f"{variant.kind} takes {', '.join(takes[:_MOST_OPS])}{more} with float32 weights"
     return CannotJudge(
-        "conversion-failed",
+        Cause.CONVERSION_FAILED,
         f"{where}: {what}, so it would be the same model once more: {could}; the model has {count(Counter(ops))}",
         fix=f"remove the variant {variant.kind} from this model, or widen what its options leave out",
     )
@@ -108,7 +109,7 @@ def _require_loadable(where: str, variant: VariantSpec, tool: str, path: Path, c
             raise
         text = describe(error).replace(str(path), path.name)
         raise CannotJudge(
-            "conversion-failed",
+            Cause.CONVERSION_FAILED,
             f"{where}: {tool} wrote a model that ONNX Runtime can't load: {text}",
             fix=_way_out(variant),
         ) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import ModelSpec
+from onnx_gate.vocabulary import Cause
 
 
 def require_access(spec: ModelSpec, scratch: str) -> None:
@@ -37,7 +38,7 @@ def _blocked(path: Path, at: Path) -> CannotJudge:
     where = "" if at == path else f": {at} is {mode}"
     shown = f"{path} ({mode})" if at == path else str(path)
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"the user that the model runs as (uid {os.geteuid()}) can't get to {shown}{where}",
         fix=f"let others read it, in a step before this one: chmod -R o+rX {at}. Files with credentials stay shut",
     )

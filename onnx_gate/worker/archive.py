@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.vocabulary import Cause
 
 _SCALARS = (bool, int, float, str)
 
@@ -105,7 +106,7 @@ def _scalar(value: Any) -> Any:
 
 def _cannot(what: str) -> CannotJudge:
     return CannotJudge(
-        "load-failed",
+        Cause.LOAD_FAILED,
         f"{what} can't be kept in a reference",
         fix="ignore the output that has it, or judge this model where its source runs",
     )

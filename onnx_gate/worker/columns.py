@@ -9,6 +9,7 @@ from typing import Any
 from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.names import as_yaml
 from onnx_gate.records import ModelSpec
+from onnx_gate.vocabulary import Cause
 
 _SHOWN = 12
 _NAMES = ("feature_names_in_", "feature_names_", "feature_names", "feature_name")
@@ -57,10 +58,10 @@ def _other_columns(spec: ModelSpec, got: tuple[str, ...], wanted: tuple[str, ...
         fix = f"choose them in this order: `columns: {as_yaml(wanted)}`"
         if spec.data and spec.data.callable:
             fix = f"give them in this order where the data is made: `frame[{list(wanted)}]`"
-        return CannotJudge("load-failed", f"{where}: fed by position, each would stand for another", fix=fix)
+        return CannotJudge(Cause.LOAD_FAILED, f"{where}: fed by position, each would stand for another", fix=fix)
     fix = "rename the columns of the data as they were called in training"
     return CannotJudge(
-        "load-failed", where, fix=f"{fix}; or say which ones take their places, in that order, with `columns: […]`"
+        Cause.LOAD_FAILED, where, fix=f"{fix}; or say which ones take their places, in that order, with `columns: […]`"
     )
 
 

@@ -151,13 +151,13 @@ def _announced(expected: Expectation) -> Expectation:
     cases, outputs = len(expected.cases), len(expected.outputs)
     if long := next((name for name in (*expected.cases, *expected.outputs) if len(name) > LONGEST_NAME), None):
         raise CannotJudge(
-            "contract",
+            Cause.CONTRACT,
             f"the name {long[:80]!r}… has {len(long):,} characters, at most {LONGEST_NAME:,} can be reported",
             fix="give the output a shorter name, or leave it out with `outputs: {name: ignore}`",
         )
     if cases * outputs > MOST_COMPARISONS:
         raise CannotJudge(
-            "unknown",
+            Cause.UNKNOWN,
             f"{cases:,} cases of {outputs:,} outputs are {cases * outputs:,} comparisons; "
             f"at most {MOST_COMPARISONS:,} can be made of one model on one provider",
             fix="leave outputs out with `outputs: {name: ignore}`, or use fewer `batches`, `dims` or `edges`",

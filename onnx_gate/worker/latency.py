@@ -15,6 +15,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.calls import Case
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import FEWEST_REPEATS, Latency, LatencySpec, OutputDiff, ProviderSpec, Timing
+from onnx_gate.vocabulary import Cause
 from onnx_gate.wording import duration, number
 from onnx_gate.worker.prepare import Prepared
 from onnx_gate.worker.protocol import Event, Note, Stage
@@ -64,7 +65,7 @@ def require_all_timed(left_out: list[str], limits: list[OutputDiff]) -> None:
     """A limit that was not held against every batch size is not kept; where it is broken already, that is told."""
     if left_out and limits and not any(limit.breaches for limit in limits):
         raise CannotJudge(
-            "provider",
+            Cause.PROVIDER,
             f"min_speedup is to hold at every batch size, and latency {_not_measured(left_out)}",
             fix="raise `timeout`, or name fewer `batches`",
         )
@@ -136,7 +137,7 @@ def judge_speed(provider: ProviderSpec, measured: list[Latency]) -> OutputDiff:
     limit = provider.min_speedup or 0.0
     if not own:
         raise CannotJudge(
-            "provider",
+            Cause.PROVIDER,
             f"min_speedup is {number(limit)}, and the source is not here to be timed",
             fix="judge speed where the source can run, without --reference",
         )

@@ -9,6 +9,7 @@ from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import ignored
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records import Answer, GraphValue, ModelSpec, OutputDiff
+from onnx_gate.vocabulary import Cause
 
 
 def match_outputs(
@@ -41,7 +42,7 @@ def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             raise CannotJudge(
-                "contract",
+                Cause.CONTRACT,
                 f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}",
                 fix=f"did you mean {near[0]!r}?" if near else "correct its name in `outputs`",
             )

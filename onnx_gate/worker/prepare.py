@@ -217,7 +217,7 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
         fix = "fit the estimator before it is saved"
     elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
         fix += " Integers are drawn from 0 to 9 unless `range` or `values` is given"
-    return failed("load-failed", f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
+    return failed(Cause.LOAD_FAILED, f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
 
 
 def _onnx_file(

@@ -93,7 +93,7 @@ def _run_failed(
         return [failure_of(error, f"run {case.name}", provider=provider)]
     if not any(sign in text for sign in _REFUSED):
         known = CannotJudge(
-            "invalid-model",
+            Cause.INVALID_MODEL,
             f"ONNX Runtime fails on {case.name}, which the source answers: {text}",
             fix="the runtime can't run this operator on such values: replace it in the model, or feed other data",
         )
@@ -116,7 +116,7 @@ def failure_of(error: BaseException, stage: str, provider: str | None = None) ->
             message=str(error),
             fix=error.fix,
             skippable=not error.device_present,
-            absence=Absence(error.kind),
+            absence=error.kind,
         )
     if isinstance(error, MemoryError) or "can't allocate memory" in text or "Failed to allocate memory" in text:
         return Failure(
@@ -126,5 +126,5 @@ def failure_of(error: BaseException, stage: str, provider: str | None = None) ->
             fix="raise `memory`, use smaller `batches`, or a machine with more",
         )
     if isinstance(error, CannotJudge):
-        return Failure(**common, cause=Cause(error.cause), message=str(error), fix=error.fix)
+        return Failure(**common, cause=error.cause, message=str(error), fix=error.fix)
     return Failure(**common, cause=Cause.UNKNOWN, message=f"during {stage!r}: {text}", fix="see the model's log")

@@ -35,11 +35,11 @@ class NoSource:
 
     def predict(self, source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
         """Nobody is here to be asked."""
-        raise CannotJudge("load-failed", f"{spec.source.shown}: the source is not on this machine")
+        raise CannotJudge(Cause.LOAD_FAILED, f"{spec.source.shown}: the source is not on this machine")
 
     def convert(self, source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
         """The model was converted elsewhere."""
-        raise CannotJudge("conversion-failed", f"{spec.source.shown}: the source is not on this machine")
+        raise CannotJudge(Cause.CONVERSION_FAILED, f"{spec.source.shown}: the source is not on this machine")
 
     def widen(self, source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
         """There is nothing to widen."""
@@ -60,7 +60,7 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: li
     model = Path(prepared.onnx)
     for file in (model, *external_files(str(model), onnx.load(str(model), load_external_data=False), model.name)):
         if file.parent != model.parent:
-            raise CannotJudge("invalid-model", f"{file.name}: the weights are not beside the model")
+            raise CannotJudge(Cause.INVALID_MODEL, f"{file.name}: the weights are not beside the model")
         shutil.copyfile(file, folder / MODEL / file.name)
     cases = [_save_case(prepared, case, folder / f"case-{number}.npz") for number, case in enumerate(prepared.cases)]
     contract = {
@@ -112,7 +112,7 @@ def load_reference(job: Job, folder: Path, send: Send) -> Prepared:
         return _load(job, folder, send)
     except (ValueError, KeyError, TypeError, AttributeError, OSError, ValidationError, GarbageReply) as error:
         raise CannotJudge(
-            "load-failed", f"{job.reference}: it is no reference that this version of onnx-gate made ({error})"
+            Cause.LOAD_FAILED, f"{job.reference}: it is no reference that this version of onnx-gate made ({error})"
         ) from error
 
 

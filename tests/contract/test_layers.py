@@ -30,6 +30,7 @@ LAYERS = (
     {"wording"},
     {"records"},
     {"errors"},
+    {"vocabulary"},
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "sklearn", "skl2onnx", "joblib", "onnxscript", "safetensors"}

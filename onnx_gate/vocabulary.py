@@ -1,4 +1,4 @@
-"""Words that every record may use: what can become of a model, and why."""
+"""Every word that two rooms share: what can become of a model, and why."""
 
 from __future__ import annotations
 
