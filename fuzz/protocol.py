@@ -257,7 +257,7 @@ class _Kept:
     def __init__(self) -> None:
         self.work = self.scratch = self.logs = Path()
 
-    def keep_model(self, model_id: str) -> None:
+    def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
         """Nothing was left."""
 
 

@@ -138,7 +138,7 @@ FOREIGN: dict[str, tuple[Callable[[GateResult], GateResult], str]] = {
     "other shard's name": (lambda result: replace(result, shard="3/3"), "its models are not those of shard 3/3"),
     "no shard": (lambda result: replace(result, shard=None), "shard None of a plan of 3"),
     "shard in other words": (lambda result: replace(result, shard="02/3"), "shard 02/3 of a plan of 3"),
-    "garbage for a shard": (lambda result: replace(result, shard="2/3; rm"), "got '2/3; rm', expected I/N"),
+    "garbage for a shard": (lambda result: replace(result, shard="2/3; rm"), "its shard is '2/3; rm', expected I/N"),
     "digest": (
         lambda result: replace(result, scope=replace(result.scope, plan_sha256="0" * 64)),
         "the digest of its plan is not that of its models",
