@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from onnx_gate.cli import main
 from onnx_gate.records import OutputDiff
 from onnx_gate.verdict import MOST_NOTES
 from tests.conftest import run_manifest
@@ -26,6 +27,7 @@ LOUD = {
     "breaches": "that one model may take",
     "confusions": "that one model may take",
     "wide_texts": "that one model may take",
+    "contradicts": "can't be booked (Contradiction: its cosine is 1.7e+308)",
     "empties": "a reply that is no event",
 }
 SAYS_THAT_IT_DIVERGES = ("breaches", "confusions", "wide_texts")
@@ -90,6 +92,11 @@ def test_the_others_are_judged_and_all_reports_are_written(loud: Finished) -> No
     """One model's channel ends that model."""
     assert loud["good"]["verdict"] == "passed"
     assert {path.name for path in loud.output.glob("*.*")} == {"junit.xml", "summary.md", "report.html", "results.json"}
+
+
+def test_the_results_can_be_reported_again(loud: Finished, tmp_path: Path) -> None:
+    """No model's numbers make `report` refuse the results of the others."""
+    assert main(["report", str(loud.output / "results.json"), "--output", str(tmp_path)]) == loud.results["exit_code"]
 
 
 def test_the_parent_stays_small(loud: Finished) -> None:
