@@ -27,6 +27,7 @@ LOUD = {
     "breaches": "that one model may take",
     "confusions": "that one model may take",
     "wide_texts": "that one model may take",
+    "latencies": "that one model may take",
     "contradicts": "can't be booked (Contradiction: its cosine is 1.7e+308)",
     "empties": "a reply that is no event",
 }
@@ -104,7 +105,7 @@ def test_the_parent_stays_small(loud: Finished) -> None:
     assert loud.kib < LARGEST_PARENT
 
 
-@pytest.mark.parametrize("name", ["breaches", "wide_texts"])
+@pytest.mark.parametrize("name", ["breaches", "wide_texts", "latencies"])
 def test_the_parent_stays_small_beside_a_single_one(tmp_path: Path, name: str) -> None:
     """Which has the share of all."""
     assert run_loud(tmp_path, [name]).kib < LARGEST_PARENT
