@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
+from onnx_gate.numbers import require_consistent
 from onnx_gate.records import (
     Cause,
     Check,
@@ -33,7 +34,7 @@ from onnx_gate.selection import require_folders, select_models
 from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal, runs_code
-from onnx_gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.verdict import Findings, compared, judge_model, judge_run
 from onnx_gate.worker.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
@@ -235,7 +236,12 @@ def _keep_model(found: Findings, folder: Folder) -> None:
 
 
 def _book(found: Findings, diff: OutputDiff) -> None:
-    """A second process may compare the same again: what was wrong once stays wrong."""
+    """A second process may compare the same again: what was wrong once stays wrong.
+
+    Numbers that contradict each other are refused here, because `report` and `merge` refuse them later, and with them
+    the results of all models.
+    """
+    require_consistent(compared(diff))
     key = diff.provider, diff.case, diff.output
     if key not in found.diffs or not found.diffs[key].breaches:
         found.diffs[key] = diff

@@ -47,8 +47,13 @@ def read_graph(path: str, shown: str) -> Graph:
 
 def external_files(path: str, model: Any, shown: str) -> list[Path]:
     """The files that hold the model's weights; raises CannotJudge for any that is missing, or not the model's own."""
+    return list(_own_files(path, model, shown).values())
+
+
+def _own_files(path: str, model: Any, shown: str) -> dict[str, Path]:
+    """By the name that the model has for each, the file that was looked at."""
     names = {entry.value for tensor in tensors_in(model) if (entry := _location(tensor))}
-    return [_own_file(Path(path).parent, name, shown) for name in sorted(names)]
+    return {name: _own_file(Path(path).parent, name, shown) for name in sorted(names)}
 
 
 def weights_of(path: str) -> tuple[str, ...]:
@@ -66,7 +71,7 @@ def name_weights(path: str) -> None:
 def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
     """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
     model = onnx.load(path, load_external_data=False)
-    external_files(path, model, shown)
+    own = _own_files(path, model, shown)
     copy = folder / f"{name}.onnx"
     renamed: dict[str, str] = {}
     for tensor in tensors_in(model):
@@ -75,7 +80,7 @@ def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
     if not renamed:
         return str(shutil.copyfile(path, copy))
     for original, new in renamed.items():
-        shutil.copyfile(Path(path).parent / original, folder / new, follow_symlinks=False)
+        shutil.copyfile(own[original], folder / new, follow_symlinks=False)
     onnx.save(model, str(copy))
     return str(copy)
 
@@ -100,7 +105,10 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
     A model is data, and loading it runs no code. So it must not be a way to have somebody else's file read and copied:
     one outside of the repository, what a link leads to, or Git's own.
     """
-    given = PurePosixPath(name.replace("\\", "/"))
+    if "\\" in name:
+        # A border between folders for some who read it, a letter for others: they would read two files.
+        raise _not_its_own(shown, name, "under a name with a backslash")
+    given = PurePosixPath(name)
     if not given.parts or given.is_absolute() or ".." in given.parts or "\0" in name:
         raise _not_its_own(shown, name, "outside of the model's folder")
     if any(part.casefold() == ".git" for part in given.parts):

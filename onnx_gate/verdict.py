@@ -200,7 +200,7 @@ def _checks(found: Findings) -> Iterable[Check]:
     for diff in found.diffs.values():
         # Such as a breach in the file itself; a pass of what nobody asked for is none.
         if diff.provider not in asked and diff.breaches:
-            yield _compared(diff)
+            yield compared(diff)
     for provider in found.spec.providers:
         yield from _provider_checks(found, provider)
 
@@ -210,7 +210,7 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     diffs = [diff for diff in found.diffs.values() if diff.provider == provider.name]
     expected = found.expectations.get(provider.name)
     for diff in diffs:
-        yield _compared(diff)
+        yield compared(diff)
     for failure in failures:
         # What had begun to answer is a device that is there.
         absent = failure.skippable and not provider.required and expected is None and not diffs
@@ -263,7 +263,8 @@ def _proves_nothing(diffs: list[OutputDiff], *, recorded: bool) -> tuple[str, Ca
     return ("it is NaN everywhere, on both sides", Cause.NAN) if matched == total else None
 
 
-def _compared(diff: OutputDiff) -> Check:
+def compared(diff: OutputDiff) -> Check:
+    """A comparison with its verdict."""
     numbers: dict[str, Any] = {field.name: getattr(diff, field.name) for field in fields(OutputDiff)}
     if diff.breaches:
         message = shorten("; ".join(diff.breaches), LONGEST_MESSAGE)

@@ -142,7 +142,8 @@ def refer_to(path, location):
         ("/etc/hostname", "outside of the model's folder"),
         ("../secret.bin", "outside of the model's folder"),
         ("sub/../../secret.bin", "outside of the model's folder"),
-        ("..\\secret.bin", "outside of the model's folder"),
+        ("..\\secret.bin", "under a name with a backslash"),
+        ("way\\to/config", "under a name with a backslash"),
         ("", "outside of the model's folder"),
         ("nul\0.bin", "outside of the model's folder"),
         (".git/config", "in a folder of Git's own"),
@@ -163,6 +164,10 @@ def test_weights_that_are_not_the_models_own_are_refused(tmp_path, location, wor
     (folder / "elsewhere/weights.bin").write_bytes(bytes(12))
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "linked").symlink_to("elsewhere")
+    # What is checked must be what is copied: here a folder in a folder, or a link with a backslash in its name.
+    (folder / "way/to").mkdir(parents=True)
+    (folder / "way/to/config").write_bytes(bytes(12))
+    (folder / "way\\to").symlink_to(".git")
     path = refer_to(folder / "m.onnx", location)
     for use in (lambda: read_graph(path, "m.onnx"), lambda: keep_copy(path, tmp_path, "kept", "m.onnx")):
         with pytest.raises(CannotJudge, match=words):

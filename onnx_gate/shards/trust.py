@@ -13,6 +13,7 @@ from datetime import datetime
 
 from onnx_gate import __version__
 from onnx_gate.errors import UsageError
+from onnx_gate.numbers import contradictions
 from onnx_gate.records import (
     FRAMEWORKS,
     AskedModel,
@@ -23,7 +24,6 @@ from onnx_gate.records import (
     Status,
 )
 from onnx_gate.settings import parse_shard
-from onnx_gate.shards.numbers import contradictions
 from onnx_gate.split import plan_digest
 from onnx_gate.verdict import is_empty_shard, judge_run, worst
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from onnx_gate.records import Expectation, ModelSpec, OutputDiff
+from onnx_gate.records import Expectation, Latency, ModelSpec, OutputDiff
 from onnx_gate.records.bounds import MOST_COMPARISONS
 from onnx_gate.worker.protocol import LONGEST_LINE, Event, GarbageReply, decode
 
@@ -20,7 +20,7 @@ MOST_SAID = 80 * 1024 * 1024
 ENOUGH = 2 * 1024 * 1024
 """Bytes that those of a model may take in any case: some 350 comparisons."""
 RECORD = 4_000
-"""Bytes that a comparison takes, as a record and in the reports, beside its texts."""
+"""Bytes that a comparison or a time takes, as a record and in the reports, beside its texts."""
 VALUE = 40
 """The same for any other value: a list of empty ones is short on the channel, and large in memory."""
 TEXT = 3
@@ -64,7 +64,7 @@ class Hearing:
             raise GarbageReply("an endless line")
 
     def _weighed(self, event: Event, line: bytes) -> Event:
-        self.weight += weigh(line) + RECORD * isinstance(event, OutputDiff)
+        self.weight += weigh(line) + RECORD * isinstance(event, OutputDiff | Latency)
         if self.weight > self.limit:
             raise SaidTooMuch
         return event

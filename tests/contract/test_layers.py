@@ -19,7 +19,7 @@ LAYERS = (
     {"console", "removal", "lock"},
     {"pipeline"},
     {"selection"},
-    {"verdict", "environment", "split", "references"},
+    {"verdict", "numbers", "environment", "split", "references"},
     {"coverage"},
     {"worker"},
     {"triage"},

@@ -85,6 +85,20 @@ def wide_texts():
         say(("diff", {**DIFF, "case": f"{number} \U0001f642", "breaches": ["x" * 9_900 + "\U0001f642"] * 20}))
 
 
+def latencies():
+    """Small events, each kept as a record of its own with two more in it."""
+    timing = {"median": 0.001, "p95": 0.001}
+    common = {"provider": "cpu", "batch": 1, "source": timing, "actual": timing, "speedup": 1.0, "repeats": 5}
+    for number in itertools.count():
+        say(*[("latency", {**common, "case": f"{number}.{line}"}) for line in range(100)])
+
+
+def contradicts():
+    """Numbers that can't all be true, for which `report` and `merge` would refuse the results of all models."""
+    say(("diff", {**DIFF, "total": 2, "mismatched": 0, "cosine": 1.7e308, "tolerance": {"rtol": 0, "atol": 0}}))
+    return good()
+
+
 def empties():
     """Lines that are parsed at a high cost and then refused."""
     channel().sendall(b'{"kind":"note","body":{"text":[' + b"[]," * 690_000 + b"[]]}}\n")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from onnx_gate.cli import main
 from onnx_gate.records import OutputDiff
 from onnx_gate.verdict import MOST_NOTES
 from tests.conftest import run_manifest
@@ -26,6 +27,8 @@ LOUD = {
     "breaches": "that one model may take",
     "confusions": "that one model may take",
     "wide_texts": "that one model may take",
+    "latencies": "that one model may take",
+    "contradicts": "can't be booked (Contradiction: its cosine is 1.7e+308)",
     "empties": "a reply that is no event",
 }
 SAYS_THAT_IT_DIVERGES = ("breaches", "confusions", "wide_texts")
@@ -92,12 +95,17 @@ def test_the_others_are_judged_and_all_reports_are_written(loud: Finished) -> No
     assert {path.name for path in loud.output.glob("*.*")} == {"junit.xml", "summary.md", "report.html", "results.json"}
 
 
+def test_the_results_can_be_reported_again(loud: Finished, tmp_path: Path) -> None:
+    """No model's numbers make `report` refuse the results of the others."""
+    assert main(["report", str(loud.output / "results.json"), "--output", str(tmp_path)]) == loud.results["exit_code"]
+
+
 def test_the_parent_stays_small(loud: Finished) -> None:
     """Whatever they say together."""
     assert loud.kib < LARGEST_PARENT
 
 
-@pytest.mark.parametrize("name", ["breaches", "wide_texts"])
+@pytest.mark.parametrize("name", ["breaches", "wide_texts", "latencies"])
 def test_the_parent_stays_small_beside_a_single_one(tmp_path: Path, name: str) -> None:
     """Which has the share of all."""
     assert run_loud(tmp_path, [name]).kib < LARGEST_PARENT

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from onnx_gate.compare.outputs import OutputComparison
+from onnx_gate.numbers import contradictions
 from onnx_gate.records import Actual, Answer, Check, OutputDiff, OutputRule, Status, Tolerance
 from onnx_gate.records.shares import enough_agree
-from onnx_gate.shards.numbers import contradictions
 
 
 def compared(reference: Any, actual: Any, **rule: Any) -> Check:

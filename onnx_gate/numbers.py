@@ -16,6 +16,16 @@ _OF_A_COSINE = 1e-6
 _TINY = 1e-300
 
 
+class Contradiction(ValueError):
+    """Numbers that can't all be true: whoever reported them did not compare."""
+
+
+def require_consistent(check: Check) -> None:
+    """Raise Contradiction with the first thing that can't be."""
+    for reason in contradictions(check):
+        raise Contradiction(reason)
+
+
 def contradictions(check: Check) -> Iterator[str]:
     """What can't be, one sentence each."""
     yield from _of_the_limits(check)
