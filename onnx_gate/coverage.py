@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from onnx_gate.records import Check, Coverage, Status
+from onnx_gate.records.limits import LIMITS, any_element_may_differ
 from onnx_gate.wording import number, percent, scalar, shorten
 
 SATURATED_SHARE = 0.99
@@ -67,8 +68,7 @@ def _of_output(name: str, checks: list[Check]) -> Iterable[str]:
 def _limited(checks: list[Check]) -> bool:
     """Whether anything is asked of the values."""
     return any(
-        check.limits.get("max_mismatch", 0.0) < 1 or set(check.limits) - {"max_mismatch"} or check.tolerance is None
-        for check in checks
+        not any_element_may_differ(check.limits) or len(check.limits) > 1 or check.tolerance is None for check in checks
     )
 
 
@@ -111,7 +111,8 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
 
 def _judged_as_a_whole(check: Check) -> bool:
     """Noise below the signal is asked for: no constant answer has that."""
-    return check.limits.get("min_snr_db", 0.0) > 0 or check.limits.get("max_mismatch", 0.0) >= 1
+    noise = [limit.name for limit in LIMITS.values() if limit.noise]
+    return any(check.limits.get(name, 0.0) > 0 for name in noise) or any_element_may_differ(check.limits)
 
 
 def _saturated(name: str, checks: list[Check], total: int) -> str:

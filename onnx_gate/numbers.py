@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from onnx_gate.records import Check, Scalar, Status
+from onnx_gate.records.limits import LIMITS, is_kept
 from onnx_gate.records.shares import allowed_mismatches, enough_agree
 
 # The largest difference of an output is taken in its own dtype, which may be float32.
@@ -44,7 +45,7 @@ def contradictions(check: Check) -> Iterator[str]:
 
 
 def _of_the_limits(check: Check) -> Iterator[str]:
-    """A manifest has finite ones only."""
+    """A manifest has known ones only, and finite."""
     tolerance = (("rtol", check.tolerance.rtol), ("atol", check.tolerance.atol)) if check.tolerance else ()
     for name, value in tolerance:
         if not 0 <= value < math.inf:
@@ -52,6 +53,9 @@ def _of_the_limits(check: Check) -> Iterator[str]:
     for name, value in check.limits.items():
         if not math.isfinite(value):
             yield f"its {name} is {value:g}, expected a finite number"
+        # A limit on speed is held against times: it compares no element.
+        if name not in LIMITS and check.total:
+            yield f"its limit {name} is unknown, expected one of {', '.join(LIMITS)}"
 
 
 def _of_the_status(check: Check) -> Iterator[str]:
@@ -65,12 +69,9 @@ def _of_the_status(check: Check) -> Iterator[str]:
 
 def _keeps_limits(check: Check) -> bool:
     """As the comparison itself has it: a number that is undefined keeps no limit."""
-    limits = check.limits
-    lower = (("min_cosine", check.cosine), ("min_snr_db", check.snr_db), ("min_top1", check.top1))
-    return (
-        _enough_are_right(check)
-        and ("max_abs" not in limits or (check.max_abs is not None and check.max_abs <= limits["max_abs"]))
-        and all(name not in limits or (got is not None and got >= limits[name]) for name, got in lower)
+    whole = [limit for limit in LIMITS.values() if limit.name in check.limits and not limit.share]
+    return _enough_are_right(check) and all(
+        is_kept(limit, check.limits[limit.name], getattr(check, limit.metric)) for limit in whole
     )
 
 

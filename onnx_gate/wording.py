@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from onnx_gate.records import Scalar, SessionSpec, Status
+from onnx_gate.records.limits import LIMITS, Limit, any_element_may_differ, distance_beyond
 
 if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
@@ -221,14 +222,17 @@ def urgency(model: ModelResult) -> tuple[float, ...]:
 
 
 def shortfall(diff: OutputDiff) -> tuple[float, ...]:
-    """To sort by, where one case of an output stands for all: how far below its limits, then the badness."""
-    below = []
-    for limit, got in (("min_snr_db", diff.snr_db), ("min_cosine", diff.cosine), ("min_top1", diff.top1)):
-        if limit not in diff.limits or not diff.limit_breaches:
-            below.append(0.0)
-        else:
-            below.append(max(0.0, diff.limits[limit] - got) if got is not None else math.inf)
-    return (*below, *badness(diff))
+    """To sort by, where one case of an output stands for all: how far beyond its limits, then the badness."""
+    # The badness has the largest difference itself.
+    whole = [limit for limit in LIMITS.values() if not limit.share and limit.metric != "max_abs"]
+    noise_first = sorted(whole, key=lambda limit: not limit.noise)
+    return (*(_beyond(limit, diff) for limit in noise_first), *badness(diff))
+
+
+def _beyond(limit: Limit, diff: OutputDiff) -> float:
+    if limit.name not in diff.limits or not diff.limit_breaches:
+        return 0.0
+    return distance_beyond(limit, diff.limits[limit.name], getattr(diff, limit.metric))
 
 
 def difference(check: Check | None) -> str:
@@ -244,13 +248,14 @@ def difference(check: Check | None) -> str:
 
 def tolerance(check: Check) -> str:
     """What was allowed."""
-    allowed = [f"{name} {limit:.9g}" for name, limit in check.limits.items()]
+    allowed = {name: f"{name} {limit:.9g}" for name, limit in check.limits.items()}
     if check.tolerance is None:
-        return ", ".join(allowed) or "exact"
-    if check.limits.get("max_mismatch", 0.0) >= 1 and len(allowed) > 1:
-        # Any element may be beyond it: what is asked is asked of all together.
-        return ", ".join(limit for limit in allowed if not limit.startswith("max_mismatch"))
-    return ", ".join([f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed])
+        return ", ".join(allowed.values()) or "exact"
+    if any_element_may_differ(check.limits) and len(allowed) > 1:
+        return ", ".join(words for name, words in allowed.items() if name != "max_mismatch")
+    return ", ".join(
+        [f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed.values()]
+    )
 
 
 def session(given: SessionSpec) -> str:

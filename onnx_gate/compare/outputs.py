@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from onnx_gate.compare.labels import Labels
 from onnx_gate.compare.parts import form_of, pair_parts
 from onnx_gate.compare.rows import Rows
 from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
+from onnx_gate.records.limits import LIMITS, Kind, is_kept, limits_of
 from onnx_gate.records.shares import allowed_mismatches, enough_agree
 from onnx_gate.wording import number, percent, two_scalars
 
@@ -79,7 +79,7 @@ class OutputComparison:
         side.add(reference, actual)
         if side.worst != worst:
             self._worst = self._locate(side.worst - before, reference, actual, first_row, prefix)
-        if self._rule.min_top1 is not None and actual.ndim > 1 and actual.shape[-1]:
+        if "min_top1" in self._rule.limits and actual.ndim > 1 and actual.shape[-1]:
             same = reference.argmax(axis=-1) == actual.argmax(axis=-1)
             if side is self._elements:
                 # A NaN passes for the largest of its row.
@@ -111,7 +111,7 @@ class OutputComparison:
         metrics: dict[str, Any] = elements.metrics()
         top1 = self._top1[0] / self._top1[1] if self._top1[1] else None
         # Of no element at all every metric is undefined, and none is out of its limit.
-        missed = self._limit_breaches({**metrics, "top1": top1}) if elements.total else []
+        missed = self._limit_breaches("floats", {**metrics, "top1": top1}) if elements.total else []
         spread: dict[str, Any] = elements.spread()
         return OutputDiff(
             **common,
@@ -124,13 +124,13 @@ class OutputComparison:
             top1=top1,
             worst=self._worst,
             tolerance=self._tolerance,
-            limits=self._limits("max_mismatch", "max_abs", "min_cosine", "min_snr_db", "min_top1"),
+            limits=limits_of("floats", self._rule.limits),
             breaches=(*self._element_breaches(elements), *missed),
             limit_breaches=tuple(missed),
         )
 
     def _element_breaches(self, elements: Elements) -> list[str]:
-        allowed = allowed_mismatches(elements.total, self._rule.max_mismatch or 0.0)
+        allowed = allowed_mismatches(elements.total, self._rule.limits.get("max_mismatch", 0.0))
         if elements.mismatched <= allowed or self._worst is None:
             return []
         share = percent(elements.mismatched, elements.total)
@@ -141,29 +141,25 @@ class OutputComparison:
             f"the worst is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
         ]
 
-    def _limit_breaches(self, metrics: dict[str, float | None]) -> list[str]:
-        checks: list[tuple[str, float | None, str, Callable[[float, float], bool]]] = [
-            ("max_abs", self._rule.max_abs, "at most", lambda got, limit: got <= limit),
-            ("cosine", self._rule.min_cosine, "at least", lambda got, limit: got >= limit),
-            ("snr_db", self._rule.min_snr_db, "at least", lambda got, limit: got >= limit),
-            ("top1", self._rule.min_top1, "at least", lambda got, limit: got >= limit),
-        ]
+    def _limit_breaches(self, kind: Kind, metrics: dict[str, float | None]) -> list[str]:
         breaches = []
-        for name, limit, words, holds in checks:
-            got = metrics[name]
-            if limit is not None and (got is None or not holds(got, limit)):
-                digits = 9 if got is not None and f"{got:.6g}" == f"{limit:.6g}" else 6
+        for name, allowed in limits_of(kind, self._rule.limits).items():
+            limit = LIMITS[name]
+            got = metrics.get(limit.metric)
+            if not limit.share and not is_kept(limit, allowed, got):
+                digits = 9 if got is not None and f"{got:.6g}" == f"{allowed:.6g}" else 6
                 shown = "undefined" if got is None else f"{got:.{digits}g}"
-                breaches.append(f"{name} is {shown}, {words} {limit:.9g} is required")
+                breaches.append(f"{limit.metric} is {shown}, {limit.direction} {allowed:.9g} is required")
         return breaches
 
     def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
         labels = self._marks()
         share = percent(labels.mismatched, labels.total)
         breaches = []
-        needed = 1.0 if self._rule.min_agreement is None else self._rule.min_agreement
-        if self._worst and not enough_agree(labels.mismatched, labels.total, needed):
-            wanted = f"{self._rule.min_agreement:g}" if self._rule.min_agreement is not None else "all"
+        missed = self._limit_breaches("labels", {}) if labels.total else []
+        needed = self._rule.limits.get("min_agreement")
+        if self._worst and not enough_agree(labels.mismatched, labels.total, 1.0 if needed is None else needed):
+            wanted = "all" if needed is None else f"{needed:g}"
             breaches.append(
                 f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
                 f"the first is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
@@ -173,15 +169,12 @@ class OutputComparison:
             total=labels.total,
             mismatched=labels.mismatched,
             worst=self._worst,
-            limits=self._limits("min_agreement"),
+            limits=limits_of("labels", self._rule.limits),
             confusion=labels.confusion(),
             labels=labels.seen(),
-            breaches=tuple(breaches),
+            breaches=(*breaches, *missed),
+            limit_breaches=tuple(missed),
         )
-
-    def _limits(self, *names: str) -> dict[str, float]:
-        """The further limits that hold here, for the report."""
-        return {name: limit for name in names if (limit := getattr(self._rule, name)) is not None}
 
     def _values(self) -> Elements:
         self._elements = self._elements or Elements(self._tolerance)

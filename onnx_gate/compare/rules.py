@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from onnx_gate.records import ModelSpec, OutputRule, ProviderSpec, Tolerance
 
@@ -32,11 +32,8 @@ def _as_limits(rule: OutputRule) -> OutputRule:
     return replace(rule, mode="compare", tolerance=rule.tolerance or EXACT) if rule.mode == "exact" else rule
 
 
-def _merge(rules: Iterable[OutputRule]) -> OutputRule:
-    merged: dict[str, object] = {}
-    for rule in rules:
-        for field in fields(OutputRule):
-            value = getattr(rule, field.name)
-            if field.name != "mode" and value is not None:
-                merged.setdefault(field.name, value)
-    return OutputRule(**merged)  # type: ignore[arg-type]
+def _merge(rules: Sequence[OutputRule]) -> OutputRule:
+    """Of rules from the nearest to the farthest."""
+    tolerance = next((rule.tolerance for rule in rules if rule.tolerance), None)
+    limits = {name: limit for rule in reversed(rules) for name, limit in rule.limits.items()}
+    return OutputRule(tolerance=tolerance, limits=limits)

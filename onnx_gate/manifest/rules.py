@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from onnx_gate.manifest.section import Fraction, NonNegative, Section, refuse, suggest
+from onnx_gate.manifest.section import NonNegative, Section, refuse, suggest
+from onnx_gate.records.limits import LIMITS, Limit
+
+_Limited = TypeVar("_Limited", bound=Section)
 
 
 class Tolerance(Section):
@@ -31,6 +34,25 @@ def _expand_rule(value: Any) -> Any:
     return value
 
 
+def with_limits(section: type[_Limited]) -> type[_Limited]:
+    """A section with a key for every limit of the table, after its own keys."""
+    keys: dict[str, Any] = {limit.name: _key(limit) for limit in LIMITS.values()}
+    return create_model(
+        section.__name__, __base__=section, __doc__=section.__doc__, __module__=section.__module__, **keys
+    )
+
+
+def _key(limit: Limit) -> tuple[Any, Any]:
+    number = Annotated[float, Field(ge=limit.least, le=limit.most, allow_inf_nan=False)]
+    return number | None, Field(None, description=limit.meaning)
+
+
+def given_limits(section: Section) -> dict[str, float]:
+    """The limits that a section sets, by name."""
+    return {name: value for name in LIMITS if (value := getattr(section, name)) is not None}
+
+
+@with_limits
 class OutputRule(Section):
     """Limits of one output; `exact` and `ignore` are short forms."""
 
@@ -39,16 +61,6 @@ class OutputRule(Section):
     mode: SkipJsonSchema[Literal["compare", "exact", "ignore"]] = "compare"
     rtol: NonNegative | None = Field(None, description="relative tolerance; needs atol")
     atol: NonNegative | None = Field(None, description="absolute tolerance; needs rtol")
-    max_mismatch: Fraction | None = Field(None, description="fraction of elements that may be out of tolerance")
-    min_agreement: Fraction | None = Field(None, description="fraction of labels that must agree")
-    max_abs: NonNegative | None = Field(None, description="largest absolute difference allowed")
-    min_cosine: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
-        None, description="smallest cosine similarity"
-    )
-    min_snr_db: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
-        None, description="smallest signal-to-noise ratio, in decibels"
-    )
-    min_top1: Fraction | None = Field(None, description="fraction of rows whose largest element must be the same")
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:

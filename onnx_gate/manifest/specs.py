@@ -178,10 +178,9 @@ def _input(name: str, given: Input) -> InputSpec:
 
 
 def _rule(given: rules.OutputRule) -> OutputRule:
-    limits = given.model_dump(exclude={"rtol", "atol"})
     both = given.rtol is not None and given.atol is not None
     tolerance = Tolerance(rtol=given.rtol or 0.0, atol=given.atol or 0.0) if both else None
-    return OutputRule(tolerance=tolerance, **limits)
+    return OutputRule(mode=given.mode, tolerance=tolerance, limits=rules.given_limits(given))
 
 
 def _latency(model: schema.Model) -> LatencySpec | None:
@@ -222,15 +221,15 @@ def _tolerance(given: rules.Tolerance) -> Tolerance:
 def _variant_limits(kind: Kind, given: Variant) -> OutputRule:
     """What the manifest says; where it says nothing, what the kind of variant is held to."""
     default = DEFAULTS[kind]
-    names = ("max_mismatch", "min_agreement", "max_abs", "min_cosine", "min_snr_db", "min_top1")
-    own = {name: limit for name in names if (limit := getattr(given, name)) is not None}
+    limits = dict(default.limits)
     if given.tolerance:
-        return replace(default, **{"max_mismatch": None, **own}, tolerance=_tolerance(given.tolerance))
-    return replace(default, **own)
+        limits.pop("max_mismatch", None)
+    tolerance = _tolerance(given.tolerance) if given.tolerance else default.tolerance
+    return OutputRule(tolerance=tolerance, limits=limits | rules.given_limits(given))
 
 
-def _variant_rule(rule: OutputRule, given: Variant, limits: OutputRule) -> OutputRule:
+def _variant_rule(rule: OutputRule, given: Variant, general: OutputRule) -> OutputRule:
     """A tolerance is for every element, also where the kind of variant asks nothing of a single one by default."""
-    by_default = limits.max_mismatch is not None and given.max_mismatch is None
-    alone = by_default and rule.tolerance is not None and rule.max_mismatch is None
-    return replace(rule, max_mismatch=0.0) if alone else rule
+    by_default = "max_mismatch" in general.limits and "max_mismatch" not in rules.given_limits(given)
+    alone = by_default and rule.tolerance is not None
+    return replace(rule, limits={"max_mismatch": 0.0, **rule.limits}) if alone else rule

@@ -6,17 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from onnx_gate.manifest.rules import Rule, Tolerance
-from onnx_gate.manifest.section import Fraction, Names, NonNegative, Section, Text, refuse, suggest
+from onnx_gate.manifest.rules import Rule, Tolerance, with_limits
+from onnx_gate.manifest.section import Names, Section, Text, refuse, suggest
 from onnx_gate.records import VARIANTS, OutputRule
 from onnx_gate.records import Tolerance as Allowed
 
 Kind = Literal["fp16", "int8-dynamic", "int8-static"]
 
 DEFAULTS: dict[Kind, OutputRule] = {
-    "fp16": OutputRule(tolerance=Allowed(rtol=1e-2, atol=1e-3), min_agreement=0.99, min_snr_db=40.0),
-    "int8-dynamic": OutputRule(max_mismatch=1.0, min_agreement=0.95, min_snr_db=15.0),
-    "int8-static": OutputRule(max_mismatch=1.0, min_agreement=0.95, min_snr_db=15.0),
+    "fp16": OutputRule(tolerance=Allowed(rtol=1e-2, atol=1e-3), limits={"min_agreement": 0.99, "min_snr_db": 40.0}),
+    "int8-dynamic": OutputRule(limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0}),
+    "int8-static": OutputRule(limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0}),
 }
 """What a variant is held to where the manifest says nothing: of int8, no element for itself, but all together."""
 
@@ -36,6 +36,7 @@ _OPTIONS = {
 }
 
 
+@with_limits
 class Variant(Section):
     """A model of lower precision, made of the converted one and held to limits of its own."""
 
@@ -45,16 +46,6 @@ class Variant(Section):
     data: Text | None = Field(None, description="int8-static: data to calibrate with; else the model's own feeds")
     tolerance: Tolerance | None = Field(None, description="for all outputs of the variant")
     outputs: dict[str, Rule] = Field(default_factory=dict, description="rules of the variant, by output")
-    max_mismatch: Fraction | None = Field(None, description="fraction of elements that may be out of tolerance")
-    min_agreement: Fraction | None = Field(None, description="fraction of labels that must agree")
-    min_cosine: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
-        None, description="smallest cosine similarity"
-    )
-    min_snr_db: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
-        None, description="smallest signal-to-noise ratio, in decibels"
-    )
-    min_top1: Fraction | None = Field(None, description="fraction of rows whose largest element must be the same")
-    max_abs: NonNegative | None = Field(None, description="largest absolute difference allowed")
     keep_io: bool | None = Field(None, description="fp16: inputs and outputs stay float32; true by default")
     per_channel: bool | None = Field(None, description="int8: a scale for each channel of the weights")
     reduce_range: bool | None = Field(None, description="int8: 7-bit weights, for CPUs without VNNI")

@@ -22,24 +22,14 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputRule:
-    """How one output is judged; None leaves a limit to the next nearest rule, or unset."""
+    """How one output is judged; what it leaves open is left to the next nearest rule."""
 
     mode: Literal["compare", "exact", "ignore"] = "compare"
     """`exact` allows no difference at all, `ignore` compares nothing."""
     tolerance: Tolerance | None = None
     """Element-wise tolerance."""
-    max_mismatch: float | None = None
-    """Fraction of elements that may be out of tolerance."""
-    min_agreement: float | None = None
-    """Fraction of labels that must agree."""
-    max_abs: float | None = None
-    """Largest absolute difference allowed."""
-    min_cosine: float | None = None
-    """Smallest cosine similarity allowed."""
-    min_snr_db: float | None = None
-    """Smallest signal-to-noise ratio allowed, in decibels."""
-    min_top1: float | None = None
-    """Fraction of rows whose largest element must be the same."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Further limits, by their names in `LIMITS`."""
 
 
 @dataclass(frozen=True, kw_only=True)

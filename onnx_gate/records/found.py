@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from onnx_gate.records.asked import Tolerance
-from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, Limit, Name, Seconds, Text
+from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, LimitName, Name, Seconds, Text
 from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Scalar
 
 
@@ -182,7 +182,7 @@ class OutputDiff:
     """Labels taken for others, most frequent first."""
     tolerance: Tolerance | None = None
     """What was allowed; None for labels."""
-    limits: Annotated[Mapping[Limit, float], FEW] = field(default_factory=dict)
+    limits: Annotated[Mapping[LimitName, float], FEW] = field(default_factory=dict)
     """Further limits that were set, by their names in the manifest."""
     breaches: Annotated[tuple[Text, ...], FEW] = ()
     """What is wrong, one sentence each; empty where all limits hold."""

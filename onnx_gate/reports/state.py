@@ -16,6 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from onnx_gate import wording
 from onnx_gate.records import JSON, Check, Config, GateResult, ModelResult, Status
+from onnx_gate.records.limits import any_element_may_differ
 
 LONGEST = 12_000
 """Characters of the hidden line."""
@@ -89,7 +90,7 @@ def _used(model: ModelResult) -> float | None:
 
 def _used_by(check: Check) -> float | None:
     worst, allowed = check.worst, check.tolerance
-    if not worst or not allowed or check.limits.get("max_mismatch", 0.0) >= 1:
+    if not worst or not allowed or any_element_may_differ(check.limits):
         return None
     reference, actual = worst.reference, worst.actual
     if not (isinstance(reference, int | float) and isinstance(actual, int | float)):

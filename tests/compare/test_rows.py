@@ -82,7 +82,7 @@ def test_labels_are_listed_once():
 
 def test_a_count_of_elements_is_no_breach_of_a_limit():
     """Reports tell the one in a table and the other in words."""
-    rule = OutputRule(tolerance=Tolerance(rtol=0.0, atol=1e-6), max_abs=0.5)
+    rule = OutputRule(tolerance=Tolerance(rtol=0.0, atol=1e-6), limits={"max_abs": 0.5})
     comparison = OutputComparison(provider="cpu", case="c", output="y", rule=rule)
     comparison.add(Answer(value=np.zeros(2), dtype="float64"), Actual(value=np.ones(2)))
     diff = comparison.finish()

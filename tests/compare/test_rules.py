@@ -24,7 +24,7 @@ def spec(outputs: dict[str, OutputRule]) -> ModelSpec:
         ({"other": OutputRule(tolerance=OUTPUT)}, None, {}, MODEL),
         ({"y": OutputRule(mode="exact")}, PROVIDER, {}, EXACT),
         ({"y": OutputRule(mode="exact")}, None, {"y": OutputRule(tolerance=BOTH)}, BOTH),
-        ({"y": OutputRule(max_abs=9.0)}, PROVIDER, {}, PROVIDER),
+        ({"y": OutputRule(limits={"max_abs": 9.0})}, PROVIDER, {}, PROVIDER),
     ],
 )
 def test_the_nearest_tolerance_counts(outputs, tolerance, provider_outputs, expected):
@@ -35,9 +35,9 @@ def test_the_nearest_tolerance_counts(outputs, tolerance, provider_outputs, expe
 
 def test_limits_of_several_levels_add_up():
     """A provider's limit doesn't take the output's other limits away."""
-    provider = ProviderSpec(name="cuda", outputs={"y": OutputRule(max_abs=1.0)})
-    rule = rule_for(spec({"y": OutputRule(max_abs=2.0, min_cosine=0.9)}), provider, "y")
-    assert (rule.max_abs, rule.min_cosine) == (1.0, 0.9)
+    provider = ProviderSpec(name="cuda", outputs={"y": OutputRule(limits={"max_abs": 1.0})})
+    rule = rule_for(spec({"y": OutputRule(limits={"max_abs": 2.0, "min_cosine": 0.9})}), provider, "y")
+    assert rule.limits == {"max_abs": 1.0, "min_cosine": 0.9}
 
 
 def test_ignore_is_for_the_named_output_only():

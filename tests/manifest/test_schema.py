@@ -160,12 +160,12 @@ def test_rtol_and_atol_come_both_or_neither(project: Project, given: str, missin
         ("{}", OutputRule()),
         ("{rtol: 0, atol: 1e-6}", OutputRule(tolerance=Tolerance(rtol=0, atol=1e-6))),
         ("{rtol: 0, atol: 0}", OutputRule(tolerance=Tolerance(rtol=0, atol=0))),
-        ("{max_mismatch: 0.01}", OutputRule(max_mismatch=0.01)),
-        ("{min_agreement: 1}", OutputRule(min_agreement=1)),
-        ("{min_cosine: -1}", OutputRule(min_cosine=-1)),
+        ("{max_mismatch: 0.01}", OutputRule(limits={"max_mismatch": 0.01})),
+        ("{min_agreement: 1}", OutputRule(limits={"min_agreement": 1})),
+        ("{min_cosine: -1}", OutputRule(limits={"min_cosine": -1})),
         (
             "{max_abs: 1, min_cosine: 0.9, min_snr_db: -3, min_top1: 0.5}",
-            OutputRule(max_abs=1, min_cosine=0.9, min_snr_db=-3, min_top1=0.5),
+            OutputRule(limits={"max_abs": 1, "min_cosine": 0.9, "min_snr_db": -3, "min_top1": 0.5}),
         ),
     ],
 )

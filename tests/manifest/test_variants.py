@@ -42,14 +42,14 @@ def test_a_variant_is_not_held_to_the_limits_of_the_model(project: Project) -> N
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        ("{}", OutputRule(max_mismatch=1.0, min_agreement=0.95, min_snr_db=15.0)),
+        ("{}", OutputRule(limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0})),
         (
             "{min_snr_db: 30, min_top1: 0.9}",
-            OutputRule(max_mismatch=1, min_agreement=0.95, min_snr_db=30, min_top1=0.9),
+            OutputRule(limits={"max_mismatch": 1, "min_agreement": 0.95, "min_snr_db": 30, "min_top1": 0.9}),
         ),
         (
             "{tolerance: {rtol: 0, atol: 0.1}}",
-            OutputRule(tolerance=Tolerance(rtol=0, atol=0.1), min_agreement=0.95, min_snr_db=15.0),
+            OutputRule(tolerance=Tolerance(rtol=0, atol=0.1), limits={"min_agreement": 0.95, "min_snr_db": 15.0}),
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_what_a_variant_leaves_open_has_a_default(project: Project, given: str, 
 def test_a_tolerance_of_an_output_is_for_every_element(project: Project, given: str, allowed: float) -> None:
     """That int8 asks nothing of a single one is a default, and no more."""
     spec = load(project, f"[{{int8-dynamic: {{{given}}}}}]")["net@int8-dynamic"]
-    assert rule_for(spec, spec.providers[0], "y").max_mismatch == allowed
+    assert rule_for(spec, spec.providers[0], "y").limits["max_mismatch"] == allowed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,127 @@
+"""The limits that an output may set beside its tolerance: one table, from which everything about them is made.
+
+A row is a key of the manifest, under `outputs` and in `variants`. The comparison, the reports and the check of merged
+parts read the row as well. Both processes import this module, so it is light.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["floats", "labels"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What may be asked of an output as a whole."""
+
+    name: str
+    """Its key in the manifest."""
+    metric: str
+    """The field of `OutputDiff` that it is held against; in messages, the name of what was measured."""
+    direction: Literal["at most", "at least"]
+    """On which side of the limit the metric has to be; in messages, the words for it."""
+    of: Kind
+    """The outputs that it is for; it is left out for the others."""
+    meaning: str
+    """Its description in the manifest's schema."""
+    least: int | None = None
+    """The smallest value that a manifest may give; None where there is none."""
+    most: int | None = None
+    """The largest."""
+    share: bool = False
+    """A share of the elements, held against their count: `records/shares.py` has the formula. One for each kind of
+    output, in force also where the manifest sets none: then no element may be wrong."""
+    noise: bool = False
+    """A signal-to-noise ratio: the most telling of all limits, and above 0 no constant answer reaches it."""
+
+
+LIMITS: Mapping[str, Limit] = {
+    limit.name: limit
+    for limit in (
+        Limit(
+            name="max_mismatch",
+            metric="mismatched",
+            direction="at most",
+            of="floats",
+            meaning="fraction of elements that may be out of tolerance",
+            least=0,
+            most=1,
+            share=True,
+        ),
+        Limit(
+            name="min_agreement",
+            metric="mismatched",
+            direction="at least",
+            of="labels",
+            meaning="fraction of labels that must agree",
+            least=0,
+            most=1,
+            share=True,
+        ),
+        Limit(
+            name="max_abs",
+            metric="max_abs",
+            direction="at most",
+            of="floats",
+            meaning="largest absolute difference allowed",
+            least=0,
+        ),
+        Limit(
+            name="min_cosine",
+            metric="cosine",
+            direction="at least",
+            of="floats",
+            meaning="smallest cosine similarity",
+            least=-1,
+            most=1,
+        ),
+        Limit(
+            name="min_snr_db",
+            metric="snr_db",
+            direction="at least",
+            of="floats",
+            meaning="smallest signal-to-noise ratio, in decibels",
+            noise=True,
+        ),
+        Limit(
+            name="min_top1",
+            metric="top1",
+            direction="at least",
+            of="floats",
+            meaning="fraction of rows whose largest element must be the same",
+            least=0,
+            most=1,
+        ),
+    )
+}
+"""By name, in the order in which reports and messages list them."""
+
+
+def limits_of(kind: Kind, given: Mapping[str, float]) -> dict[str, float]:
+    """Those of the limits given that are for a kind of output, in the order of the table."""
+    # A name that is not in the table raises: a limit that nothing holds must not look as if it were held.
+    named = sorted(given, key=list(LIMITS).index)
+    return {name: given[name] for name in named if LIMITS[name].of == kind}
+
+
+def is_kept(limit: Limit, allowed: float, got: float | None) -> bool:
+    """Whether a metric keeps a limit that isn't a share; what is undefined keeps none."""
+    if got is None:
+        return False
+    return got <= allowed if limit.direction == "at most" else got >= allowed
+
+
+def distance_beyond(limit: Limit, allowed: float, got: float | None) -> float:
+    """How far a metric is on the wrong side of a limit; 0 where it keeps it."""
+    if got is None or math.isnan(got):
+        return math.inf
+    return max(0.0, got - allowed if limit.direction == "at most" else allowed - got)
+
+
+def any_element_may_differ(limits: Mapping[str, float]) -> bool:
+    """Whether the tolerance asks nothing of a single element: what is asked is asked of all together."""
+    return limits.get("max_mismatch", 0.0) >= 1
