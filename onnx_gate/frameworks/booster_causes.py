@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_gate.frameworks.boosters import find_boosters, library_of, trees_of
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records import Cause, ModelSpec, Triage
 
 _SCALERS = (
@@ -38,7 +39,7 @@ def find_known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Tria
 
 
 def _fractions_of_categories(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    library = importlib.import_module(f"onnx_gate.frameworks.{library_of(source)}")
+    library = importlib.import_module(REGISTRY[str(library_of(source))].plugin)
     rows = np.concatenate([np.asarray(feed[given.name]) for given in spec.inputs or ()], axis=1)
     for column in library.categorical_features(source):
         values = rows[:, column]

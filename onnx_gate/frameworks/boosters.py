@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import skl2onnx
 from skl2onnx.common import data_types
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.frameworks.trees import ML_DOMAIN, ML_OPSET, Trees, declare_outputs, onnx_labels, set_shapes, write_trees
 from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.sources import call, describe, kind_of
@@ -30,6 +32,10 @@ _TYPES = {
     "int32": data_types.Int32TensorType,
     "bool": data_types.BooleanTensorType,
 }
+_NAMES = ("feature_names_in_", "feature_names_", "feature_names", "feature_name")
+"""Where scikit-learn, CatBoost, XGBoost and LightGBM keep the names of their columns."""
+_MADE_UP = re.compile(r"Column_\d+|f?\d+")
+"""What boosters call the columns of an array."""
 _read: dict[int, tuple[Any, Trees]] = {}
 """By id, with the model itself, so that no other one gets its id."""
 
@@ -53,7 +59,7 @@ def trees_of(model: Any) -> Trees:
     if isinstance(model, Ensemble):
         return model.trees
     if id(model) not in _read:
-        module = importlib.import_module(f"onnx_gate.frameworks.{library_of(model)}")
+        module = importlib.import_module(REGISTRY[str(library_of(model))].plugin)
         _read[id(model)] = (model, module.read_trees(model))
     return _read[id(model)][1]
 
@@ -85,6 +91,20 @@ def find_boosters(source: Any) -> Iterator[Any]:
             left += list(np.ravel(part)) if isinstance(part, np.ndarray) else part
         elif hasattr(part, "get_params") or type(part).__module__.startswith("sklearn."):
             left += getattr(part, "__dict__", {}).values()
+
+
+def fitted_columns(source: Any) -> tuple[str, ...]:
+    """The names that the model, or the first step of a pipeline, has seen; none where it was fitted on arrays."""
+    for attribute in _NAMES:
+        try:
+            known = getattr(source, attribute, None)
+            names = tuple(map(str, known() if callable(known) else () if known is None else known))
+        except Exception:  # noqa: S112
+            # A pipeline asks its first step, which may not know.
+            continue
+        if names and not all(_MADE_UP.fullmatch(name) for name in names):
+            return names
+    return ()
 
 
 def _is_fitted(model: Any) -> bool:

@@ -17,12 +17,14 @@ from onnx_gate.frameworks.boosters import (
     OWN_EXPORT,
     class_answers,
     convert_alone,
+    fitted_columns,
     load_source,
     rows_of,
     value_answers,
 )
+from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
-from onnx_gate.records import Answer, ModelSpec, Triage
+from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.sources import describe, require_content
 from onnx_gate.vocabulary import Cause
 
@@ -96,16 +98,6 @@ def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Ans
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
     """Write the ONNX file."""
     return convert_alone(source, spec, path)
-
-
-def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """CatBoost takes its features in float32 itself."""
-    return None
-
-
-def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """What is known to go wrong with boosters."""
-    return find_known_cause(source, spec, feed)
 
 
 def categorical_features(source: Any) -> list[int]:
@@ -204,3 +196,14 @@ def _threshold(model: Any, loss: str) -> float:
     """The probability above which a row is of the second class."""
     asked = model.get_probability_threshold() if loss in ("Logloss", "CrossEntropy") else None
     return 0.5 if asked is None else float(asked)
+
+
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    warm_up=warm_up,
+    # No widen: CatBoost takes its features in float32 itself.
+    known_cause=find_known_cause,
+    fitted_columns=fitted_columns,
+)

@@ -16,13 +16,14 @@ from onnx_gate.frameworks.booster_causes import find_known_cause
 from onnx_gate.frameworks.boosters import (
     class_answers,
     convert_alone,
+    fitted_columns,
     load_source,
     rows_of,
     value_answers,
 )
+from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
-from onnx_gate.frameworks.widths import in_double
-from onnx_gate.records import Answer, ModelSpec, Triage
+from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.sources import failed, require_content
 from onnx_gate.vocabulary import Cause
 
@@ -98,11 +99,6 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
 def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
     """LightGBM computes in float64 anyway."""
     return source, in_double(spec)
-
-
-def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """What is known to go wrong with boosters."""
-    return find_known_cause(source, spec, feed)
 
 
 def categorical_features(source: Any) -> list[int]:
@@ -250,3 +246,14 @@ def _faults(objective: str, options: dict[str, str], averaged: bool) -> list[str
     if "sqrt" in options:
         found.insert(0, "it leaves the square out that `reg_sqrt` asks for")
     return found
+
+
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    warm_up=warm_up,
+    widen=widen,
+    known_cause=find_known_cause,
+    fitted_columns=fitted_columns,
+)

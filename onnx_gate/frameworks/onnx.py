@@ -9,13 +9,10 @@ import numpy as np
 import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Answer, ModelSpec, Triage
+from onnx_gate.frameworks.plugin import Plugin
+from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
 from onnx_gate.vocabulary import Cause
-
-
-def warm_up(export: bool) -> None:
-    """Importing this module has done it."""
 
 
 def load(spec: ModelSpec) -> Any:
@@ -48,11 +45,4 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
     raise CannotJudge(Cause.CONVERSION_FAILED, f"{spec.source.shown}: an .onnx needs no conversion")
 
 
-def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """An .onnx has the types that it has."""
-    return None
-
-
-def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """Nothing is known to go wrong."""
-    return None
+PLUGIN = Plugin(load=load, predict=predict, convert=convert)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import skl2onnx
 from skl2onnx.common import data_types
+from sklearn.pipeline import Pipeline
 
+from onnx_gate.frameworks.boosters import fitted_columns
+from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.sklearn_answers import predict
 from onnx_gate.frameworks.sklearn_convert import convert
 from onnx_gate.frameworks.sklearn_known import known_cause
 from onnx_gate.frameworks.sklearn_load import load
-from onnx_gate.frameworks.widths import in_double
 from onnx_gate.records import ModelSpec
-
-__all__ = ["convert", "known_cause", "load", "predict", "warm_up", "widen"]
 
 
 def warm_up(export: bool) -> None:
@@ -34,3 +35,21 @@ def warm_up(export: bool) -> None:
 def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
     """scikit-learn computes in float64 anyway."""
     return source, in_double(spec)
+
+
+def tails(source: Any, spec: ModelSpec) -> Iterator[Any]:
+    """A pipeline less its first steps."""
+    if isinstance(source, Pipeline):
+        yield from (source[first:] for first in range(1, len(source)))
+
+
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    warm_up=warm_up,
+    widen=widen,
+    known_cause=known_cause,
+    fitted_columns=fitted_columns,
+    tails=tails,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import onnxscript  # noqa: F401  (what the exporter would import first; here so 
 import torch
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.torch_export import export
 from onnx_gate.frameworks.torch_inputs import bind, dtype_fix, tensors_of, wrong_dtypes
 from onnx_gate.frameworks.torch_known import find_known
@@ -18,7 +20,6 @@ from onnx_gate.frameworks.torch_load import Source, load_source
 from onnx_gate.frameworks.torch_outputs import as_answer, name_outputs
 from onnx_gate.frameworks.torch_random import refuse_random
 from onnx_gate.frameworks.torch_state import changed_since, in_training, snapshot
-from onnx_gate.frameworks.widths import in_double
 from onnx_gate.records import Answer, ModelSpec, Triage
 from onnx_gate.sources import describe
 from onnx_gate.vocabulary import Cause
@@ -111,3 +112,20 @@ def widen(source: Source, spec: ModelSpec) -> tuple[Source, ModelSpec] | None:
 def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
     """State, training mode, random numbers, narrowed dimensions: what the source itself tells."""
     return find_known(source, spec, feed, lambda fed: predict(source, spec, fed))
+
+
+def tails(source: Source, spec: ModelSpec) -> Iterator[Source]:
+    """A sequence of modules less its first ones."""
+    if isinstance(source.module, torch.nn.Sequential):
+        yield from (Source(module=source.module[first:]) for first in range(1, len(source.module)))
+
+
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    warm_up=warm_up,
+    widen=widen,
+    known_cause=known_cause,
+    tails=tails,
+)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch_info import archive_entries, is_program, is_torchscript
 from onnx_gate.frameworks.torch_weights import load_weights
 from onnx_gate.records import ModelSpec
 from onnx_gate.sources import call, failed, kind_of, require_content
-from onnx_gate.trust.archives import archive_entries, is_program, is_torchscript
 from onnx_gate.vocabulary import Cause
 
 WAYS_OUT = (
@@ -35,16 +35,6 @@ class Source:
     """Dimensions that the exporter narrowed, and to which sizes."""
     frozen: tuple[str, ...] = ()
     """Lines of forward() whose outcome a trace took for a constant."""
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __len__(self) -> int:
-        """Parts of a sequence: triage asks whether the ONNX file lacks the first ones."""
-        return len(self.module) if isinstance(self.module, torch.nn.Sequential) else 0
-
-    def __getitem__(self, parts: slice) -> Source:
-        return Source(module=self.module[parts])
 
     @property
     def scripted(self) -> bool:

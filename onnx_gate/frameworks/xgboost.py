@@ -18,12 +18,14 @@ from onnx_gate.frameworks.boosters import (
     OWN_EXPORT,
     class_answers,
     convert_alone,
+    fitted_columns,
     load_source,
     rows_of,
     value_answers,
 )
+from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.frameworks.trees import Link, Trees, onnx_labels, tree_attributes
-from onnx_gate.records import Answer, ModelSpec, Triage
+from onnx_gate.records import Answer, ModelSpec
 from onnx_gate.sources import require_content
 from onnx_gate.vocabulary import Cause
 
@@ -116,16 +118,6 @@ def _native_answers(booster: xgboost.Booster, rows: Any, spec: ModelSpec) -> dic
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
     """Write the ONNX file."""
     return convert_alone(source, spec, path)
-
-
-def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """XGBoost computes in float32 itself."""
-    return None
-
-
-def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """What is known to go wrong with boosters."""
-    return find_known_cause(source, spec, feed)
 
 
 def categorical_features(source: Any) -> list[int]:
@@ -253,3 +245,14 @@ def _faults(objective: str, trees: dict[str, Any], scores: int, early: bool) -> 
     if scores > 1 and not objective.startswith("multi:"):
         found.append("it adds the trees of all targets to the first one")
     return found
+
+
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    warm_up=warm_up,
+    # No widen: XGBoost computes in float32 itself.
+    known_cause=find_known_cause,
+    fitted_columns=fitted_columns,
+)

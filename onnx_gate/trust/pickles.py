@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.info import FACTORY
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records import Cause, Failure, ModelSpec
-from onnx_gate.trust.archives import archive_entries, is_program, is_torchscript
 from onnx_gate.trust.credentials import Credential
 
-_HARMLESS = frozenset({"onnx", "lightgbm", "xgboost", "catboost"})
-"""Frameworks whose files are data, whatever is in them."""
-_FACTORY = "name a factory that builds it (`source: model.py:build`)"
-_INSTEAD = {
-    "sklearn": f"save it with skops (skops.io.dump(model, 'model.skops')), or {_FACTORY}",
-    "torch": "write a factory and keep the weights beside it (`source: model.py:build`, `weights: model.safetensors`)",
-}
 _SHOWN = 3
 
 
 def runs_code(spec: ModelSpec) -> str:
     """What the source is, if loading it may run code that nobody can read in it; else empty."""
-    source = spec.source
-    if source.callable or not source.file or spec.framework in _HARMLESS:
+    source, info = spec.source, REGISTRY.get(spec.framework)
+    if source.callable or not source.file:
         return ""
-    if spec.framework == "sklearn":
-        return "" if Path(source.file).suffix.lower() == ".skops" else "a pickle"
-    if spec.framework == "torch":
-        return _torch_file(source.file, source.shown)
-    # Nobody has said what such files hold.
-    return f"a file of {spec.framework}, which is not known to be data only,"
+    if info is None:
+        # Nobody has said what such files hold.
+        return f"a file of {spec.framework}, which is not known to be data only,"
+    return info.runs_code(spec)
 
 
 def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Credential]) -> Failure | None:
@@ -38,7 +28,7 @@ def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Cred
     if allowed or (allowed is None and not credentials) or not (kind := runs_code(spec)):
         return None
     what = f"{spec.source.shown}: this is {kind}, which runs code of its own when it is loaded"
-    instead = _INSTEAD.get(spec.framework, _FACTORY)
+    instead = REGISTRY[spec.framework].instead if spec.framework in REGISTRY else FACTORY
     if allowed is False:
         message = f"{what}, and this run refuses that (allow-pickle: false, or --no-allow-pickle)"
         fix = f"{instead}; or, if you trust the file, set `allow-pickle: true` (--allow-pickle)"
@@ -67,15 +57,3 @@ def _list(names: Sequence[str]) -> str:
 
 def _refused(message: str, fix: str) -> Failure:
     return Failure(stage="load", provider=None, cause=Cause.LOAD_FAILED, message=message, fix=fix)
-
-
-def _torch_file(path: str, shown: str) -> str:
-    """Anything else of PyTorch's is only looked at, with weights_only."""
-    try:
-        entries = archive_entries(path, shown)
-    except (CannotJudge, OSError):
-        # The worker can't load it either, and says why.
-        return ""
-    if is_torchscript(entries):
-        return "a TorchScript archive"
-    return "a .pt2 program, whose constants may be pickles," if is_program(entries, path) else ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.names import as_yaml
@@ -12,15 +10,11 @@ from onnx_gate.records import ModelSpec
 from onnx_gate.vocabulary import Cause
 
 _SHOWN = 12
-_NAMES = ("feature_names_in_", "feature_names_", "feature_names", "feature_name")
-"""Where scikit-learn, CatBoost, XGBoost and LightGBM keep them."""
-_MADE_UP = re.compile(r"Column_\d+|f?\d+")
-"""What boosters call the columns of an array."""
 
 
-def check_columns(source: Any, spec: ModelSpec, columns: Mapping[str, tuple[str, ...]]) -> None:
+def check_columns(fitted: tuple[str, ...], spec: ModelSpec, columns: Mapping[str, tuple[str, ...]]) -> None:
     """Other columns, or the same in another order, would be compared as if they were the right ones: both sides err."""
-    fitted, place = _fitted_on(source), 0
+    place = 0
     for given in spec.inputs or ():
         got = columns.get(given.name, ())
         width = given.shape[1] if len(given.shape) == 2 else 1
@@ -32,22 +26,8 @@ def check_columns(source: Any, spec: ModelSpec, columns: Mapping[str, tuple[str,
             raise _other_columns(spec, got, wanted)
 
 
-def _fitted_on(source: Any) -> tuple[str, ...]:
-    """The names that the model, or the first step of a pipeline, has seen; none where it was fitted on arrays."""
-    for attribute in _NAMES:
-        try:
-            known = getattr(source, attribute, None)
-            names = tuple(map(str, known() if callable(known) else () if known is None else known))
-        except Exception:  # noqa: S112
-            # A pipeline asks its first step, which may be none that knows.
-            continue
-        if names and not all(_MADE_UP.fullmatch(name) for name in names):
-            return names
-    return ()
-
-
 def _same(got: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    # LightGBM keeps underscores for blanks.
+    # Some frameworks keep underscores for blanks.
     return got == wanted or tuple(name.replace(" ", "_") for name in got) == wanted
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,8 +31,8 @@ from onnx_gate.worker.run import run_case
 
 MOST_SECONDS = 60.0
 """After so long no further question is asked."""
-MOST_PARTS = 8
-"""Steps of a pipeline that a shipped file may have been exported without."""
+MOST_PARTS = 7
+"""First parts of a source that a shipped file may have been exported without."""
 Found = TypeVar("Found")
 _HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("divided by 255", lambda x: x / 255),
@@ -153,7 +154,9 @@ class _SecondOpinion:
             return ""
         seen = self._look(diff)
         call = seen.call
-        for number, tail in enumerate(self._without_first_parts(), start=1):
+        prepared = self._prepared
+        tails = prepared.framework.tails(prepared.source, prepared.spec)
+        for number, tail in enumerate(islice(tails, MOST_PARTS), start=1):
             answers = self._ask_part(tail, call)
             if answers and _agree(answers, seen.actuals, self._tolerance(diff)):
                 return f"The ONNX file answers as the source does without its first {_parts(number)}"
@@ -164,13 +167,6 @@ class _SecondOpinion:
             if _agree(seen.references, actuals, self._tolerance(diff)):
                 return f"The ONNX file agrees with the source once its inputs are {words}"
         return ""
-
-    def _without_first_parts(self) -> Iterator[Any]:
-        """A pipeline, or a sequence of modules, less its first parts."""
-        source = self._prepared.source
-        if hasattr(source, "__len__") and hasattr(source, "__getitem__"):
-            for number in range(1, min(len(source), MOST_PARTS)):
-                yield source[number:]
 
     def _ask_part(self, part: Any, call: Call) -> dict[str, Any]:
         prepared = self._prepared

@@ -7,28 +7,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_gate.compare.outputs import OutputComparison
-from onnx_gate.frameworks import Framework
+from onnx_gate.frameworks.plugin import Answers, Plugin
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.inputs.calls import Call
-from onnx_gate.records import Actual, Answer, ModelSpec, OutputDiff, OutputRule
+from onnx_gate.records import Actual, ModelSpec, OutputDiff, OutputRule
 from onnx_gate.sources import describe
 from onnx_gate.wording import number
-
-Answers = dict[str, Answer]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unrounded:
     """The source and its spec in float64."""
 
-    framework: Framework
+    framework: Plugin
     source: Any
     spec: ModelSpec
 
 
-def unrounded(framework: Framework, source: Any, spec: ModelSpec) -> Unrounded | None:
+def unrounded(framework: Plugin, source: Any, spec: ModelSpec) -> Unrounded | None:
     """Of a source that computes in float64 itself; a copy in another width would be another model."""
-    if spec.framework == "torch":
-        # Its copy, a large one, would be made for nothing.
+    info = REGISTRY.get(spec.framework)
+    if info is None or not info.computes_in_float64:
+        # What `widen` makes of it, often a large copy, would be made for nothing.
         return None
     widened = framework.widen(source, spec)
     if widened is None or widened[0] is not source:

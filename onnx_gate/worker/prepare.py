@@ -14,7 +14,7 @@ import numpy as np
 from onnx_gate.compare.form import onnx_name
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks import Framework, get_framework
+from onnx_gate.frameworks.plugin import Answers, Feed, Plugin, get_plugin
 from onnx_gate.inputs.calls import Call, Case
 from onnx_gate.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.inputs.data import load_dataset
@@ -34,8 +34,6 @@ from onnx_gate.worker.samples import Samples, describe_feed
 REFERENCES_KEPT = 64 * 1024 * 1024
 """Bytes of reference answers kept for the next provider; beyond that they are computed again."""
 
-Answers = dict[str, Answer]
-Feed = dict[str, Any]
 FLOAT32 = "float32"
 """The folder in the worker's own that holds the model of which a variant is made."""
 SAME_IN_FLOAT32 = (
@@ -56,7 +54,7 @@ class Prepared:
     """With its schema filled in."""
     onnx: str
     """The file to run."""
-    framework: Framework
+    framework: Plugin
     source: Any
     """None where the answers come from another machine."""
     cases: list[Case]
@@ -128,7 +126,7 @@ class Prepared:
         return {f"{name} of the source" if name in self.names else name: extra[name] for name in extra} | named
 
 
-def answer_call(framework: Framework, source: Any, spec: ModelSpec, call: Call) -> Answers:
+def answer_call(framework: Plugin, source: Any, spec: ModelSpec, call: Call) -> Answers:
     """Recorded outputs where there are any, else the source asked."""
     if call.recorded is not None:
         from onnx_gate.frameworks.onnx import recorded
@@ -150,7 +148,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     spec = job.spec
     send(Stage(name="load"))
     require_access(spec, job.scratch)
-    framework = get_framework(spec.framework)
+    framework = get_plugin(spec.framework)
     shipped = read_graph(spec.onnx, spec.onnx_shown) if spec.onnx else None
     source = framework.load(spec)
     send(Stage(name="inputs"))
@@ -159,7 +157,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     by_row = outputs_by_row(shipped) if shipped else frozenset()
     dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
     if dataset:
-        check_columns(source, spec, dataset.columns)
+        check_columns(framework.fitted_columns(source), spec, dataset.columns)
     cases, notes = plan_cases(spec, dataset)
     cases, beyond = fitting_cases(spec, cases)
     notes += beyond
@@ -198,7 +196,7 @@ def _overflows(prepared: Prepared) -> list[str]:
     return [warning] if warning else []
 
 
-def _first_answers(framework: Framework, source: Any, spec: ModelSpec, cases: list[Case]) -> Answers:
+def _first_answers(framework: Plugin, source: Any, spec: ModelSpec, cases: list[Case]) -> Answers:
     case = cases[0]
     try:
         return answer_call(framework, source, spec, next(case.calls()))
@@ -223,7 +221,7 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
 def _onnx_file(
     job: Job,
     spec: ModelSpec,
-    framework: Framework,
+    framework: Plugin,
     source: Any,
     cases: list[Case],
     shipped: Graph | None,

@@ -17,7 +17,7 @@ import socket
 import sys
 from pathlib import Path
 
-from onnx_gate.frameworks import get_framework
+from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.worker.child import run_child
 from onnx_gate.worker.privileges import adopt_orphans, die_with_parent
 from onnx_gate.worker.strays import end_strays
@@ -29,7 +29,7 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
     """Warm up, then fork until the parent hangs up."""
     # Nobody listens to the parent while a framework is imported.
     die_with_parent()
-    get_framework(framework).warm_up(export)
+    get_plugin(framework).warm_up(export)
     # What every job needs, whatever its framework. Nothing here opens a session or starts a thread.
     importlib.import_module("onnx_gate.worker.judge")
     adopt_orphans()

@@ -13,8 +13,9 @@ import onnx
 from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
 from onnx_gate.inputs.calls import Call, Case
-from onnx_gate.records import Answer, Cause, ConvertInfo, ModelSpec, OutputDiff, Triage
+from onnx_gate.records import Answer, Cause, ConvertInfo, ModelSpec, OutputDiff
 from onnx_gate.structure import external_files
 from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter
 from onnx_gate.worker.prepare import Prepared
@@ -26,28 +27,24 @@ _BREACHES = TypeAdapter(list[OutputDiff])
 Send = Callable[[Event], None]
 
 
-class NoSource:
-    """In the place of a framework, where all answers are there already."""
+def _no_source(spec: ModelSpec) -> CannotJudge:
+    return CannotJudge(Cause.LOAD_FAILED, f"{spec.source.shown}: the source is not on this machine")
 
-    def warm_up(self, export: bool) -> None: ...
 
-    def load(self, spec: ModelSpec) -> Any: ...
+def _load_nothing(spec: ModelSpec) -> Any:
+    raise _no_source(spec)
 
-    def predict(self, source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-        """Nobody is here to be asked."""
-        raise CannotJudge(Cause.LOAD_FAILED, f"{spec.source.shown}: the source is not on this machine")
 
-    def convert(self, source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
-        """The model was converted elsewhere."""
-        raise CannotJudge(Cause.CONVERSION_FAILED, f"{spec.source.shown}: the source is not on this machine")
+def _ask_nobody(source: Any, spec: ModelSpec, feed: Feed) -> Answers:
+    raise _no_source(spec)
 
-    def widen(self, source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-        """There is nothing to widen."""
-        return None
 
-    def known_cause(self, source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-        """Nothing is known of what isn't here."""
-        return None
+def _convert_nothing(source: Any, spec: ModelSpec, path: Path, example: Feed) -> list[str]:
+    raise _no_source(spec)
+
+
+NO_SOURCE = Plugin(load=_load_nothing, predict=_ask_nobody, convert=_convert_nothing)
+"""In the place of a framework, where all answers are there already."""
 
 
 # ── Saving ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +126,7 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
     return Prepared(
         spec=job.spec,
         onnx=str(model),
-        framework=NoSource(),
+        framework=NO_SOURCE,
         source=None,
         cases=[_load_case(case, folder) for case in contract["cases"]],
         names=dict(contract["names"]),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = "onnx_gate"
+LIGHT = re.compile(r"onnx_gate\.frameworks\.(registry|plugin|info|\w+_info)")
+"""Modules of `frameworks` that import no framework."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,12 @@ class Import:
 
 
 def room_of(name: str) -> str:
-    """`onnx_gate.worker.child` → `worker`; the package itself is the empty name."""
+    """`onnx_gate.worker.child` → `worker`; the package itself is the empty name.
+
+    What both processes may know of frameworks is a room of its own, below all that asks it.
+    """
+    if name == f"{PACKAGE}.frameworks" or LIGHT.fullmatch(name):
+        return "registry"
     return name.removeprefix(PACKAGE).removeprefix(".").partition(".")[0]
 
 

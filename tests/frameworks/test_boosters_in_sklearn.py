@@ -28,8 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks import get_framework
 from onnx_gate.frameworks.lightgbm import round_down
+from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.records import Cause, Status
 from onnx_gate.sources import failed
 from tests.conftest import Run, run_manifest
@@ -259,7 +259,7 @@ def test_a_missing_library_names_our_extra(monkeypatch, library):
     """Before anything is read."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else name)
     with pytest.raises(CannotJudge, match=f"{library} is not installed, which models of the framework") as caught:
-        get_framework(library)
+        get_plugin(library)
     assert caught.value.fix == f"pip install 'onnx-gate[{library}]'"
 
 

@@ -15,8 +15,9 @@ import pytest
 import skops.io
 from sklearn.linear_model import LinearRegression
 
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import FRAMEWORKS, Cause, Status
+from onnx_gate.records import Cause, Status
 from onnx_gate.trust.pickles import refusal, runs_code
 from tests.conftest import Run
 
@@ -182,6 +183,6 @@ def test_a_framework_that_nobody_vouches_for_counts_as_code(tmp_path: Path) -> N
     refused = refusal(strange, allowed=False, credentials=())
     assert refused is not None
     assert "name a factory" in refused.fix
-    assert {name for name in FRAMEWORKS if not runs_code(replace(spec, framework=name))} == {
+    assert {name for name in REGISTRY if not runs_code(replace(spec, framework=name))} == {
         *("onnx", "lightgbm", "xgboost", "catboost", "torch")
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate import frameworks
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.records import Answer, Cause
 from onnx_gate.worker.endings import explain
@@ -36,14 +35,6 @@ def test_only_an_absent_device_may_be_skipped():
     assert absent.skippable
     assert not broken.skippable
     assert absent.cause is broken.cause is Cause.PROVIDER_UNAVAILABLE
-
-
-def test_a_framework_that_is_not_installed_names_its_extra(monkeypatch):
-    """With the command to paste."""
-    monkeypatch.setitem(frameworks.NEEDS, "torch", ("a_package_that_is_not_there",))
-    with pytest.raises(CannotJudge, match="a_package_that_is_not_there is not installed") as caught:
-        frameworks.get_framework("torch")
-    assert caught.value.fix == "pip install 'onnx-gate[torch]'"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""What a framework's plug-in offers, and what counts where it leaves something out.
+
+A plug-in is a module with a `PLUGIN`, which only workers import: `load`, `predict` and `convert` are its own, every
+other hook has a default. mypy checks each function where the `PLUGIN` is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.registry import REGISTRY
+from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.vocabulary import Cause
+
+if TYPE_CHECKING:
+    from onnx_gate.records.found import Answer, Triage
+
+Feed = dict[str, Any]
+Answers = dict[str, "Answer"]
+
+
+def no_warm_up(export: bool) -> None:
+    """Importing the plug-in is all that there is to do."""
+
+
+def not_widened(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
+    """There is no such model in float64."""
+    return None
+
+
+def nothing_known(source: Any, spec: ModelSpec, feed: Feed) -> Triage | None:
+    """Nothing is known to go wrong."""
+    return None
+
+
+def no_columns(source: Any) -> tuple[str, ...]:
+    """Models of this framework keep no names of columns."""
+    return ()
+
+
+def no_tails(source: Any, spec: ModelSpec) -> Iterable[Any]:
+    """A model of this framework is one part."""
+    return ()
+
+
+def no_landmarks(source: Any, spec: ModelSpec, feed: Feed) -> Mapping[str, Any]:
+    """Nothing is offered of what happens within the source."""
+    return {}
+
+
+def no_domain(source: Any, spec: ModelSpec) -> Mapping[str, Any]:
+    """The source says nothing of the values that it was made for."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One framework, ready to be used in a worker."""
+
+    load: Callable[[ModelSpec], Any]
+    """The user's model, ready to answer."""
+    predict: Callable[[Any, ModelSpec, Feed], Answers]
+    """Its answers by expected ONNX output name, in the order of the outputs; the feed stays as it is."""
+    convert: Callable[[Any, ModelSpec, Path, Feed], list[str]]
+    """Write the ONNX file, with an example feed to trace with; returns notes for the report."""
+    warm_up: Callable[[bool], None] = no_warm_up
+    """Import what a job will need; if told to export, convert a dummy too, so that a forked job finds the converter
+    warm. At one thread, and with no ONNX Runtime session."""
+    widen: Callable[[Any, ModelSpec], tuple[Any, ModelSpec] | None] = not_widened
+    """The source and its spec in float64, or None where there is no such thing. Triage asks it whether rounding alone
+    explains a divergence."""
+    known_cause: Callable[[Any, ModelSpec, Feed], Triage | None] = nothing_known
+    """What is known to go wrong with this kind of model on such a feed, or None. Triage asks only once a model has
+    diverged."""
+    fitted_columns: Callable[[Any], tuple[str, ...]] = no_columns
+    """The names of the columns that the source was fitted on, in their order; empty where it knows none."""
+    tails: Callable[[Any, ModelSpec], Iterable[Any]] = no_tails
+    """The source without its first part, without its first two, and so on. Triage asks whether a shipped file was
+    exported without them."""
+    landmarks: Callable[[Any, ModelSpec, Feed], Mapping[str, Any]] = no_landmarks
+    """Intermediate values on a feed, by names that people know. Nobody asks yet."""
+    input_domain: Callable[[Any, ModelSpec], Mapping[str, Any]] = no_domain
+    """What the source itself knows of the values of its inputs, by name. Nobody asks yet."""
+
+
+def missing_packages(name: str) -> list[str]:
+    """The packages of a framework that aren't installed."""
+    return [package for package in REGISTRY[name].packages if importlib.util.find_spec(package) is None]
+
+
+def get_plugin(name: str) -> Plugin:
+    """The framework's plug-in; raises CannotJudge where it isn't installed."""
+    if missing := missing_packages(name):
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, "
+            f"which models of the framework {name!r} need",
+            fix=REGISTRY[name].installing,
+        )
+    plugin: Plugin = importlib.import_module(REGISTRY[name].plugin).PLUGIN
+    return plugin
+
+
+def in_double(spec: ModelSpec) -> ModelSpec:
+    """The same model with float64 for every float."""
+    return replace(spec, inputs=tuple(_widened(given) for given in spec.inputs or ()))
+
+
+def _widened(given: InputSpec) -> InputSpec:
+    return replace(given, dtype="float64") if "float" in given.dtype else given

@@ -1,0 +1,80 @@
+"""All frameworks, in the order in which they are listed; whatever else differs by framework is derived from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx_gate.frameworks import boosters_info, onnx_info, sklearn_info, torch_info
+from onnx_gate.frameworks.info import FrameworkInfo, ManifestKey, Option
+
+REGISTRY: Mapping[str, FrameworkInfo] = {
+    "sklearn": sklearn_info.INFO,
+    "torch": torch_info.INFO,
+    "onnx": onnx_info.INFO,
+    "lightgbm": boosters_info.LIGHTGBM,
+    "xgboost": boosters_info.XGBOOST,
+    "catboost": boosters_info.CATBOOST,
+}
+
+
+def suffixes() -> dict[str, str]:
+    """File type → the framework that reads it."""
+    return {suffix: name for name, info in REGISTRY.items() for suffix in info.suffixes}
+
+
+def framework_of_folder(folder: Path) -> str | None:
+    """The framework that has this folder for a source; None where there is none."""
+    return next((name for name, info in REGISTRY.items() if info.is_source_folder(folder)), None)
+
+
+def framework_of_package(package: str) -> FrameworkInfo | None:
+    """The framework that is imported by this name."""
+    return next((info for info in REGISTRY.values() if info.package == package), None)
+
+
+def buildable() -> list[str]:
+    """The frameworks whose models a factory may build."""
+    return [name for name, info in REGISTRY.items() if info.factories]
+
+
+def with_key(key: ManifestKey) -> list[str]:
+    """The frameworks that have a use for a key of the manifest."""
+    return [name for name, info in REGISTRY.items() if key in info.keys]
+
+
+def describe_key(key: ManifestKey) -> str:
+    """What a key of the manifest does, in the words of the frameworks that have a use for it."""
+    return "; ".join(dict.fromkeys(info.keys[key] for info in REGISTRY.values() if key in info.keys))
+
+
+def convert_options() -> dict[str, Option]:
+    """Every convert option, by name."""
+    return {option.name: option for info in REGISTRY.values() for option in info.convert}
+
+
+def takes_option(framework: str | None, option: str) -> bool:
+    """Whether a framework's converter takes an option; one that is not known takes none."""
+    info = REGISTRY.get(framework or "")
+    return info is not None and any(each.name == option for each in info.convert)
+
+
+def has_key(framework: str | None, key: ManifestKey) -> bool:
+    """Whether a framework has a use for a key of the manifest; one that is not known has none."""
+    info = REGISTRY.get(framework or "")
+    return info is not None and key in info.keys
+
+
+def packages() -> dict[str, tuple[str, ...]]:
+    """Import name → distributions, of all that any framework needs."""
+    return {name: brought for info in REGISTRY.values() for name, brought in info.packages.items()}
+
+
+def code_forms() -> list[str]:
+    """The forms of file that run code of their own when they are loaded."""
+    return [form for info in REGISTRY.values() for form in info.code_forms]
+
+
+def worker_variables() -> list[str]:
+    """The environment variables that frameworks need, as regular expressions."""
+    return [pattern for info in REGISTRY.values() for pattern in info.variables]
