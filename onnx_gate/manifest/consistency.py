@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from onnx_gate.frameworks.info import ManifestKey
+from onnx_gate.frameworks.registry import has_key, takes_option, with_key
 from onnx_gate.manifest import schema
-from onnx_gate.manifest.convert import FRAMEWORKS_OF
 from onnx_gate.manifest.problems import Reporter
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.yaml_tree import Trail
@@ -28,15 +29,7 @@ def check_together(report: Reporter, model: schema.Model, framework: str | None,
         )
     if model.onnx and Path(model.onnx).suffix.lower() != ".onnx":
         add((*trail, "onnx"), f"got {model.onnx!r}, expected an .onnx file")
-    if model.weights and framework not in (None, "torch"):
-        add((*trail, "weights"), f"a model of {framework} takes no weights", "remove it", key=True)
-    if model.output_names and framework not in (None, "torch"):
-        add(
-            (*trail, "output_names"),
-            f"the outputs of {framework} models are named already",
-            "remove it",
-            key=True,
-        )
+    _check_keys(report, model, framework, trail)
     if model.speed_limited:
         _check_speed(report, model, framework, trail)
     for name in model.convert.model_dump(exclude_none=True):
@@ -47,13 +40,26 @@ def check_together(report: Reporter, model: schema.Model, framework: str | None,
                 "remove it",
                 key=True,
             )
-        elif framework and framework not in FRAMEWORKS_OF[name]:
+        elif framework and not takes_option(framework, name):
             add(
                 (*trail, "convert", name),
                 f"{name!r} is no option for {framework}",
                 "remove it",
                 key=True,
             )
+
+
+def _check_keys(report: Reporter, model: schema.Model, framework: str | None, trail: Trail) -> None:
+    """Report keys that the framework has no use for: what is ignored in silence is believed to be in force."""
+    given: dict[ManifestKey, tuple[bool, str]] = {
+        "weights": (bool(model.weights), f"a model of {framework} takes no weights"),
+        "output_names": (bool(model.output_names), f"the outputs of {framework} models are named already"),
+        "register": (bool(model.register_hook), f"a model of {framework} has no use for `register`"),
+        "trusted": (bool(model.trusted), f"a model of {framework} has no use for `trusted`"),
+    }
+    for key, (is_given, message) in given.items():
+        if is_given and framework and not has_key(framework, key):
+            report.add((*trail, key), message, "remove it", key=True)
 
 
 def _check_speed(report: Reporter, model: schema.Model, framework: str | None, trail: Trail) -> None:
@@ -80,11 +86,11 @@ def check_inputs(
                 "add `inputs:`, such as X: {dtype: float32, shape: [batch, 4]}",
             )
         return
-    if framework not in (None, "torch"):
+    if framework and not has_key(framework, "null_inputs"):
         for name in (name for name, given in model.inputs.items() if given is None):
             add(
                 (*trail, "inputs", name),
-                "got nothing: only a torch model takes None for an input",
+                f"got nothing: only a {' or '.join(with_key('null_inputs'))} model takes None for an input",
                 "write {dtype: float32, shape: [batch, 4]}, or remove the input",
             )
     if not tensors_of(model.inputs):

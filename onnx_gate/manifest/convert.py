@@ -1,25 +1,20 @@
-"""The options of the converters."""
+"""The options of the converters, as the frameworks describe them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, create_model
 
+from onnx_gate.frameworks.info import Option, OptionKind
+from onnx_gate.frameworks.registry import convert_options
 from onnx_gate.manifest.section import Names, Section, refuse
 from onnx_gate.manifest.tensors import DTYPES, Shape
 
 Opset = Annotated[int, Field(ge=1, le=50)]
 MainOpset = Annotated[int, Field(ge=7, le=50)]
-
-
-_ZipMap = bool | Literal["columns"]
-
-
-def _check_zipmap(value: Any) -> Any:
-    if not isinstance(value, bool) and value != "columns":
-        raise refuse("", "true, false or columns")
-    return value
 
 
 class FinalType(Section):
@@ -29,39 +24,44 @@ class FinalType(Section):
     shape: Shape = Field(description="sizes; names for dynamic ones")
 
 
-class Convert(Section):
-    """Options of the converter."""
-
-    opset: MainOpset | None = Field(None, description="opset of the default domain")
-    opsets: Annotated[dict[str, Opset], Field(min_length=1)] | None = Field(
-        None, description="opsets of other domains, such as {ai.onnx.ml: 3}"
-    )
-    zipmap: Annotated[bool | str, BeforeValidator(_check_zipmap, json_schema_input_type=_ZipMap)] | None = Field(
-        None, description="scikit-learn: probabilities as a list of dicts, or an output a class"
-    )
-    options: dict[str, dict[str, Any]] | None = Field(
-        None, description="scikit-learn: skl2onnx's options, by class or by the name of a pipeline's step"
-    )
-    final_types: Annotated[dict[str, FinalType], Field(min_length=1)] | None = Field(
-        None, description="scikit-learn: names and types that the outputs are to have"
-    )
-    black_op: Names | None = Field(None, description="scikit-learn: operators that may not be used")
-    white_op: Names | None = Field(None, description="scikit-learn: the only operators that may be used")
-    exporter: Literal["dynamo", "torchscript"] | None = Field(
-        None, description="torch: which exporter; dynamo unless the source is a TorchScript archive"
-    )
-    optimize: bool | None = Field(None, description="torch: let the dynamo exporter simplify the graph")
+def _check_choice(choices: tuple[str, ...], value: Any) -> Any:
+    if not isinstance(value, bool) and value not in choices:
+        raise refuse("", f"true, false or {' or '.join(choices)}")
+    return value
 
 
-FRAMEWORKS_OF = {
-    "opset": ("sklearn", "torch", "lightgbm", "xgboost", "catboost"),
-    "opsets": ("sklearn", "lightgbm", "xgboost"),
-    "zipmap": ("sklearn", "lightgbm", "xgboost"),
-    "options": ("sklearn",),
-    "final_types": ("sklearn",),
-    "black_op": ("sklearn",),
-    "white_op": ("sklearn",),
-    "exporter": ("torch",),
-    "optimize": ("torch",),
+def _switch_or_choice(option: Option) -> Any:
+    shown: Any = bool | Literal[option.choices]
+    return Annotated[bool | str, BeforeValidator(partial(_check_choice, option.choices), json_schema_input_type=shown)]
+
+
+_TYPES: dict[OptionKind, Callable[[Option], Any]] = {
+    "opset": lambda option: MainOpset,
+    "opsets": lambda option: Annotated[dict[str, Opset], Field(min_length=1)],
+    "switch": lambda option: bool,
+    "choice": lambda option: Literal[option.choices],
+    "switch-or-choice": _switch_or_choice,
+    "names": lambda option: Names,
+    "settings-by-name": lambda option: dict[str, dict[str, Any]],
+    "types-by-name": lambda option: Annotated[dict[str, FinalType], Field(min_length=1)],
 }
-"""Which frameworks have a use for an option."""
+"""What the manifest takes for each kind of option."""
+
+
+def _field(option: Option) -> Any:
+    return _TYPES[option.kind](option) | None, Field(None, description=option.description)
+
+
+if TYPE_CHECKING:
+
+    class Convert(Section):
+        """Options of the converter."""
+
+else:
+    Convert = create_model(
+        "Convert",
+        __base__=Section,
+        __doc__="Options of the converter.",
+        __module__=__name__,
+        **{name: _field(option) for name, option in convert_options().items()},
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
+from onnx_gate.frameworks.registry import REGISTRY, describe_key
 from onnx_gate.manifest.convert import Convert
 from onnx_gate.manifest.dims import Dim, DimName
 from onnx_gate.manifest.latency import LatencyChoice, Speedup
@@ -16,7 +17,7 @@ from onnx_gate.manifest.section import Fraction, Names, Section, Size, Text, ref
 from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import Variants
-from onnx_gate.records import EDGES, FRAMEWORKS
+from onnx_gate.records import EDGES
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _SIZES = {"": 1, "B": 1}
@@ -70,12 +71,12 @@ def _check_edges(value: Any) -> Any:
 class Settings(Section):
     """What a model may set, and `defaults` too."""
 
-    framework: Literal[FRAMEWORKS] | None = Field(  # type: ignore[valid-type]
+    framework: Literal[tuple(REGISTRY)] | None = Field(  # type: ignore[valid-type]
         None, description="may be left out where the source's file type tells"
     )
-    weights: Text | None = Field(None, description="safetensors, or a state dict, for a torch factory's module")
+    weights: Text | None = Field(None, description=describe_key("weights"))
     inputs: Annotated[dict[str, Input | None], Field(min_length=1)] | None = Field(
-        None, description="the schema of the inputs, by name; null for a torch argument that is None"
+        None, description=f"the schema of the inputs, by name; {describe_key('null_inputs')}"
     )
     columns: Names | None = Field(None, description="columns of a .csv or .parquet that make up the only input")
     ignore_data: list[str] = Field(
@@ -93,18 +94,14 @@ class Settings(Section):
     )
     outputs: dict[str, Rule] = Field(default_factory=dict, description="rules by ONNX output name")
     output_names: Annotated[Names, AfterValidator(unique)] | None = Field(
-        None, description="names for a torch model's outputs"
+        None, description=describe_key("output_names")
     )
     strict_dtype: bool = Field(False, description="a float of another width fails, also beside `onnx`")
     convert: Convert = Field(default_factory=Convert, description="options of the converter")
     # pydantic's own classes have an attribute `register`.
-    register_hook: Text | None = Field(
-        None, alias="register", description="file.py:callable that registers custom converters or operators"
-    )
+    register_hook: Text | None = Field(None, alias="register", description=describe_key("register"))
     ort_custom_ops: Text | None = Field(None, description="a library of custom operators for ONNX Runtime")
-    trusted: list[Text] = Field(
-        default_factory=list, description="types that a .skops file may hold beside the known ones"
-    )
+    trusted: list[Text] = Field(default_factory=list, description=describe_key("trusted"))
     variants: Variants | None = Field(
         None, description="models of lower precision to make of the converted one and judge as well"
     )

@@ -26,12 +26,15 @@ LARGEST_SIZE = 2**31 - 1
 
 def nearest(got: str, words: Iterable[str]) -> str | None:
     """The word that was probably meant."""
-    words, plain = list(words), got.lower().removeprefix("torch.").removeprefix("np.")
-    if (known := _OTHER_WORDS.get(plain)) in words:
-        return known
-    lowered = {word.lower(): word for word in words}
-    near = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.6)
-    return lowered[near[0]] if near else None
+    lowered, plain = {word.lower(): word for word in words}, got.lower()
+    # Types come with the name of their package, as in `np.float32`.
+    bare = plain.rpartition(".")[2]
+    if (known := _OTHER_WORDS.get(bare)) in lowered:
+        return lowered[known]
+    for text in dict.fromkeys((plain, bare)):
+        if near := difflib.get_close_matches(text, lowered, n=1, cutoff=0.6):
+            return lowered[near[0]]
+    return None
 
 
 def suggest(got: Any, words: Iterable[str]) -> str:

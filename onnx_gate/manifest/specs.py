@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from onnx_gate.frameworks.info import ManifestKey
+from onnx_gate.frameworks.registry import convert_options, has_key, takes_option
 from onnx_gate.manifest import rules, schema
 from onnx_gate.manifest.consistency import check_data, check_inputs, check_together, is_table, named_dims, tensors_of
-from onnx_gate.manifest.convert import FRAMEWORKS_OF, Convert
+from onnx_gate.manifest.convert import Convert
 from onnx_gate.manifest.dims import Limits
-from onnx_gate.manifest.frameworks import find_framework
+from onnx_gate.manifest.frameworks import find_framework, is_source_folder
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter
 from onnx_gate.manifest.providers import Provider
@@ -32,6 +34,11 @@ from onnx_gate.records import (
     VariantSpec,
 )
 
+_ABSENT: dict[ManifestKey, Any] = {"weights": None, "output_names": None, "register": None, "trusted": []}
+"""Keys that not every framework has a use for, and what counts where they are left out."""
+_FIELDS = {"register": "register_hook"}
+"""Keys whose field has another name."""
+
 
 class SpecBuilder:
     """Builds the specs of one manifest."""
@@ -44,8 +51,9 @@ class SpecBuilder:
         """The spec, or None after reporting why there is none; nothing is said to miss that is `doubtful`."""
         trail: Trail = ("models", i)
         before = len(self._report.problems)
-        source = self._paths.location(model.source, (*trail, "source"))
-        framework = find_framework(self._report, model, trail, doubtful)
+        folder_allowed = is_source_folder(self._paths.folder, model.source)
+        source = self._paths.location(model.source, (*trail, "source"), folder_allowed=folder_allowed)
+        framework = find_framework(self._report, model, self._paths.folder, trail, doubtful)
         model = self._without_foreign_defaults(model, framework, trail)
         onnx = self._paths.existing(model.onnx, (*trail, "onnx")) if model.onnx else None
         weights = self._paths.existing(model.weights, (*trail, "weights")) if model.weights else None
@@ -119,7 +127,8 @@ class SpecBuilder:
         """Look for the files of a model that doesn't fit the schema, so that all problems come in one go."""
         for name in ("source", "onnx", "weights", "data", "register", "ort_custom_ops"):
             if isinstance(text := raw.get(name), str) and text:
-                self._paths.location(text, ("models", i, name), folder_allowed=name == "data")
+                folder_allowed = name == "data" or (name == "source" and is_source_folder(self._paths.folder, text))
+                self._paths.location(text, ("models", i, name), folder_allowed=folder_allowed)
 
     def _libraries(self, model: schema.Model, trail: Trail) -> dict[str, str | None]:
         """Of the plug-in providers: a file, or the package that brings it, which only a worker can look for."""
@@ -140,8 +149,7 @@ class SpecBuilder:
     def _without_foreign_defaults(self, model: schema.Model, framework: str | None, trail: Trail) -> schema.Model:
         """Defaults are for those models that they fit; what a model says itself has to fit."""
         fitting: dict[str, Any] = {}
-        if framework != "torch":
-            fitting |= {"weights": None, "output_names": None}
+        fitting |= {key: absent for key, absent in _ABSENT.items() if not has_key(framework, key)}
         if not is_table(model.data):
             fitting["columns"] = None
         if framework == "onnx":
@@ -152,14 +160,13 @@ class SpecBuilder:
         if model.onnx or framework == "onnx":
             fitting["convert"] = Convert()
         else:
-            foreign = {name: None for name, owners in FRAMEWORKS_OF.items() if framework not in owners}
+            foreign = {name: None for name in convert_options() if not takes_option(framework, name)}
             fitting["convert"] = model.convert.model_copy(update=foreign)
         if model.inputs is not None:
             named = named_dims(model.inputs)
             fitting["dims"] = {name: values for name, values in model.dims.items() if name in named}
-        return model.model_copy(
-            update={name: value for name, value in fitting.items() if self._report.tree.inherited(trail, name)}
-        )
+        inherited = {key: value for key, value in fitting.items() if self._report.tree.inherited(trail, key)}
+        return model.model_copy(update={_FIELDS.get(key, key): value for key, value in inherited.items()})
 
 
 def _limits(given: Limits) -> DimLimits:

@@ -501,7 +501,9 @@ def test_the_file_type_tells_the_framework(project: Project, source: str, framew
         ("source: m.onnx, framework: torch", "framework", "got 'torch', but .onnx files are read as onnx"),
         (f"{SKLEARN}, framework: onnx", "framework", "got 'onnx', but .joblib files are read as sklearn"),
         ("source: d.csv", "source", "the file type '.csv' is unknown, expected .joblib, .pkl, .pickle, .skops, .pt"),
-        ("source: m.onnx, register: f.py", "register", "got 'f.py', expected a function"),
+        (f"{SKLEARN}, register: f.py", "register", "got 'f.py', expected a function"),
+        ("source: m.onnx, register: 'f.py:go'", "register", "a model of onnx has no use for `register`"),
+        ("source: m.onnx, trusted: [a.B]", "trusted", "a model of onnx has no use for `trusted`"),
         ("source: m.onnx, ort_custom_ops: no.so", "ort_custom_ops", "'no.so' does not exist"),
         (
             f"{SKLEARN}, convert: {{zipmap: rows}}",
