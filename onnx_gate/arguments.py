@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, N
 from collections.abc import Callable
 
 from onnx_gate import __version__
+from onnx_gate.frameworks.registry import code_forms
 from onnx_gate.records import CommentMode
 
 EXIT_CODES = """\
@@ -74,7 +75,7 @@ def _add_run(run: ArgumentParser) -> None:
     run.add_argument(
         "--allow-pickle",
         action=BooleanOptionalAction,
-        help="load sources that run code of their own: pickle, joblib, TorchScript, .pt2 "
+        help=f"load sources that run code of their own: {', '.join(code_forms())} "
         "(default: unless the checkout left credentials beside them)",
     )
     _add_comment(run)

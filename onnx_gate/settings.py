@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from onnx_gate.errors import UsageError
+from onnx_gate.frameworks.registry import worker_variables
 from onnx_gate.records import SHORT_NAMES, CommentMode, Isolation, RunOptions, Workflow
 from onnx_gate.trust.secrets import is_secret, names_secret
 
 # What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
 # XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
-_WORKER_VARIABLES = re.compile(
+_GENERAL = (
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|CI|VIRTUAL_ENV|CONDA_PREFIX|XDG_CACHE_HOME"
     r"|PYTHON(PATH|HASHSEED|UTF8|IOENCODING|DONTWRITEBYTECODE|PYCACHEPREFIX|WARNINGS|NOUSERSITE|FAULTHANDLER|MALLOC)"
     r"|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_\w+|CUDA_\w+|NVIDIA_\w+|CUDNN_\w+|ROCM_\w+|HIP_\w+|HSA_\w+|ROCR_\w+"
     r"|MIGRAPHX_\w+|VK_\w+|ADSP_LIBRARY_PATH|ASCEND_\w+|XILINX_\w+|OMP_\w+|MKL_\w+"
-    r"|OPENBLAS_\w+|KMP_\w+|ORT_\w+|TORCH\w*|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|TRANSFORMERS_\w+|SSL_CERT_\w+"
+    r"|OPENBLAS_\w+|KMP_\w+|ORT_\w+|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|TRANSFORMERS_\w+|SSL_CERT_\w+"
     r"|COVERAGE_\w+"
 )
+_WORKER_VARIABLES = re.compile("|".join((_GENERAL, *worker_variables())))
 _PIP_VARIABLES = re.compile(r"PIP_\w+|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|REQUESTS_CA_BUNDLE")
 # Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
 _STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")

@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import FRAMEWORKS, Location
+from onnx_gate.frameworks.registry import framework_of_package
+from onnx_gate.records import Location
 from onnx_gate.vocabulary import Cause
 
 LONGEST_MESSAGE = 700
@@ -84,8 +85,8 @@ def failed(cause: Cause, where: str, error: BaseException, *, fix: str = "") -> 
 
 def _installing(module: str) -> str:
     """With what converts its models, where it is a framework."""
-    name = module.partition(".")[0]
-    return f"pip install 'onnx-gate[{name}]'" if name in FRAMEWORKS and name != "onnx" else f"install {module!r}"
+    info = framework_of_package(module.partition(".")[0])
+    return info.installing if info and info.extra else f"install {module!r}"
 
 
 def describe(error: BaseException) -> str:
@@ -115,7 +116,7 @@ def shorten(text: str) -> str:
 
 def _import_file(path: Path) -> ModuleType:
     # Under its own name, so that pickles that name classes of this file find them; unless that is a package's,
-    # which a user's torch.py must not replace.
+    # which a user's file of the same name must not replace.
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) == str(path):
         # A file that registers converters for its own classes has to keep these classes.

@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records import Cause, Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
 from onnx_gate.runtime.tensors import is_external, tensors_in
 from onnx_gate.sources import describe, require_content
@@ -174,8 +175,10 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Breach]:
 
 def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Breach]:
     asked, got = spec.convert.get("opset"), graph.opsets.get("", 0)
-    # skl2onnx writes the lowest opset that the model needs, which every runtime for the one asked for takes.
-    if asked is None or asked == got or (got < asked and spec.framework != "torch"):
+    info = REGISTRY.get(spec.framework)
+    # Some converters write the lowest opset that the model needs, which every runtime for the one asked for takes.
+    lower_suffices = info is not None and info.lower_opset_suffices
+    if asked is None or asked == got or (got < asked and lower_suffices):
         return []
     return [
         _breach(

@@ -16,9 +16,6 @@ JSON: Config = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 ORT_THREADS = 1
 """Of every ONNX Runtime session: fixed, so that answers don't depend on the machine or on --jobs."""
 
-FRAMEWORKS = ("sklearn", "torch", "onnx", "lightgbm", "xgboost", "catboost")
-"""A module of `frameworks` each."""
-
 EDGES = (
     *("zeros", "ones", "lowest", "highest", "tiny", "huge", "negative-zero", "denormal"),
     *("nan", "infinity", "negative-infinity"),

@@ -24,7 +24,7 @@ def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], str]:
     """The arrays of both sides, one by one; or what keeps them from being compared."""
     reference, actual = answer.value, given.value
     if isinstance(reference, list) and isinstance(actual, np.ndarray) and actual.ndim:
-        # scikit-learn answers a list of arrays where ONNX has one tensor of them all.
+        # Some sources answer a list of arrays where ONNX has one tensor of them all.
         actual = list(actual)
     if isinstance(reference, np.ndarray) and isinstance(actual, list) and not actual and reference.shape[:1] == (0,):
         # No maps at all: a ZipMap of no rows, whose columns nobody can tell.

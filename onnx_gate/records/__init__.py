@@ -28,7 +28,6 @@ from onnx_gate.records.providers import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, S
 from onnx_gate.records.workflow import CommentMode, Workflow
 from onnx_gate.vocabulary import (
     EDGES,
-    FRAMEWORKS,
     JSON,
     ORT_THREADS,
     REPORTS,
@@ -63,7 +62,6 @@ __all__ = [
     "EDGES",
     "EXECUTION_PROVIDERS",
     "FEWEST_REPEATS",
-    "FRAMEWORKS",
     "JSON",
     "ORT_THREADS",
     "PROVIDER_OPTIONS",

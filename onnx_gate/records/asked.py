@@ -157,7 +157,7 @@ class ModelSpec:
     line: int
     """Line of the model in the manifest."""
     framework: str
-    """One of FRAMEWORKS."""
+    """Of the source, as the manifest names it."""
     folder: str
     """The manifest's folder, first on sys.path of the user's code."""
     source: Location
@@ -165,7 +165,7 @@ class ModelSpec:
     onnx: str | None = None
     """The .onnx to validate instead of converting."""
     weights: str | None = None
-    """State dict for a torch factory's module."""
+    """A file of weights for the module that a factory builds."""
     inputs: tuple[InputSpec, ...] | None = None
     """The schema; None where the .onnx tells."""
     input_order: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class ModelSpec:
     outputs: Mapping[str, OutputRule] = field(default_factory=dict)
     """Rules by ONNX output name."""
     output_names: tuple[str, ...] | None = None
-    """Names for a torch model's outputs."""
+    """Names for outputs that have none in the source."""
     strict_dtype: bool = False
     """A float of another width fails, also beside `onnx:`."""
     convert: Mapping[str, Any] = field(default_factory=dict)

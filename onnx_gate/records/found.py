@@ -16,7 +16,7 @@ class Answer:
     """One output of the source, and the form in which ONNX Runtime has to give it."""
 
     value: Any
-    """A numpy array, unrounded: scikit-learn answers in float64 whatever the schema's dtype. A list of such is a
+    """A numpy array, unrounded: some sources answer in float64 whatever the schema's dtype. A list of such is a
     sequence, None an optional value that isn't there."""
     dtype: str
     """Expected of ONNX Runtime; empty where there is nothing that has one."""

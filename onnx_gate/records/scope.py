@@ -19,7 +19,7 @@ class AskedModel:
     line: int
     """Of the model in the manifest."""
     framework: str
-    """Of the source, such as sklearn."""
+    """Of the source, as the manifest names it."""
     variant_of: str | None = None
     """The model of the manifest that this is a precision variant of."""
     allow_failure: bool = False

@@ -13,9 +13,9 @@ from datetime import datetime
 
 from onnx_gate import __version__
 from onnx_gate.errors import UsageError
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.numbers import contradictions
 from onnx_gate.records import (
-    FRAMEWORKS,
     AskedModel,
     Check,
     GateResult,
@@ -90,7 +90,7 @@ def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
         yield f"shard {result.shard} of a plan of {scope.shards}; expected at most {MOST_PARTS:,}, and the same count"
     yield from _misfits_of_ids([model.id for model in scope.models])
     for model in scope.models:
-        if not model.providers or not _are_names(model.providers) or model.framework not in FRAMEWORKS:
+        if not model.providers or not _are_names(model.providers) or model.framework not in REGISTRY:
             yield f"{model.id} has providers or a framework that there are not"
         if not 0 <= model.shard <= scope.shards:
             yield f"{model.id} is in shard {model.shard} of {scope.shards}"
