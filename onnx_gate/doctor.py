@@ -7,18 +7,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from onnx_gate.environment import describe_environment, installed_runtimes, version
+from onnx_gate.environment import describe_environment, installed, installed_runtimes
+from onnx_gate.frameworks.info import FrameworkInfo
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records import EXECUTION_PROVIDERS, Isolation, ProviderState
 
-_EXTRAS = {
-    "sklearn": ("scikit-learn", "skl2onnx"),
-    "torch": ("torch", "onnxscript", "safetensors"),
-    "lightgbm": ("lightgbm", "onnxmltools"),
-    "xgboost": ("xgboost", "onnxmltools"),
-    "catboost": ("catboost",),
-}
-_OTHER_NAMES = {"xgboost": "xgboost-cpu"}
-"""Distributions that are one package under two names."""
 _ISOLATION: dict[Isolation, str] = {
     "uids": "uids; every model runs as a user of its own",
     "none": "none; models run as you, and can read and change what you can",
@@ -37,8 +30,7 @@ def examine(environ: Mapping[str, str], isolation: Isolation) -> tuple[str, bool
         f"isolation: {_ISOLATION[isolation]}",
         "",
         "frameworks",
-        *(_framework_line(name, packages) for name, packages in _EXTRAS.items()),
-        f"  ok  onnx: onnx {environment.onnx}",
+        *map(_framework_line, REGISTRY.values()),
         "",
         "providers",
         *(_provider_line(name, state) for name, state in states.items()),
@@ -58,12 +50,12 @@ def _runtime_lines(runtimes: dict[str, str]) -> list[str]:
     ]
 
 
-def _framework_line(name: str, packages: tuple[str, ...]) -> str:
-    versions = {package: version(package) or version(_OTHER_NAMES.get(package, package)) for package in packages}
-    if all(versions.values()):
-        return f"  ok  {name}: {', '.join(f'{package} {number}' for package, number in versions.items())}"
-    missing = ", ".join(package for package, number in versions.items() if not number)
-    return f"  no  {name}: {missing} not installed. Fix: pip install 'onnx-gate[{name}]'"
+def _framework_line(info: FrameworkInfo) -> str:
+    found = [(brought, installed(brought)) for brought in info.packages.values()]
+    if missing := ", ".join(brought[0] for brought, versions in found if not versions):
+        return f"  no  {info.name}: {missing} not installed. Fix: {info.installing}"
+    shown = (f"{name} {number}" for _, versions in found for name, number in versions.items())
+    return f"  ok  {info.name}: {', '.join(shown)}"
 
 
 def _provider_line(name: str, state: ProviderState) -> str:

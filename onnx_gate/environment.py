@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
 
 from onnx_gate import __version__
 from onnx_gate.cpu import cpu_name, has_vnni, int8_features
 from onnx_gate.errors import UsageError
+from onnx_gate.frameworks.registry import packages
 from onnx_gate.records import ORT_THREADS, Environment, Isolation, ProviderState
 
 
@@ -24,28 +27,25 @@ def describe_environment(providers: dict[str, ProviderState], isolation: Isolati
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         ort_threads=ORT_THREADS,
         onnxruntime=_runtime(),
-        onnx=version("onnx"),
-        numpy=version("numpy"),
-        scikit_learn=version("scikit-learn"),
-        skl2onnx=version("skl2onnx"),
-        torch=version("torch"),
-        onnxscript=version("onnxscript"),
-        lightgbm=version("lightgbm"),
-        xgboost=version("xgboost") or version("xgboost-cpu"),
-        catboost=version("catboost"),
-        onnxmltools=version("onnxmltools"),
-        onnxconverter_common=version("onnxconverter-common"),
+        versions=_versions(),
         isolation=isolation,
         providers=providers,
     )
 
 
-def version(distribution: str) -> str | None:
-    """The installed version, or None."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
+def installed(distributions: Iterable[str]) -> dict[str, str]:
+    """Those of the distributions that are installed, with their versions."""
+    found = {}
+    for name in distributions:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _versions() -> dict[str, str]:
+    """What every model needs first, then what frameworks and variants do."""
+    of_frameworks = (name for brought in packages().values() for name in brought)
+    return installed(dict.fromkeys(("onnx", "numpy", *of_frameworks, "onnxconverter-common")))
 
 
 def installed_runtimes() -> dict[str, str]:

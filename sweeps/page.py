@@ -39,8 +39,9 @@ def write_page(
 
 
 def _versions(environment: Environment) -> str:
-    names = ("onnxruntime", "onnx", "scikit_learn", "skl2onnx", "torch", "onnxscript", "numpy")
-    given = [f"{name.replace('_', '-')} {version}" for name in names if (version := getattr(environment, name))]
+    names = ("onnx", "scikit-learn", "skl2onnx", "torch", "onnxscript", "numpy")
+    known = {"onnxruntime": environment.onnxruntime, **{name: environment.versions.get(name) for name in names}}
+    given = [f"{name} {version}" for name, version in known.items() if version]
     return ", ".join([*given, f"Python {environment.python}", f"{environment.ort_threads} thread"])
 
 

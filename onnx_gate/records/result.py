@@ -119,7 +119,7 @@ class ProviderState:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What the run ran on; a version is None where the package isn't installed."""
+    """What the run ran on."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     onnx_gate: str
@@ -138,28 +138,8 @@ class Environment:
     """Fixed, so that answers don't depend on the machine or on --jobs."""
     onnxruntime: str | None = None
     """With the name of the distribution, where it isn't plain onnxruntime."""
-    onnx: str | None = None
-    """Version."""
-    numpy: str | None = None
-    """Version."""
-    scikit_learn: str | None = None
-    """Version."""
-    skl2onnx: str | None = None
-    """Version."""
-    torch: str | None = None
-    """Version."""
-    onnxscript: str | None = None
-    """Version."""
-    lightgbm: str | None = None
-    """Version."""
-    xgboost: str | None = None
-    """Version; that of xgboost-cpu, where it is that."""
-    catboost: str | None = None
-    """Version."""
-    onnxmltools: str | None = None
-    """Version."""
-    onnxconverter_common: str | None = None
-    """Version."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the installed packages that take part in a verdict, by the name of the distribution."""
     isolation: Isolation = "none"
     """What stood between models, and between them and the job: a user each, or nothing but processes."""
     providers: Mapping[str, ProviderState] = field(default_factory=dict)

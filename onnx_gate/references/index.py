@@ -153,8 +153,8 @@ def hash_file(path: Path) -> str:
 
 def describe_machine(environment: Environment) -> dict[str, str]:
     """The machine and every version that is known."""
-    known = asdict(environment)
-    return {name: value for name, value in known.items() if isinstance(value, str) and value}
+    known = {name: value for name, value in asdict(environment).items() if isinstance(value, str) and value}
+    return {**environment.versions, **known}
 
 
 def _plain(value: Any) -> Any:

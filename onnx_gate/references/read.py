@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_gate.errors import UsageError
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records import Cause, Failure, ModelSpec
 from onnx_gate.references.index import (
     LARGEST,
@@ -111,7 +112,8 @@ def _changed_keys(index: Index, spec: ModelSpec) -> list[str]:
 def _origin(folder: Path, index: Index, framework: str) -> str:
     known = index.made_on
     machine = f"{known.get('platform', 'an unknown machine')} ({known.get('cpu', 'unknown processor')})"
-    names = ("scikit_learn" if framework == "sklearn" else framework, "onnxruntime", "onnx_gate")
+    info = REGISTRY[framework]
+    names = (*info.packages[info.package], "onnxruntime", "onnx_gate")
     versions = ", ".join(f"{name.replace('_', '-')} {known[name]}" for name in names if name in known)
     return f"from {folder}, made {index.made_at} on {machine} with {versions}"
 

@@ -192,28 +192,19 @@ def _machines(result: GateResult) -> list[tuple[list[str], Environment]]:
 
 def _machine(environment: Environment) -> list[Row]:
     features = ", ".join(environment.cpu_features)
-    known = {
-        "onnx-gate": environment.onnx_gate,
-        "Python": environment.python,
-        "onnxruntime": environment.onnxruntime,
-        "onnx": environment.onnx,
-        "numpy": environment.numpy,
-        "scikit-learn": environment.scikit_learn,
-        "skl2onnx": environment.skl2onnx,
-        "torch": environment.torch,
-        "onnxscript": environment.onnxscript,
-        "LightGBM": environment.lightgbm,
-        "XGBoost": environment.xgboost,
-        "CatBoost": environment.catboost,
-        "onnxmltools": environment.onnxmltools,
-        "onnxconverter-common": environment.onnxconverter_common,
-        "platform": environment.platform,
-        "CPU": f"{environment.cpu}{f' ({features})' if features else ''}",
-        "cores": str(environment.cores or ""),
-        "threads of ONNX Runtime": str(environment.ort_threads),
-        "isolation of models": environment.isolation,
-    }
-    rows = [row(label, value) for label, value in known.items() if value]
+    # As pairs: a result that somebody else wrote may name a package as one of the other rows.
+    known = (
+        ("onnx-gate", environment.onnx_gate),
+        ("Python", environment.python),
+        ("onnxruntime", environment.onnxruntime),
+        *environment.versions.items(),
+        ("platform", environment.platform),
+        ("CPU", f"{environment.cpu}{f' ({features})' if features else ''}"),
+        ("cores", str(environment.cores or "")),
+        ("threads of ONNX Runtime", str(environment.ort_threads)),
+        ("isolation of models", environment.isolation),
+    )
+    rows = [row(label, value) for label, value in known if value]
     for provider, state in environment.providers.items():
         usable = "available" if state.available else f"not available: {state.reason}"
         rows.append(row(md("provider {}", name(provider)), usable))

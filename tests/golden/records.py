@@ -165,9 +165,7 @@ def gate(*models: ModelResult, **given: Any) -> GateResult:
             cpu="AMD EPYC, no VNNI",
             ort_threads=1,
             onnxruntime="1.23.0 (onnxruntime-gpu)",
-            onnx="1.19.0",
-            numpy="2.3.1",
-            torch="2.9.0+cpu",
+            versions={"onnx": "1.19.0", "numpy": "2.3.1", "torch": "2.9.0+cpu"},
             providers=providers if models else {},
         ),
     }

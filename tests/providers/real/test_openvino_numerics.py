@@ -104,5 +104,5 @@ def test_a_reference_travels_to_it(tmp_path):
     found = models["net"]
     assert (done.code, found["verdict"]) == (0, "passed"), done.said
     assert {check["provider"] for check in found["checks"]} == {"cpu", "openvino"}
-    assert f"with torch {made.result.environment.torch}" in found["reference"]
+    assert f"with torch {made.result.environment.versions['torch']}" in found["reference"]
     assert found["placement"]["openvino"]["on_provider"] > 0
