@@ -289,6 +289,8 @@ def test_defaults_pass_by_models_that_they_do_not_fit(project: Project) -> None:
           framework: torch
           weights: w.safetensors
           output_names: [y]
+          register: 'f.py:register'
+          trusted: [a.B]
           convert: {opset: 18, zipmap: true, optimize: false}
           columns: [u, v]
           dims: {seq: [8]}
@@ -303,6 +305,12 @@ def test_defaults_pass_by_models_that_they_do_not_fit(project: Project) -> None:
     def taken(model: ModelSpec) -> tuple[object, ...]:
         return model.framework, dict(model.convert), bool(model.weights), model.output_names, model.columns, model.dims
 
+    assert [(bool(model.register), model.trusted) for model in manifest.models] == [
+        (False, ()),
+        (True, ("a.B",)),
+        (True, ("a.B",)),
+        (True, ()),
+    ]
     assert [taken(model) for model in manifest.models] == [
         ("onnx", {}, False, None, None, {"seq": (8,)}),
         ("sklearn", {}, False, None, None, {"seq": (8,)}),

@@ -1,0 +1,37 @@
+"""What differs by framework is said in `frameworks/`: nobody else writes the name of one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from onnx_gate.frameworks.registry import REGISTRY
+from tests.contract.sources import PACKAGE, REPOSITORY
+
+# What everything is converted to is no framework like the others.
+OTHERS = [info for info in REGISTRY.values() if info.name != "onnx"]
+NAMES = {
+    word
+    for info in OTHERS
+    for word in (info.name, info.title, *info.packages, *(name for names in info.packages.values() for name in names))
+}
+NAMED = re.compile("|".join(re.escape(name) for name in sorted(NAMES)), re.IGNORECASE)
+FILES = [
+    path.relative_to(REPOSITORY).as_posix()
+    for path in sorted((REPOSITORY / PACKAGE).rglob("*.py"))
+    if path.relative_to(REPOSITORY / PACKAGE).parts[0] != "frameworks"
+]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_framework_is_named_outside_of_its_folder(file: str) -> None:
+    """Neither in code nor in text nor in a comment: the next framework would be missing there."""
+    lines = (REPOSITORY / file).read_text(encoding="utf-8").splitlines()
+    assert [f"{file}:{number}: {line.strip()}" for number, line in enumerate(lines, 1) if NAMED.search(line)] == []
+
+
+@pytest.mark.parametrize("line", ["import sklearn", "# as scikit-learn does", "x = 'TorchScript'", '"""XGBoost."""'])
+def test_a_name_is_found_wherever_it_stands(line: str) -> None:
+    """In another case, and as a part of a word."""
+    assert NAMED.search(line)
