@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.inputs.calls import Case
-from onnx_gate.records import Absence, Actual, Cause, Failure, OutputDiff, OutputRule
+from onnx_gate.records import Actual, Cause, Failure, OutputDiff, OutputRule
 from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
 from onnx_gate.worker.given import GivenComparison

@@ -15,10 +15,10 @@ import pytest
 from onnx_gate import wording
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.compare.rules import rule_for
+from onnx_gate.numbers import contradictions
 from onnx_gate.records import Actual, Answer, Check, GateResult, OutputDiff, OutputRule, Status, Tolerance
 from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.reports import html, json, junit, markdown
-from onnx_gate.shards.numbers import contradictions
 from tests.contract.sources import REPOSITORY
 from tests.golden.records import gate, model
 from tests.manifest.conftest import Project, project

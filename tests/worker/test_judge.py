@@ -18,7 +18,7 @@ from onnx_gate.worker.run import failure_of
         (MemoryError(), Cause.OUT_OF_MEMORY),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), Cause.OUT_OF_MEMORY),
         (RuntimeError("[ONNXRuntimeError] Failed to allocate memory for requested buffer"), Cause.OUT_OF_MEMORY),
-        (CannotJudge("conversion-failed", "no"), Cause.CONVERSION_FAILED),
+        (CannotJudge(Cause.CONVERSION_FAILED, "no"), Cause.CONVERSION_FAILED),
         (KeyError("ours"), Cause.UNKNOWN),
     ],
 )
