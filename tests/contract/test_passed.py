@@ -68,7 +68,7 @@ def test_the_verdict_makes_a_passed_check_once() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef) and "status=Status.PASSED" in ast.unparse(node)
     ]
-    assert function.name == "_compared"
+    assert function.name == "compared"
 
 
 @pytest.mark.parametrize(
