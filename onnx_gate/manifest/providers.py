@@ -20,7 +20,7 @@ from onnx_gate.manifest.latency import Speedup
 from onnx_gate.manifest.rules import Rule, Tolerance
 from onnx_gate.manifest.section import Fraction, Names, Section, Text, refuse, suggest, unique
 from onnx_gate.manifest.sessions import OptionText, Session
-from onnx_gate.records import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
+from onnx_gate.providers_table import PROVIDERS, SHORT_NAMES, provider_info, short_name
 
 _PLUGIN = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 
@@ -58,8 +58,8 @@ class Provider(Section):
     @classmethod
     def _known_options(cls, options: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         # ONNX Runtime passes over what it doesn't know, or answers from the CPU.
-        short = SHORT_NAMES.get(info.data.get("name", ""), "")
-        known = PROVIDER_OPTIONS.get(short)
+        short = short_name(info.data.get("name", ""))
+        known = provider_info(short).options
         if info.data.get("library") or known is None:
             return options
         for option in sorted(options.keys() - known):
@@ -74,7 +74,7 @@ class Provider(Section):
     def _known_provider(self) -> Self:
         if self.name not in SHORT_NAMES and not self.library:
             raise _unknown(self.name, key=True)
-        if SHORT_NAMES.get(self.name) == "cpu" and self.library:
+        if short_name(self.name) == "cpu" and self.library:
             raise refuse(
                 "the CPU provider is ONNX Runtime's own", "a library under another name", "rename it", key=True
             )
@@ -90,7 +90,7 @@ _PluginName = Annotated[str, Field(pattern=f"^{_PLUGIN}$")]
 
 def _unknown(name: str, *, key: bool = False) -> PydanticCustomError:
     fix = suggest(name, SHORT_NAMES) or "give a provider of your own its `library: path/to/lib.so`"
-    return refuse(f"unknown provider {name!r}", f"one of {', '.join(EXECUTION_PROVIDERS)}", fix, key=key)
+    return refuse(f"unknown provider {name!r}", f"one of {', '.join(PROVIDERS)}", fix, key=key)
 
 
 def _check_name(value: Any) -> Any:
@@ -102,7 +102,7 @@ def _check_name(value: Any) -> Any:
 
 
 def _each_once(names: list[str]) -> list[str]:
-    unique([SHORT_NAMES.get(name, name) for name in names])
+    unique([short_name(name) for name in names])
     return names
 
 

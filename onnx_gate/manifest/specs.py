@@ -20,8 +20,8 @@ from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import DEFAULTS, Kind, Variant, label_of
 from onnx_gate.manifest.yaml_tree import Trail
+from onnx_gate.providers_table import short_name
 from onnx_gate.records import (
-    SHORT_NAMES,
     DimLimits,
     InputSpec,
     LatencySpec,
@@ -199,7 +199,7 @@ def _latency(model: schema.Model) -> LatencySpec | None:
 
 def _provider(given: Provider, model: schema.Model, library: str | None) -> ProviderSpec:
     """What the provider doesn't say itself, the model does; limits on placement mean nothing on the CPU."""
-    name = SHORT_NAMES.get(given.name, given.name)
+    name = short_name(given.name)
     placed = model.min_placed if given.min_placed is None and name != "cpu" else given.min_placed
     forbidden = model.forbid_elsewhere if given.forbid_elsewhere is None and name != "cpu" else given.forbid_elsewhere
     return ProviderSpec(

@@ -10,7 +10,7 @@ import onnxruntime as ort
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers.devices import device_present
 from onnx_gate.providers.nvidia import Driver, ask_driver, other_version
-from onnx_gate.providers.table import NVIDIA, SOFTWARE, how_to_get
+from onnx_gate.providers_table import provider_info
 from onnx_gate.records import Absence, ProviderSpec
 from onnx_gate.runtime import without_places
 from onnx_gate.sources import ANSI, shorten
@@ -53,7 +53,7 @@ def not_built_in(provider: ProviderSpec, name: str) -> NotAvailable:
         Reason(
             kind=Absence.NOT_BUILT_IN,
             words=f"this build of onnxruntime ({ort.__version__}) has no {name}",
-            fix=how_to_get(provider.name),
+            fix=provider_info(provider.name).how_to_get,
             device=device_present(provider.name),
         ),
     )
@@ -71,7 +71,7 @@ def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
         return CannotJudge(Cause.PROVIDER, words, fix="change what it can't run, or remove it from `providers`")
     missing = _MISSING.search(told)
     kind = Absence.LIBRARY_MISSING if missing else _kind(told)
-    if provider.name in SOFTWARE or kind not in _OF_THE_DEVICE:
+    if provider_info(provider.name).software or kind not in _OF_THE_DEVICE:
         return None
     words = f"{provider.name} failed on this model: {shorten(without_places(told))}"
     if kind is Absence.OUT_OF_MEMORY:
@@ -84,12 +84,12 @@ def explain(provider: str, name: str, told: str) -> Reason:
     """The kind of the reason, in the runtime's words and those of the driver."""
     kind = _kind(told)
     words = _runtimes_words(told, kind)
-    device = device_present(provider) or ("the CPU" if provider in SOFTWARE else "")
+    device = device_present(provider) or ("the CPU" if provider_info(provider).software else "")
     fix = _FIXES[kind]
     missing = _MISSING.search(told)
     if missing and kind is not Absence.BAD_OPTION:
         kind, words, fix = _missing(missing[1], words)
-    if provider in NVIDIA and kind is not Absence.BAD_OPTION:
+    if provider_info(provider).needs_nvidia and kind is not Absence.BAD_OPTION:
         driver = ask_driver(_wanted_cuda())
         device = device or ", ".join(driver.devices)
         kind, words, fix = _with_driver(kind, words, fix, driver)

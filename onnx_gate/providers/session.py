@@ -19,8 +19,8 @@ from onnx_gate.providers.availability import did_not_load, lost, not_built_in
 from onnx_gate.providers.placement import RECORD, assigned, fell_back, profiled, proven
 from onnx_gate.providers.plugins import plugin_devices
 from onnx_gate.providers.precision import options_in_force
-from onnx_gate.providers.table import NVIDIA
-from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Placement, ProviderSpec
+from onnx_gate.providers_table import PROVIDERS
+from onnx_gate.records import Actual, Placement, ProviderSpec
 from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
 
 
@@ -111,10 +111,11 @@ def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -
         devices = plugin_devices(provider)
         options.add_provider_for_devices(devices[:1], dict(provider.options))
         return devices[0].ep_name, {}
-    name = EXECUTION_PROVIDERS[provider.name]
+    info = PROVIDERS[provider.name]
+    name = info.full_name
     if name not in ort.get_available_providers():
         raise not_built_in(provider, name)
-    if provider.name in NVIDIA and hasattr(ort, "preload_dlls"):
+    if info.needs_nvidia and hasattr(ort, "preload_dlls"):
         # Finds CUDA libraries that pip installed.
         ort.preload_dlls()
     # What was said before is no reason.

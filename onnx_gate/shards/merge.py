@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_gate.errors import CannotMerge, UsageError
+from onnx_gate.providers_table import PROVIDERS
 from onnx_gate.records import (
-    EXECUTION_PROVIDERS,
     AskedModel,
     Check,
     GateResult,
@@ -126,7 +126,7 @@ def _asked(part: Found) -> list[AskedModel]:
 def _by_providers(parts: Sequence[Found]) -> list[list[Found]]:
     """In the order that reports have: the runtime's own providers first, then those of plug-ins by name."""
     groups: dict[tuple[tuple[int, str], ...], list[Found]] = {}
-    order = {name: number for number, name in enumerate(EXECUTION_PROVIDERS)}
+    order = {name: number for number, name in enumerate(PROVIDERS)}
     for part in parts:
         key = sorted((order.get(name, len(order)), name) for name in part.scope.providers)
         groups.setdefault(tuple(key), []).append(part)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records import EXECUTION_PROVIDERS, InputSpec, OutputRule, ProviderSpec, SessionSpec, Tolerance
+from onnx_gate.providers_table import PROVIDERS
+from onnx_gate.records import InputSpec, OutputRule, ProviderSpec, SessionSpec, Tolerance
 from tests.manifest.conftest import Project, place
 
 ONNX = "id: a, source: m.onnx"
@@ -218,8 +219,8 @@ def test_providers_are_a_list_or_a_mapping(project: Project, written: str) -> No
 
 def test_every_provider_of_the_table_can_be_asked_for(project: Project) -> None:
     """By either name, and it is reported by its short one; whether the machine has it is another matter."""
-    names = list(EXECUTION_PROVIDERS)
-    for written in (names, list(EXECUTION_PROVIDERS.values())):
+    names = list(PROVIDERS)
+    for written in (names, [row.full_name for row in PROVIDERS.values()]):
         model = project.model(f"{ONNX}, providers: [{', '.join(written)}]")
         assert [provider.name for provider in model.providers] == names
 
