@@ -6,7 +6,7 @@ Light, since the manifest is checked against it. What needs ONNX Runtime looks a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,10 @@ class ProviderInfo:
     """Every machine that it is built for has a device for it: the CPU."""
     in_doctor: bool = False
     """`doctor` reports on it also where the installed ONNX Runtime hasn't got it."""
+
+    def unknown_options(self, names: Iterable[str]) -> list[str]:
+        """Those that are not in its list; none where there is no list. A newer release may have them all the same."""
+        return [] if self.options is None else sorted(set(names) - self.options)
 
     @property
     def needs_nvidia(self) -> bool:

@@ -9,7 +9,15 @@ from typing import Any
 from onnx_gate.frameworks.info import ManifestKey
 from onnx_gate.frameworks.registry import convert_options, has_key, takes_option
 from onnx_gate.manifest import rules, schema
-from onnx_gate.manifest.consistency import check_data, check_inputs, check_together, is_table, named_dims, tensors_of
+from onnx_gate.manifest.consistency import (
+    check_data,
+    check_inputs,
+    check_together,
+    is_table,
+    named_dims,
+    tensors_of,
+    warn_of_options,
+)
 from onnx_gate.manifest.convert import Convert
 from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.frameworks import find_framework, is_source_folder
@@ -66,6 +74,7 @@ class SpecBuilder:
         check_together(self._report, model, framework, trail)
         check_inputs(self._report, model, framework, trail, doubtful)
         check_data(self._report, data, model, trail, doubtful)
+        warn_of_options(self._report, model, trail)
         if len(self._report.problems) > before or source is None or framework is None:
             return None
         return ModelSpec(

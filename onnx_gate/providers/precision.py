@@ -7,11 +7,6 @@ from collections.abc import Mapping
 from onnx_gate.providers_table import provider_info
 
 
-def options_in_force(asked: Mapping[str, str], reported: Mapping[str, str]) -> dict[str, str]:
-    """What a session says of its provider; what was asked for where it doesn't say, as OpenVINO's."""
-    return {**asked, **reported}
-
-
 def fast_options(provider: str, options: Mapping[str, str]) -> dict[str, str]:
     """Those in force that compute with less precision, with their values."""
     given = ((option, options.get(option.name, option.default)) for option in provider_info(provider).fast)

@@ -11,6 +11,7 @@ from onnx_gate.records import (
     AskedModel,
     Check,
     GateResult,
+    ManifestWarning,
     ModelResult,
     Part,
     ProviderState,
@@ -76,10 +77,17 @@ def merge_parts(
         manifest=first.manifest,
         scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, _providers_of_all(fleet, providers)),
         problems=told,
+        warnings=_warnings(ordered),
         environment=replace(first.environment, providers=_provider_states(ordered)),
         parts=tuple(_part(part) for part in ordered),
         models=models,
     )
+
+
+def _warnings(parts: Sequence[Found]) -> tuple[ManifestWarning, ...]:
+    """Of all parts, each once, in the order of the manifest."""
+    found = dict.fromkeys(warning for part in parts for warning in part.result.warnings)
+    return tuple(sorted(found, key=lambda warning: (warning.line, warning.column)))
 
 
 def _providers_of_all(fleet: Sequence[_Machines], providers: Sequence[str]) -> tuple[str, ...]:

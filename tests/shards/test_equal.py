@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import GateResult, ProviderState, Status
+from onnx_gate.records import GateResult, ManifestWarning, ProviderState, Status
 from onnx_gate.reports import json
 from tests.shards.conftest import Runs
 from tests.shards.project import IDS, change, merge, timeless
@@ -41,6 +41,20 @@ def test_merged_shards_are_the_whole_run(runs: Runs, shards: Path, tmp_path: Pat
     assert merged.scope == whole.scope
     assert replace(merged.environment, providers={}) == replace(whole.environment, providers={})
     assert merged.environment.providers.keys() == whole.environment.providers.keys()
+
+
+def test_a_warning_of_the_manifest_that_all_shards_have_is_one(shards: Path, tmp_path: Path) -> None:
+    """In the order of the manifest, whichever shard says it."""
+    first, last = (
+        ManifestWarning(file="onnx-gate.yml", line=line, column=1, path="", message="odd", models=IDS[:1])
+        for line in (3, 9)
+    )
+    for number, folder in enumerate(sorted(shards.iterdir())):
+        warnings = (last, first) if number else (last,)
+        change(folder, lambda result, warnings=warnings: replace(result, warnings=warnings))
+    _, merged = merge(tmp_path / "merged", shards)
+    assert merged is not None
+    assert merged.warnings == (first, last)
 
 
 def test_the_files_of_all_shards_are_brought_together(runs: Runs, shards: Path, tmp_path: Path) -> None:
