@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import GateResult, ManifestWarning, ProviderState, Status
+from onnx_gate.records import REPORTS, GateResult, ManifestWarning, ProviderState, Status
 from onnx_gate.reports import json
 from tests.shards.conftest import Runs
 from tests.shards.project import IDS, change, merge, timeless
@@ -75,7 +75,7 @@ def test_the_folders_may_be_named_one_by_one_in_any_order(runs: Runs, tmp_path: 
     code, _ = merge(tmp_path / "merged", *(runs.shards[number] for number in order))
     merge(tmp_path / "other", *runs.shards)
     assert code == 1
-    for name in ("results.json", "summary.md", "junit.xml"):
+    for name in REPORTS:
         assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
 
 
@@ -83,7 +83,7 @@ def test_report_renders_merged_results_again(shards: Path, tmp_path: Path) -> No
     """Byte for byte."""
     merge(tmp_path / "merged", shards)
     assert main(["report", str(tmp_path / "merged"), "--output", str(tmp_path / "again")]) == 1
-    for name in ("results.json", "summary.md", "junit.xml"):
+    for name in REPORTS:
         assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
