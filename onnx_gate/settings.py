@@ -245,7 +245,6 @@ def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Wor
         api_url=environ.get("GITHUB_API_URL", ""),
         graphql_url=environ.get("GITHUB_GRAPHQL_URL", ""),
         repository=repository,
-        event_name=environ.get("GITHUB_EVENT_NAME", ""),
         event_path=Path(event) if event else None,
         ref=environ.get("GITHUB_REF", ""),
         commit=environ.get("GITHUB_SHA", ""),

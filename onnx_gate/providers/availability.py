@@ -49,7 +49,6 @@ class Reason:
 def not_built_in(provider: ProviderSpec, name: str) -> NotAvailable:
     """This onnxruntime was built without the provider."""
     return _refused(
-        provider,
         Reason(
             kind=Absence.NOT_BUILT_IN,
             words=f"this build of onnxruntime ({ort.__version__}) has no {name}",
@@ -61,7 +60,7 @@ def not_built_in(provider: ProviderSpec, name: str) -> NotAvailable:
 
 def did_not_load(provider: ProviderSpec, name: str, told: str) -> NotAvailable:
     """The runtime fell back, or refused; `told` is what it said meanwhile."""
-    return _refused(provider, explain(provider.name, name, told))
+    return _refused(explain(provider.name, name, told))
 
 
 def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
@@ -142,7 +141,7 @@ def _runtimes_words(told: str, kind: Absence) -> str:
     return shorten(without_places(words))
 
 
-def _refused(provider: ProviderSpec, reason: Reason) -> NotAvailable:
+def _refused(reason: Reason) -> NotAvailable:
     seen = f"; the machine has a device ({reason.device}) that can't be used" if reason.device else ""
     # A wrong option is wrong on every machine.
     present = bool(reason.device) or reason.kind is Absence.BAD_OPTION
@@ -151,14 +150,11 @@ def _refused(provider: ProviderSpec, reason: Reason) -> NotAvailable:
 
 _CUDA_WHEELS = "such as with pip install 'onnx-gate[gpu]'"
 _FIXES = {
-    Absence.NOT_BUILT_IN: "install a build of onnxruntime that has it",
-    Absence.LIBRARY_MISSING: f"install the libraries that it needs, {_CUDA_WHEELS}",
     Absence.DRIVER_MISSING: "install NVIDIA's driver; in a container, run it with the GPU (--gpus all)",
     Absence.NO_DEVICE: "run on a machine with such a device; in a container, let it see the device",
     Absence.DEVICE_TOO_OLD: "use a newer device, or an onnxruntime built for an older CUDA",
     Absence.OUT_OF_MEMORY: "use smaller `batches`, a larger device, or free its memory",
     Absence.VERSION_MISMATCH: "bring the driver, CUDA and onnxruntime to versions that belong together",
     Absence.BAD_OPTION: "see the provider's options in the documentation of ONNX Runtime",
-    Absence.FELL_BACK: "remove it from `providers`, or change the operators",
     Absence.UNKNOWN: "see the model's log",
 }

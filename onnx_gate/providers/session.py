@@ -93,7 +93,7 @@ def open_session(
     try:
         session = ort.InferenceSession(path, options, **given)
     except Exception as error:
-        raise _refused(error, provider, name, path, custom_ops) from error
+        raise _refused(error, provider, path, custom_ops) from error
     if name not in session.get_providers():
         raise did_not_load(provider, name, read_log())
     return Session(session, provider, name)
@@ -140,7 +140,7 @@ def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -
     return name, {"providers": [(name, dict(provider.options))]}
 
 
-def _refused(error: Exception, provider: ProviderSpec, name: str, path: str, custom_ops: str | None) -> Exception:
+def _refused(error: Exception, provider: ProviderSpec, path: str, custom_ops: str | None) -> Exception:
     """The device's fault, or the model's."""
     told = lost(provider, str(error))
     return told or load_failed(error, path, f"{Path(path).name} on {provider.name}", custom_ops=custom_ops)
