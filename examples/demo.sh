@@ -18,4 +18,4 @@ fi
 echo
 echo "== stopped with exit code 1, as it should be. The report, as a job summary shows it:"
 sed '/<details>/,/<\/details>/d' onnx-gate-report/diverges/summary.md
-echo "All of it: onnx-gate-report/diverges/summary.md (and junit.xml, results.json, models/, logs/)"
+echo "All of it: onnx-gate-report/diverges/summary.md (and report.html, junit.xml, results.json, models/, logs/)"

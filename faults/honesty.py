@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 from faults.plan import API, CLOCK, PIPE, SERVER, SETS, WORKER, Fault
 from faults.trial import OLD, Trial
 from faults.workload import RIGHT
-from onnx_gate.folder import REPORTS
-from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.records import REPORTS, GateResult, ModelResult, Status
 from onnx_gate.reports import RENDER
 from onnx_gate.reports.json import parse
 

@@ -6,14 +6,14 @@ import signal
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from onnx_gate import __version__, arguments, settings
 from onnx_gate.console import prepare_streams, say
 from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
-from onnx_gate.records import CommentMode
+from onnx_gate.records import CommentMode, ManifestWarning
 from onnx_gate.settings import Settings
 
 # What is imported inside a function is what `--help` doesn't need.
@@ -71,6 +71,7 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.selection import require_folders, select_models
     from onnx_gate.signals import Signals
 
+    _say_warnings(manifest.warnings)
     # A call that is wrong costs nothing: not even the reports of the last one.
     select_models(manifest, asked.options)
     require_folders(manifest, asked.options)
@@ -92,8 +93,10 @@ def _plan(given: Namespace) -> int:
     asked = settings.from_plan(given)
     with publish.errors_told(asked):
         seconds, told = seconds_if_known(given.results)
-        plan = make_plan(load_manifest(asked.manifest), asked.options, given.shards, seconds)
-        publish.publish_plan(plan.outputs[given.print], [*told, *plan.told], plan.outputs, asked)
+        manifest = load_manifest(asked.manifest)
+        _say_warnings(manifest.warnings)
+        plan = make_plan(manifest, asked.options, given.shards, seconds)
+        publish.publish_plan(plan.outputs[given.print], [*told, *plan.told], plan.outputs, asked, manifest.warnings)
     return EXIT_PASSED
 
 
@@ -115,8 +118,15 @@ def _merge(given: Namespace) -> int:
             result = merge_folders(
                 folders, folder, providers=asked.options.providers, manifest_sha256=expected, problems=barren
             )
+            _say_warnings(result.warnings)
             tell_results(result.models, sys.stdout)
             return publish.publish(result, asked, folder).exit_code
+
+
+def _say_warnings(warnings: Iterable[ManifestWarning]) -> None:
+    """What may be wrong in the manifest, as its problems are printed."""
+    for warning in warnings:
+        say(f"warning: {warning}", sys.stderr)
 
 
 def _debugger(asked: Settings) -> Callable[[str], None]:
@@ -128,10 +138,12 @@ def _debugger(asked: Settings) -> Callable[[str], None]:
 
 def _check(given: Namespace) -> int:
     from onnx_gate.manifest.load import load_manifest
+    from onnx_gate.wording import plural
 
     manifest = load_manifest(Path(given.manifest))
-    count = len(manifest.models)
-    say(f"{manifest.path}: {count} model{'s' * (count != 1)}, no problems")
+    _say_warnings(manifest.warnings)
+    warned = f", {plural(len(manifest.warnings), 'warning')}" if manifest.warnings else ""
+    say(f"{manifest.path}: {plural(len(manifest.models), 'model')}, no problems{warned}")
     return EXIT_PASSED
 
 

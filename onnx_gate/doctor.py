@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from onnx_gate.environment import describe_environment, installed, installed_runtimes
 from onnx_gate.frameworks.info import FrameworkInfo
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.records import EXECUTION_PROVIDERS, Isolation, ProviderState
+from onnx_gate.providers_table import PROVIDERS
+from onnx_gate.records import Isolation, ProviderState
 
 _ISOLATION: dict[Isolation, str] = {
     "uids": "uids; every model runs as a user of its own",
     "none": "none; models run as you, and can read and change what you can",
 }
-_ALWAYS = ("cpu", "cuda")
 
 
 def examine(environ: Mapping[str, str], isolation: Isolation) -> tuple[str, bool]:
@@ -68,7 +68,7 @@ def _probe_all(environ: Mapping[str, str]) -> dict[str, ProviderState]:
     listed = "import onnxruntime as ort; print(*ort.get_available_providers())"
     command = [sys.executable, "-P", "-c", listed]
     built_in = subprocess.run(command, env=dict(environ), capture_output=True, check=False, text=True).stdout.split()
-    names = [name for name, full in EXECUTION_PROVIDERS.items() if name in _ALWAYS or full in built_in]
+    names = [name for name, row in PROVIDERS.items() if row.in_doctor or row.full_name in built_in]
     return {name: _probe(name, environ) for name in names}
 
 

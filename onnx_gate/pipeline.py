@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from onnx_gate.records import (
     GateResult,
     Latency,
     Manifest,
+    ManifestWarning,
     ModelResult,
     ModelSpec,
     OutputDiff,
@@ -85,6 +86,7 @@ def run_gate(
     store = ReferenceStore(options.save_reference, describe_environment({})) if options.save_reference else None
     # A reference is worth making for providers that only another machine has.
     found = {spec.id: Findings(spec=spec, ended=not spec.providers and not store) for spec in specs}
+    warnings = _warnings(manifest, found)
     references = _check_references(found, options)
     watcher.began(specs)
     for findings in found.values():
@@ -123,9 +125,19 @@ def run_gate(
         manifest=manifest.path,
         shard="{}/{}".format(*options.shard) if options.shard else None,
         scope=describe_scope(manifest, options),
+        warnings=warnings,
         environment=describe_environment(_provider_states(models), options.isolation),
         models=models,
     )
+
+
+def _warnings(manifest: Manifest, found: Mapping[str, Findings]) -> tuple[ManifestWarning, ...]:
+    """Those of the run as a whole and of the models that are run, where they stand as notes too."""
+    for warning in manifest.warnings:
+        for model_id, findings in found.items():
+            if warning.concerns(model_id):
+                findings.add_note(str(warning))
+    return tuple(each for each in manifest.warnings if not each.models or any(map(each.concerns, found)))
 
 
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:

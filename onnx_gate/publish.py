@@ -13,7 +13,7 @@ from onnx_gate.errors import GateError, NotWritten
 from onnx_gate.folder import OutputFolder
 from onnx_gate.github import commands, files, log
 from onnx_gate.github.places import place_in_repository
-from onnx_gate.records import REPORTS, GateResult
+from onnx_gate.records import REPORTS, GateResult, ManifestWarning
 from onnx_gate.reports import failure, markdown, render_all
 from onnx_gate.settings import Settings
 from onnx_gate.wording import headline, one_line
@@ -47,12 +47,19 @@ def say_done(result: GateResult, output: Path) -> None:
     say(f"{headline(result)}\nreports: {output}/{', '.join(REPORTS)}")
 
 
-def publish_plan(matrix: str, told: Sequence[str], outputs: Mapping[str, str], asked: Settings) -> None:
+def publish_plan(
+    matrix: str,
+    told: Sequence[str],
+    outputs: Mapping[str, str],
+    asked: Settings,
+    warnings: Sequence[ManifestWarning] = (),
+) -> None:
     """The matrix to standard output, alone, so that a script can take it; the rest beside it."""
     for line in told:
         say(one_line(line), sys.stderr)
     say(matrix)
-    _tell_workflow(asked, [], None, outputs)
+    place = place_in_repository(str(asked.manifest), asked.workflow.workspace)
+    _tell_workflow(asked, commands.warning_annotations(warnings, place), None, outputs)
 
 
 def write_reports(result: GateResult, folder: OutputFolder) -> GateResult:

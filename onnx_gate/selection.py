@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from onnx_gate.errors import UsageError
 from onnx_gate.manifest.section import suggest
-from onnx_gate.records import EXECUTION_PROVIDERS, SHORT_NAMES, Manifest, ModelSpec, RunOptions
+from onnx_gate.providers_table import PROVIDERS, SHORT_NAMES
+from onnx_gate.records import Manifest, ModelSpec, RunOptions
 from onnx_gate.references.read import require_reference
 from onnx_gate.references.save import require_room
 from onnx_gate.split import assign_shards
@@ -35,7 +36,7 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
 def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
     """A misspelt name would filter out what was to be judged."""
     named = (provider.name for spec in manifest.models for provider in spec.providers)
-    known = dict.fromkeys((*EXECUTION_PROVIDERS, *named))
+    known = dict.fromkeys((*PROVIDERS, *named))
     for wanted in options.providers:
         if wanted not in known:
             hint = suggest(wanted, [*known, *SHORT_NAMES]) or "name one that the manifest has"

@@ -13,7 +13,8 @@ from typing import Any
 
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import worker_variables
-from onnx_gate.records import SHORT_NAMES, CommentMode, Isolation, RunOptions, Workflow
+from onnx_gate.providers_table import short_name
+from onnx_gate.records import CommentMode, Isolation, RunOptions, Workflow
 from onnx_gate.trust.secrets import is_secret, names_secret
 
 # What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
@@ -244,7 +245,6 @@ def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Wor
         api_url=environ.get("GITHUB_API_URL", ""),
         graphql_url=environ.get("GITHUB_GRAPHQL_URL", ""),
         repository=repository,
-        event_name=environ.get("GITHUB_EVENT_NAME", ""),
         event_path=Path(event) if event else None,
         ref=environ.get("GITHUB_REF", ""),
         commit=environ.get("GITHUB_SHA", ""),
@@ -294,4 +294,4 @@ def _ids(given: Sequence[str]) -> tuple[str, ...]:
 def _providers(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
     """Under the names that the reports have; what is no provider, the manifest has to know."""
     parts = [part for name in names for part in _list(name)]
-    return tuple(dict.fromkeys(SHORT_NAMES.get(part, part) for part in parts))
+    return tuple(dict.fromkeys(short_name(part) for part in parts))

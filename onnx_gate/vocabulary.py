@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -25,8 +26,13 @@ EDGES = (
 )
 """Edge cases by name, in the order of the reports."""
 
-REPORTS = ("summary.md", "report.html", "junit.xml", "results.json")
-"""The files that a run writes, in the order in which people want them."""
+REPORTS: Mapping[str, str] = {
+    "summary.md": "summary",
+    "report.html": "html",
+    "junit.xml": "junit",
+    "results.json": "results",
+}
+"""The files that a run writes, in the order in which people want them, and the action's output that names each."""
 
 VARIANTS = ("fp16", "int8-dynamic", "int8-static")
 """Precision variants that can be made of a converted model."""

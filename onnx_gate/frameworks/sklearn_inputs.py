@@ -57,11 +57,6 @@ def column_order(source: Any, spec: ModelSpec) -> tuple[InputSpec, ...]:
     return tuple(sorted(inputs, key=lambda given: fitted.index(given.name)))
 
 
-def width_of(given: InputSpec) -> int:
-    """Columns of an input; 1 where it is a vector."""
-    return int(given.shape[1]) if len(given.shape) > 1 and isinstance(given.shape[1], int) else 1
-
-
 def _reads_columns(source: Any) -> bool:
     return any(type(step).__name__ == "ColumnTransformer" for step in first_steps(source))
 

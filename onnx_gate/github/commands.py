@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_gate.console import Command, workflow_command
-from onnx_gate.errors import GateError, ManifestError
-from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.errors import GateError, ManifestError, Problem
+from onnx_gate.records import GateResult, ManifestWarning, ModelResult, Status
 from onnx_gate.wording import is_allowed, one_line, seconds, shorten, urgency, visible, worst_check
 
 MOST_ANNOTATIONS = 10
@@ -43,32 +45,34 @@ def error_annotations(error: GateError, file: str = "") -> list[Command]:
     """
     if not isinstance(error, ManifestError):
         return [annotation("error", str(error), title="onnx-gate")]
-    lines = [
-        annotation(
-            "error",
-            str(problem),
-            file=file or problem.file,
-            line=problem.line,
-            col=problem.column,
-            title="onnx-gate",
-        )
-        for problem in error.problems
-    ]
+    lines = [_at_place("error", problem, file) for problem in error.problems]
     return _at_most(MOST_ANNOTATIONS, "error", lines, "problems: see the log and the job summary")
 
 
+def warning_annotations(warnings: Sequence[ManifestWarning], file: str = "") -> list[Command]:
+    """A warning at the place of each of a manifest's warnings, as many as GitHub shows."""
+    lines = [_at_place("warning", warning, file) for warning in warnings]
+    return _at_most(MOST_WARNINGS, "warning", lines, "warnings: see the log")
+
+
+def _at_place(level: str, problem: Problem, file: str) -> Command:
+    place = {"file": file or problem.file, "line": problem.line, "col": problem.column}
+    return annotation(level, str(problem), **place, title="onnx-gate")
+
+
 def result_annotations(result: GateResult, file: str = "") -> list[Command]:
-    """At the manifest's line of each failing model, the worst first; then what warns, counted apart."""
+    """At the manifest's line of each failing model, the worst first; then what warns, also in the manifest itself."""
     file = file or result.manifest
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
     failing.sort(key=urgency)
     errors = [_model_annotation(model, file) for model in failing if not is_allowed(model)]
     warnings = [_model_annotation(model, file) for model in failing if is_allowed(model)]
+    warnings += [_at_place("warning", warning, file) for warning in result.warnings]
     passed = (model for model in result.models if model.verdict not in (Status.DIVERGED, Status.ERROR))
     warnings += [_weak_annotation(model, file) for model in passed if model.coverage and model.coverage.warnings]
     return [
         *_at_most(MOST_ANNOTATIONS, "error", errors, "models: see the job summary"),
-        *_at_most(MOST_WARNINGS, "warning", warnings, "models: see the job summary"),
+        *_at_most(MOST_WARNINGS, "warning", warnings, "warnings: see the job summary"),
     ]
 
 

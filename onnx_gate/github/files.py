@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from onnx_gate.records import GateResult, Status
+from onnx_gate.records import REPORTS, GateResult, Status
 
 SUMMARY_LIMIT = 1024 * 1024 - 1024
 """Bytes of all summaries of a step: above 1 MiB GitHub drops them whole."""
@@ -21,9 +21,7 @@ def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
         "passed": str(counts[Status.PASSED]),
         "diverged": str(counts[Status.DIVERGED]),
         "errors": str(counts[Status.ERROR]),
-        "junit": f"{folder}/junit.xml",
-        "summary": f"{folder}/summary.md",
-        "results": f"{folder}/results.json",
+        **{output: f"{folder}/{report}" for report, output in REPORTS.items()},
     }
 
 

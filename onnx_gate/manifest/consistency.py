@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from onnx_gate.frameworks.info import ManifestKey
@@ -156,3 +156,23 @@ def tensors_of(inputs: Mapping[str, Input | None]) -> list[tuple[str, Input]]:
 def named_dims(inputs: Mapping[str, Input | None]) -> set[str]:
     """Every named dimension but the batch."""
     return {dim for _, given in tensors_of(inputs) for dim in given.shape if isinstance(dim, str)} - {"batch"}
+
+
+def warn_of_options(report: Reporter, model: schema.Model, trail: Trail) -> None:
+    """Options of providers and sessions that our lists don't have: a newer release may, so the run goes on."""
+    for section in ("providers", "session"):
+        # What comes from `defaults` is one warning, there, for all of its models.
+        place: Trail = ("defaults", section) if report.tree.inherited(trail, section) else (*trail, section)
+        for step, (message, fix) in _doubts(model, section):
+            report.warn((*place, *step), message, fix, model=model.id)
+
+
+def _doubts(model: schema.Model, section: str) -> Iterator[tuple[Trail, tuple[str, str]]]:
+    if section == "session":
+        yield from ((("config", name), told) for name, told in model.session.doubtful_entries.items())
+        return
+    for name, given in model.providers.items():
+        yield from (((name, "options", option), told) for option, told in given.doubtful_options.items())
+        yield from (
+            ((name, "session", "config", entry), told) for entry, told in given.session.doubtful_entries.items()
+        )

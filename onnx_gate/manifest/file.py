@@ -52,7 +52,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def refuse_file(shown: str, message: str, fix: str = "", mark: Mark | None = None, path: str = "") -> ManifestError:
+def refuse_file(shown: str, message: str, fix: str = "", mark: Mark | None = None) -> ManifestError:
     """An error about the file as a whole, or about one place in it."""
     mark = mark or Mark(1, 1)
-    return ManifestError([Problem(file=shown, line=mark.line, column=mark.column, path=path, message=message, fix=fix)])
+    return ManifestError([Problem(file=shown, line=mark.line, column=mark.column, path="", message=message, fix=fix)])

@@ -38,7 +38,7 @@ def load_manifest(path: Path, *, sources_here: bool = True) -> Manifest:
     models = _read_models(tree.data, report, Paths(path.parent, report, must_exist=sources_here))
     if report.problems:
         raise ManifestError(report.problems)
-    return Manifest(path=shown, models=tuple(models), sha256=tree.sha256)
+    return Manifest(path=shown, models=tuple(models), sha256=tree.sha256, warnings=report.warnings)
 
 
 def _refuse_link_away(path: Path, shown: str) -> None:

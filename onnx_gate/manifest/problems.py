@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from onnx_gate.errors import Problem
 from onnx_gate.manifest.section import keys_of, nearest, suggest
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
+from onnx_gate.records import ManifestWarning
 
 _EXPECTED = {
     "string_type": "text",
@@ -46,25 +47,33 @@ _BOUNDS = {
 
 
 class Reporter:
-    """Collects the problems of one manifest."""
+    """Collects the problems of one manifest, and its warnings."""
 
     def __init__(self, shown: str, tree: Tree) -> None:
         self.shown = shown
         self.tree = tree
         self.problems: list[Problem] = list(tree.problems)
+        self._doubts: dict[Problem, list[str]] = {}
 
     def add(self, trail: Trail, message: str, fix: str = "", *, key: bool = False) -> None:
         """Report something at a value, or at its key."""
+        self.problems.append(self._at(trail, message, fix, key=key))
+
+    def warn(self, trail: Trail, message: str, fix: str = "", *, model: str = "") -> None:
+        """Report what may be wrong at a key, of one model or of the run; said again of another model, it stays one."""
+        models = self._doubts.setdefault(self._at(trail, message, fix, key=True), [])
+        models += [model] if model else []
+
+    @property
+    def warnings(self) -> tuple[ManifestWarning, ...]:
+        """In the order of the file."""
+        found = sorted(self._doubts.items(), key=lambda doubt: (doubt[0].line, doubt[0].column))
+        return tuple(ManifestWarning(**vars(problem), models=tuple(models)) for problem, models in found)
+
+    def _at(self, trail: Trail, message: str, fix: str, *, key: bool) -> Problem:
         mark = self.tree.mark(trail, key=key)
-        self.problems.append(
-            Problem(
-                file=self.shown,
-                line=mark.line,
-                column=mark.column,
-                path=show_trail(trail),
-                message=message,
-                fix=fix,
-            )
+        return Problem(
+            file=self.shown, line=mark.line, column=mark.column, path=show_trail(trail), message=message, fix=fix
         )
 
     def add_validation(self, error: ValidationError, prefix: Trail, schema: type[BaseModel]) -> None:

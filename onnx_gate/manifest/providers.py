@@ -9,8 +9,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     TypeAdapter,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
@@ -20,7 +18,7 @@ from onnx_gate.manifest.latency import Speedup
 from onnx_gate.manifest.rules import Rule, Tolerance
 from onnx_gate.manifest.section import Fraction, Names, Section, Text, refuse, suggest, unique
 from onnx_gate.manifest.sessions import OptionText, Session
-from onnx_gate.records import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
+from onnx_gate.providers_table import PROVIDERS, SHORT_NAMES, ProviderInfo, provider_info, short_name
 
 _PLUGIN = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 
@@ -54,27 +52,18 @@ class Provider(Section):
     outputs: dict[str, Rule] = Field(default_factory=dict, description="overrides the model's rules, by output")
     min_speedup: Speedup | None = Field(None, description="overrides the model's on this provider")
 
-    @field_validator("options", mode="after")
-    @classmethod
-    def _known_options(cls, options: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        # ONNX Runtime passes over what it doesn't know, or answers from the CPU.
-        short = SHORT_NAMES.get(info.data.get("name", ""), "")
-        known = PROVIDER_OPTIONS.get(short)
-        if info.data.get("library") or known is None:
-            return options
-        for option in sorted(options.keys() - known):
-            if not known:
-                raise refuse(f"the {short} provider has no options", "none", "remove them")
-            raise refuse(
-                f"{short} has no option {option!r}", f"one of {', '.join(sorted(known))}", suggest(option, known)
-            )
-        return options
+    @property
+    def doubtful_options(self) -> dict[str, tuple[str, str]]:
+        """Message and fix for each option that is misspelt or newer than our list; a library has its own options."""
+        info = provider_info(short_name(self.name))
+        unknown = [] if self.library else info.unknown_options(self.options)
+        return {name: (f"onnx-gate knows no option {name!r} of {info.name}", _meant(name, info)) for name in unknown}
 
     @model_validator(mode="after")
     def _known_provider(self) -> Self:
         if self.name not in SHORT_NAMES and not self.library:
             raise _unknown(self.name, key=True)
-        if SHORT_NAMES.get(self.name) == "cpu" and self.library:
+        if short_name(self.name) == "cpu" and self.library:
             raise refuse(
                 "the CPU provider is ONNX Runtime's own", "a library under another name", "rename it", key=True
             )
@@ -88,9 +77,15 @@ else:
 _PluginName = Annotated[str, Field(pattern=f"^{_PLUGIN}$")]
 
 
+def _meant(option: str, info: ProviderInfo) -> str:
+    if not info.options:
+        return "remove it; threads, optimisation and the like are set under `session`"
+    return suggest(option, info.options) or f"see the options of {info.name} in ONNX Runtime's documentation"
+
+
 def _unknown(name: str, *, key: bool = False) -> PydanticCustomError:
     fix = suggest(name, SHORT_NAMES) or "give a provider of your own its `library: path/to/lib.so`"
-    return refuse(f"unknown provider {name!r}", f"one of {', '.join(EXECUTION_PROVIDERS)}", fix, key=key)
+    return refuse(f"unknown provider {name!r}", f"one of {', '.join(PROVIDERS)}", fix, key=key)
 
 
 def _check_name(value: Any) -> Any:
@@ -102,7 +97,7 @@ def _check_name(value: Any) -> Any:
 
 
 def _each_once(names: list[str]) -> list[str]:
-    unique([SHORT_NAMES.get(name, name) for name in names])
+    unique([short_name(name) for name in names])
     return names
 
 

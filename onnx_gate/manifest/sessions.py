@@ -34,7 +34,7 @@ _KNOWN = (
     *("session.use_env_allocators", "session.use_ort_model_bytes_directly", "session.x64quantprecision"),
     "session.use_ort_model_bytes_for_initializers",
 )
-"""Entries of onnxruntime 1.31: what is nearly one of them is a typing error, which the runtime would pass over."""
+"""Entries of onnxruntime 1.31: what is nearly one of them is probably misspelt, and the runtime would ignore it."""
 _NEAR = 0.88
 
 
@@ -56,9 +56,6 @@ def _check_entries(entries: dict[str, str]) -> dict[str, str]:
             raise refuse(f"{name!r} is set by onnx-gate", "entries that it leaves to you", _OURS[name])
         if len(name) > LONGEST_CONFIG or len(value) > LONGEST_CONFIG:
             raise refuse("", f"names and values of at most {LONGEST_CONFIG} characters")
-        near = difflib.get_close_matches(name, _KNOWN, n=1, cutoff=_NEAR)
-        if near and name not in _KNOWN:
-            raise refuse(f"ONNX Runtime has no entry {name!r}", "the name of one", f"did you mean {near[0]!r}?")
     return entries
 
 
@@ -79,3 +76,13 @@ class Session(Section):
     config: Annotated[dict[Text, OptionText], AfterValidator(_check_entries)] = Field(
         default_factory=dict, description="session config entries, by ONNX Runtime's names"
     )
+
+    @property
+    def doubtful_entries(self) -> dict[str, tuple[str, str]]:
+        """Message and fix for each entry of `config` that is misspelt, or newer than our list."""
+        near = {name: difflib.get_close_matches(name, _KNOWN, n=1, cutoff=_NEAR) for name in self.config}
+        return {
+            name: (f"onnx-gate knows no entry {name!r} of ONNX Runtime", f"did you mean {meant[0]!r}?")
+            for name, meant in near.items()
+            if meant and name not in _KNOWN
+        }

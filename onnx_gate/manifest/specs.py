@@ -9,7 +9,15 @@ from typing import Any
 from onnx_gate.frameworks.info import ManifestKey
 from onnx_gate.frameworks.registry import convert_options, has_key, takes_option
 from onnx_gate.manifest import rules, schema
-from onnx_gate.manifest.consistency import check_data, check_inputs, check_together, is_table, named_dims, tensors_of
+from onnx_gate.manifest.consistency import (
+    check_data,
+    check_inputs,
+    check_together,
+    is_table,
+    named_dims,
+    tensors_of,
+    warn_of_options,
+)
 from onnx_gate.manifest.convert import Convert
 from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.frameworks import find_framework, is_source_folder
@@ -20,8 +28,8 @@ from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import DEFAULTS, Kind, Variant, label_of
 from onnx_gate.manifest.yaml_tree import Trail
+from onnx_gate.providers_table import short_name
 from onnx_gate.records import (
-    SHORT_NAMES,
     DimLimits,
     InputSpec,
     LatencySpec,
@@ -66,6 +74,7 @@ class SpecBuilder:
         check_together(self._report, model, framework, trail)
         check_inputs(self._report, model, framework, trail, doubtful)
         check_data(self._report, data, model, trail, doubtful)
+        warn_of_options(self._report, model, trail)
         if len(self._report.problems) > before or source is None or framework is None:
             return None
         return ModelSpec(
@@ -199,7 +208,7 @@ def _latency(model: schema.Model) -> LatencySpec | None:
 
 def _provider(given: Provider, model: schema.Model, library: str | None) -> ProviderSpec:
     """What the provider doesn't say itself, the model does; limits on placement mean nothing on the CPU."""
-    name = SHORT_NAMES.get(given.name, given.name)
+    name = short_name(given.name)
     placed = model.min_placed if given.min_placed is None and name != "cpu" else given.min_placed
     forbidden = model.forbid_elsewhere if given.forbid_elsewhere is None and name != "cpu" else given.forbid_elsewhere
     return ProviderSpec(

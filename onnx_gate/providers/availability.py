@@ -10,7 +10,7 @@ import onnxruntime as ort
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers.devices import device_present
 from onnx_gate.providers.nvidia import Driver, ask_driver, other_version
-from onnx_gate.providers.table import NVIDIA, SOFTWARE, how_to_get
+from onnx_gate.providers_table import provider_info
 from onnx_gate.records import Absence, ProviderSpec
 from onnx_gate.runtime import without_places
 from onnx_gate.sources import ANSI, shorten
@@ -49,11 +49,10 @@ class Reason:
 def not_built_in(provider: ProviderSpec, name: str) -> NotAvailable:
     """This onnxruntime was built without the provider."""
     return _refused(
-        provider,
         Reason(
             kind=Absence.NOT_BUILT_IN,
             words=f"this build of onnxruntime ({ort.__version__}) has no {name}",
-            fix=how_to_get(provider.name),
+            fix=provider_info(provider.name).how_to_get,
             device=device_present(provider.name),
         ),
     )
@@ -61,7 +60,7 @@ def not_built_in(provider: ProviderSpec, name: str) -> NotAvailable:
 
 def did_not_load(provider: ProviderSpec, name: str, told: str) -> NotAvailable:
     """The runtime fell back, or refused; `told` is what it said meanwhile."""
-    return _refused(provider, explain(provider.name, name, told))
+    return _refused(explain(provider.name, name, told))
 
 
 def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
@@ -71,7 +70,7 @@ def lost(provider: ProviderSpec, told: str) -> CannotJudge | None:
         return CannotJudge(Cause.PROVIDER, words, fix="change what it can't run, or remove it from `providers`")
     missing = _MISSING.search(told)
     kind = Absence.LIBRARY_MISSING if missing else _kind(told)
-    if provider.name in SOFTWARE or kind not in _OF_THE_DEVICE:
+    if provider_info(provider.name).software or kind not in _OF_THE_DEVICE:
         return None
     words = f"{provider.name} failed on this model: {shorten(without_places(told))}"
     if kind is Absence.OUT_OF_MEMORY:
@@ -84,12 +83,12 @@ def explain(provider: str, name: str, told: str) -> Reason:
     """The kind of the reason, in the runtime's words and those of the driver."""
     kind = _kind(told)
     words = _runtimes_words(told, kind)
-    device = device_present(provider) or ("the CPU" if provider in SOFTWARE else "")
+    device = device_present(provider) or ("the CPU" if provider_info(provider).software else "")
     fix = _FIXES[kind]
     missing = _MISSING.search(told)
     if missing and kind is not Absence.BAD_OPTION:
         kind, words, fix = _missing(missing[1], words)
-    if provider in NVIDIA and kind is not Absence.BAD_OPTION:
+    if provider_info(provider).needs_nvidia and kind is not Absence.BAD_OPTION:
         driver = ask_driver(_wanted_cuda())
         device = device or ", ".join(driver.devices)
         kind, words, fix = _with_driver(kind, words, fix, driver)
@@ -142,7 +141,7 @@ def _runtimes_words(told: str, kind: Absence) -> str:
     return shorten(without_places(words))
 
 
-def _refused(provider: ProviderSpec, reason: Reason) -> NotAvailable:
+def _refused(reason: Reason) -> NotAvailable:
     seen = f"; the machine has a device ({reason.device}) that can't be used" if reason.device else ""
     # A wrong option is wrong on every machine.
     present = bool(reason.device) or reason.kind is Absence.BAD_OPTION
@@ -151,14 +150,11 @@ def _refused(provider: ProviderSpec, reason: Reason) -> NotAvailable:
 
 _CUDA_WHEELS = "such as with pip install 'onnx-gate[gpu]'"
 _FIXES = {
-    Absence.NOT_BUILT_IN: "install a build of onnxruntime that has it",
-    Absence.LIBRARY_MISSING: f"install the libraries that it needs, {_CUDA_WHEELS}",
     Absence.DRIVER_MISSING: "install NVIDIA's driver; in a container, run it with the GPU (--gpus all)",
     Absence.NO_DEVICE: "run on a machine with such a device; in a container, let it see the device",
     Absence.DEVICE_TOO_OLD: "use a newer device, or an onnxruntime built for an older CUDA",
     Absence.OUT_OF_MEMORY: "use smaller `batches`, a larger device, or free its memory",
     Absence.VERSION_MISMATCH: "bring the driver, CUDA and onnxruntime to versions that belong together",
     Absence.BAD_OPTION: "see the provider's options in the documentation of ONNX Runtime",
-    Absence.FELL_BACK: "remove it from `providers`, or change the operators",
     Absence.UNKNOWN: "see the model's log",
 }

@@ -6,29 +6,25 @@ can't be used is an error, since its owner believes that it is being used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
-_NVIDIA = "0x10de"
-_AMD = "0x1002"
+from onnx_gate.providers_table import provider_info
 
 
 def device_present(provider: str, root: Path = Path("/")) -> str:
     """What shows that a device is there; empty where there is none, or where it can't be known."""
-    probe = _PROBES.get(provider)
-    return probe(root) if probe else ""
+    device = provider_info(provider).device
+    if device is None:
+        return ""
+    found = next(filter(None, (_last_of(root, patterns) for patterns in device.files)), "")
+    return found or (_display_adapter(root, device.pci_vendor) if device.pci_vendor else "")
 
 
-def _nvidia(root: Path) -> str:
-    found = _first(root, "dev/nvidia[0-9]*") or _first(root, "proc/driver/nvidia/gpus/*")
-    # Under WSL the driver is a library of the host.
-    if not found and _first(root, "usr/lib/wsl/lib/libcuda.so.1"):
-        found = _first(root, "dev/dxg")
-    return found or _display_adapter(root, _NVIDIA)
-
-
-def _amd(root: Path) -> str:
-    return _first(root, "dev/kfd") or _display_adapter(root, _AMD)
+def _last_of(root: Path, patterns: Iterable[str]) -> str:
+    """The file that the last pattern finds, where all of them find one."""
+    found = [_first(root, pattern) for pattern in patterns]
+    return found[-1] if all(found) else ""
 
 
 def _first(root: Path, pattern: str) -> str:
@@ -45,21 +41,3 @@ def _display_adapter(root: Path, vendor: str) -> str:
         except OSError:
             continue
     return ""
-
-
-def _render_node(root: Path) -> str:
-    """A GPU with a driver; a virtual machine's plain display adapter has none."""
-    return _first(root, "dev/dri/renderD*")
-
-
-_PROBES: dict[str, Callable[[Path], str]] = {
-    "cuda": _nvidia,
-    "tensorrt": _nvidia,
-    "nv_tensorrt_rtx": _nvidia,
-    "rocm": _amd,
-    "migraphx": _amd,
-    "webgpu": _render_node,
-    "qnn": lambda root: _first(root, "dev/fastrpc*") or _first(root, "dev/adsprpc*"),
-    "vitisai": lambda root: _first(root, "dev/accel/accel[0-9]*"),
-    "cann": lambda root: _first(root, "dev/davinci[0-9]*"),
-}

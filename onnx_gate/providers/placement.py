@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_gate.errors import NotAvailable
-from onnx_gate.providers.table import short_name
+from onnx_gate.providers_table import short_name
 from onnx_gate.records import Absence, Elsewhere, Placement, ProviderSpec
 
 RECORD = "session.record_ep_graph_assignment_info"

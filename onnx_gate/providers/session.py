@@ -18,9 +18,8 @@ from onnx_gate.errors import NotAvailable
 from onnx_gate.providers.availability import did_not_load, lost, not_built_in
 from onnx_gate.providers.placement import RECORD, assigned, fell_back, profiled, proven
 from onnx_gate.providers.plugins import plugin_devices
-from onnx_gate.providers.precision import options_in_force
-from onnx_gate.providers.table import NVIDIA
-from onnx_gate.records import EXECUTION_PROVIDERS, Actual, Placement, ProviderSpec
+from onnx_gate.providers_table import PROVIDERS, provider_info
+from onnx_gate.records import Actual, Placement, ProviderSpec
 from onnx_gate.runtime import load_failed, plain_value, run_session, session_options
 
 
@@ -30,10 +29,11 @@ class Session:
     def __init__(self, session: Any, provider: ProviderSpec, name: str) -> None:
         self.placement: Placement | None = assigned(session, name)
         """Which nodes are where; None where the runtime doesn't tell. Final after the first run."""
-        self.options: Mapping[str, str] = options_in_force(
-            provider.options, session.get_provider_options().get(name, {})
-        )
+        reported = session.get_provider_options().get(name, {})
+        self.options: Mapping[str, str] = options_in_force(provider, reported)
         """The provider's options in force."""
+        self.not_taken = not_taken(provider, reported)
+        """Options that were asked for and that it ignores."""
         self._session = session
         self._provider = provider
         self._name = name
@@ -93,10 +93,27 @@ def open_session(
     try:
         session = ort.InferenceSession(path, options, **given)
     except Exception as error:
-        raise _refused(error, provider, name, path, custom_ops) from error
+        raise _refused(error, provider, path, custom_ops) from error
     if name not in session.get_providers():
         raise did_not_load(provider, name, read_log())
     return Session(session, provider, name)
+
+
+def options_in_force(provider: ProviderSpec, reported: Mapping[str, str]) -> dict[str, str]:
+    """What a session reports of its provider; what was asked for where it doesn't report it, as OpenVINO's."""
+    ignored = not_taken(provider, reported)
+    return {**{name: value for name, value in provider.options.items() if name not in ignored}, **reported}
+
+
+def not_taken(provider: ProviderSpec, reported: Mapping[str, str]) -> list[str]:
+    """Options that our table doesn't have, and that the session doesn't report either.
+
+    A session that reports nothing, as OpenVINO's, proves nothing, unless its provider has no options at all.
+    """
+    info = provider_info(provider.name)
+    if provider.library or (not reported and info.options):
+        return []
+    return [name for name in info.unknown_options(provider.options) if name not in reported]
 
 
 def as_actual(value: Any) -> Actual:
@@ -111,10 +128,11 @@ def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -
         devices = plugin_devices(provider)
         options.add_provider_for_devices(devices[:1], dict(provider.options))
         return devices[0].ep_name, {}
-    name = EXECUTION_PROVIDERS[provider.name]
+    info = PROVIDERS[provider.name]
+    name = info.full_name
     if name not in ort.get_available_providers():
         raise not_built_in(provider, name)
-    if provider.name in NVIDIA and hasattr(ort, "preload_dlls"):
+    if info.needs_nvidia and hasattr(ort, "preload_dlls"):
         # Finds CUDA libraries that pip installed.
         ort.preload_dlls()
     # What was said before is no reason.
@@ -122,7 +140,7 @@ def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -
     return name, {"providers": [(name, dict(provider.options))]}
 
 
-def _refused(error: Exception, provider: ProviderSpec, name: str, path: str, custom_ops: str | None) -> Exception:
+def _refused(error: Exception, provider: ProviderSpec, path: str, custom_ops: str | None) -> Exception:
     """The device's fault, or the model's."""
     told = lost(provider, str(error))
     return told or load_failed(error, path, f"{Path(path).name} on {provider.name}", custom_ops=custom_ops)

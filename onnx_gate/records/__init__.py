@@ -16,6 +16,7 @@ from onnx_gate.records.asked import (
     LatencySpec,
     Location,
     Manifest,
+    ManifestWarning,
     ModelSpec,
     OutputRule,
     ProviderSpec,
@@ -24,7 +25,6 @@ from onnx_gate.records.asked import (
     Tolerance,
     VariantSpec,
 )
-from onnx_gate.records.providers import EXECUTION_PROVIDERS, PROVIDER_OPTIONS, SHORT_NAMES
 from onnx_gate.records.workflow import CommentMode, Workflow
 from onnx_gate.vocabulary import (
     EDGES,
@@ -60,13 +60,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EDGES",
-    "EXECUTION_PROVIDERS",
     "FEWEST_REPEATS",
     "JSON",
     "ORT_THREADS",
-    "PROVIDER_OPTIONS",
     "REPORTS",
-    "SHORT_NAMES",
     "VARIANTS",
     "Absence",
     "Actual",
@@ -93,6 +90,7 @@ __all__ = [
     "LatencySpec",
     "Location",
     "Manifest",
+    "ManifestWarning",
     "ModelResult",
     "ModelSpec",
     "Numerics",

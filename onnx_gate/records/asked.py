@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from onnx_gate.errors import Problem
 from onnx_gate.vocabulary import JSON, ORT_THREADS, Config, Isolation, Scalar
 
 
@@ -233,6 +234,19 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ManifestWarning(Problem):
+    """One thing in a manifest that may be wrong: the run goes on, and its reports say so."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    models: tuple[str, ...] = ()
+    """Ids of the models that it concerns, without those of variants; empty for the run as a whole."""
+
+    def concerns(self, model_id: str) -> bool:
+        """Whether it is about this model, or about the one that this is a variant of."""
+        return model_id.partition("@")[0] in self.models
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """All models of a manifest."""
 
@@ -242,6 +256,8 @@ class Manifest:
     """In the order of the file."""
     sha256: str = ""
     """Of the file's text."""
+    warnings: tuple[ManifestWarning, ...] = ()
+    """What may be wrong in it, in the order of the file."""
 
 
 @dataclass(frozen=True, kw_only=True)

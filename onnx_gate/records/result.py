@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.found import ConvertInfo, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.scope import Scope
@@ -188,6 +188,8 @@ class GateResult:
     """What the manifest asks for, and which part of it was this run's."""
     problems: tuple[str, ...] = ()
     """What is wrong with the run as a whole, such as a shard that is missing."""
+    warnings: tuple[ManifestWarning, ...] = ()
+    """What may be wrong in the manifest, of the models that were run and of the run as a whole."""
     environment: Environment
     """What it ran on; of a merged result, what the first of its parts ran on, with the providers of all."""
     parts: tuple[Part, ...] = ()

@@ -33,8 +33,6 @@ class Workflow:
     """Of the other interface, which knows what the first doesn't tell."""
     repository: str = ""
     """`owner/name`."""
-    event_name: str = ""
-    """What started the workflow, such as `pull_request`."""
     event_path: Path | None = None
     """The event itself, as JSON."""
     ref: str = ""

@@ -12,7 +12,7 @@ from onnx_gate.reports import failure
 from onnx_gate.reports.changes import changes
 from onnx_gate.reports.fit import fill, size_in_characters, table_within
 from onnx_gate.reports.markdown import alike, failed_body, failed_title_html
-from onnx_gate.reports.overview import FAILED, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.overview import FAILED, doubts, overview, skipped, stopped, title, weak_passes
 from onnx_gate.reports.pieces import Grid
 from onnx_gate.reports.safe import LINE, PARAGRAPH, Md, code, fold, html, join, link, md, text, unlinked
 from onnx_gate.reports.state import State, hidden, recall, state_of
@@ -52,7 +52,7 @@ def render(result: GateResult, about: About, before: str | None) -> str:
     blocks = [*stopped(result), *(_news(last, result) if last and result.complete else [])]
     body, _ = fill(_head(title(result), result.manifest, about, result.seconds), _quiet(blocks), room, _size)
     body = _with_table(body, result, room)
-    body, _ = fill(body, _quiet(skipped(result)), room, _size)
+    body, _ = fill(body, _quiet([*doubts(result), *skipped(result)]), room, _size)
     body = _with_sections(body, result, room)
     body, _ = fill(body, _quiet(_folded(result, room - _size(body))), room, _size)
     return _whole(about, body, memory)

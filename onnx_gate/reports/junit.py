@@ -74,16 +74,20 @@ def _writable(value: Any, key: str = "") -> Any:
 def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestSuite:
     # A suite without testcases looks like a pass.
     checks = model.checks or (_nothing(model),)
-    return _named_suite(model.id, [_case(check, model, result, names) for check in checks], result, _properties(model))
+    return _named_suite(
+        model.id, [_case(check, model, result, names) for check in checks], result, _properties(model, result)
+    )
 
 
-def _properties(model: ModelResult) -> dict[str, str]:
+def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     """What concerns the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
+    warnings = [str(warning) for warning in result.warnings if warning.concerns(model.id)]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
-        for count, warning in enumerate(model.coverage.warnings, start=1):
-            known[f"warning {count}"] = shorten(one_line(warning), LONGEST)
+        warnings += model.coverage.warnings
+    for count, warning in enumerate(warnings, start=1):
+        known[f"warning {count}"] = shorten(one_line(warning), LONGEST)
     return known
 
 

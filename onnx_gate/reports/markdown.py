@@ -11,7 +11,7 @@ from onnx_gate.reports.blocks import diverged_blocks, error_block
 from onnx_gate.reports.checks import Room, all_checks
 from onnx_gate.reports.fit import fill, size_in_bytes, table_within
 from onnx_gate.reports.latency import latency_table
-from onnx_gate.reports.overview import FAILED, FEW_MODELS, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.overview import FAILED, FEW_MODELS, doubts, overview, skipped, stopped, title, weak_passes
 from onnx_gate.reports.pieces import Row, few, more, name, row, table
 from onnx_gate.reports.safe import PARAGRAPH, Html, Md, code, code_html, fold, html, join, md, prose, text
 from onnx_gate.wording import plural
@@ -54,7 +54,7 @@ def _brief(result: GateResult, room: int) -> Md:
     sections = (join(PARAGRAPH, _section(group)) for group in groups)
     rows, kept = table_within(overview(failed or result.models), room // 2, size_in_bytes)
     top, _ = fill(join(PARAGRAPH, [title(result), *stopped(result)]), [rows] if kept else [], room, size_in_bytes)
-    top, _ = fill(top, skipped(result), room, size_in_bytes)
+    top, _ = fill(top, [*doubts(result), *skipped(result)], room, size_in_bytes)
     brief, told = fill(top, sections, room, size_in_bytes)
     return md("{}\n\n{}\n", brief, _left_out(sum(map(len, groups[told:]))))
 
@@ -65,7 +65,7 @@ def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
     others = [model for model in result.models if model.verdict not in FAILED and model.verdict in detailed]
     others = [model for model in others if _was_compared(model)]
     rows = Room()
-    blocks = [title(result), *stopped(result)]
+    blocks = [title(result), *stopped(result), *doubts(result)]
     blocks += [table(*overview(result.models))] if result.models else []
     blocks += [*skipped(result), *_weak_passes(result)]
     for group in alike(failed):

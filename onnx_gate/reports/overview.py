@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from onnx_gate import wording
-from onnx_gate.records import GateResult, ModelResult, Status
+from onnx_gate.records import GateResult, ManifestWarning, ModelResult, Status
 from onnx_gate.reports.latency import speedups
 from onnx_gate.reports.pieces import Grid, Row, few, items, more, name, row
 from onnx_gate.reports.safe import COMMA, Md, code, join, md, prose, text
@@ -36,6 +36,17 @@ def stopped(result: GateResult) -> list[Md]:
         md("> [!WARNING]\n> Parts of the run are missing. What is missing did not pass."),
         _first_of(list(map(text, result.problems))),
     ]
+
+
+def doubts(result: GateResult) -> list[Md]:
+    """What may be wrong in the manifest, each with the models that it concerns."""
+    lines = _first_of([_doubt(warning, result) for warning in result.warnings])
+    return [md("{} **The manifest has warnings:**\n\n{}", wording.ALLOWED, lines)] if lines else []
+
+
+def _doubt(warning: ManifestWarning, result: GateResult) -> Md:
+    shown = [model.id for model in result.models if warning.concerns(model.id)]
+    return md("{} ({})", prose(str(warning)), _these(shown, result)) if shown else prose(str(warning))
 
 
 def _first_of(lines: list[Md]) -> Md:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_gate.errors import CannotMerge, UsageError
+from onnx_gate.providers_table import PROVIDERS
 from onnx_gate.records import (
-    EXECUTION_PROVIDERS,
     AskedModel,
     Check,
     GateResult,
+    ManifestWarning,
     ModelResult,
     Part,
     ProviderState,
@@ -76,10 +77,17 @@ def merge_parts(
         manifest=first.manifest,
         scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, _providers_of_all(fleet, providers)),
         problems=told,
+        warnings=_warnings(ordered),
         environment=replace(first.environment, providers=_provider_states(ordered)),
         parts=tuple(_part(part) for part in ordered),
         models=models,
     )
+
+
+def _warnings(parts: Sequence[Found]) -> tuple[ManifestWarning, ...]:
+    """Of all parts, each once, in the order of the manifest."""
+    found = dict.fromkeys(warning for part in parts for warning in part.result.warnings)
+    return tuple(sorted(found, key=lambda warning: (warning.line, warning.column)))
 
 
 def _providers_of_all(fleet: Sequence[_Machines], providers: Sequence[str]) -> tuple[str, ...]:
@@ -126,7 +134,7 @@ def _asked(part: Found) -> list[AskedModel]:
 def _by_providers(parts: Sequence[Found]) -> list[list[Found]]:
     """In the order that reports have: the runtime's own providers first, then those of plug-ins by name."""
     groups: dict[tuple[tuple[int, str], ...], list[Found]] = {}
-    order = {name: number for number, name in enumerate(EXECUTION_PROVIDERS)}
+    order = {name: number for number, name in enumerate(PROVIDERS)}
     for part in parts:
         key = sorted((order.get(name, len(order)), name) for name in part.scope.providers)
         groups.setdefault(tuple(key), []).append(part)

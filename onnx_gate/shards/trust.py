@@ -96,6 +96,8 @@ def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
             yield f"{model.id} is in shard {model.shard} of {scope.shards}"
     if not _are_names(scope.providers):
         yield "it was asked for providers that there are not"
+    if {name for warning in result.warnings for name in warning.models} - {model.id for model in scope.models}:
+        yield "it warns of models that its manifest doesn't have"
     if scope.plan_sha256 != plan_digest(scope.manifest_sha256, scope.shards, scope.models):
         yield "the digest of its plan is not that of its models"
 

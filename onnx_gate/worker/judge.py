@@ -32,6 +32,7 @@ NOT_ASKED = (
     "the source is not on this machine, so the cause was looked for without it: whether it repeats itself, and whether "
     "rounding alone explains the divergence, was not asked"
 )
+NOT_TAKEN = "{} did not take the option {!r}: its session doesn't report it, so the model was judged without it"
 TOO_SLOW = (
     "The answers agree with the source's; what is missed is the limit on speed, `min_speedup`. Times are ratios of one "
     "machine at one thread: look at the table of latencies, at which batch sizes it is too slow, and at the nodes that "
@@ -116,6 +117,8 @@ def _tell_numerics(prepared: Prepared, session: Session, twice: Twice, send: Sen
     send(Computed(provider=twice.provider, numerics=numerics))
     for diff in twice.diffs:
         send(diff)
+    for option in session.not_taken:
+        send(Note(text=NOT_TAKEN.format(twice.provider, option), warns=True))
     if note := twice.note():
         send(Note(text=note, warns=not twice.diffs))
     return twice.diffs

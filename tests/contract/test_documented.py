@@ -21,7 +21,7 @@ from onnx_gate.manifest.section import Section, keys_of
 from onnx_gate.manifest.sessions import Session
 from onnx_gate.manifest.tensors import Input
 from onnx_gate.manifest.variants import Variant
-from onnx_gate.records import Environment, GateResult, Status
+from onnx_gate.records import REPORTS, Environment, GateResult, Status
 from tests.contract.sources import REPOSITORY
 
 ACTION: dict[str, Any] = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
@@ -92,6 +92,15 @@ def test_the_defaults_of_the_action_are_those_of_the_settings() -> None:
     spelt_out = {**given, "INPUT_TOKEN": ""}
     assert given["INPUT_TOKEN"] == "${{ github.token }}"
     assert settings.from_inputs(spelt_out) == settings.from_inputs({})
+
+
+def test_every_report_is_an_output_and_documented() -> None:
+    """Of both actions; the README says what each is."""
+    gpu = yaml.safe_load((REPOSITORY / "gpu" / "action.yml").read_text(encoding="utf-8"))["outputs"]
+    assert sorted(gpu) == OUTPUTS
+    assert set(REPORTS.values()) <= set(OUTPUTS)
+    written = README.partition("## What a run writes")[2].partition("\n## ")[0]
+    assert [name for name in REPORTS if f"`{name}`" not in written] == []
 
 
 def test_the_outputs_are_those_that_are_written() -> None:

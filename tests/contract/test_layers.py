@@ -27,7 +27,7 @@ LAYERS = (
     {"runtime", "onnx_names"},
     {"sources", "cpu", "trust"},
     {"manifest"},
-    {"registry"},
+    {"registry", "providers_table"},
     {"wording"},
     {"records"},
     {"errors"},

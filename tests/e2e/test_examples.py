@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.records import REPORTS, Cause, Status
 from onnx_gate.reports import json
 from tests.conftest import REPOSITORY
 
@@ -30,7 +30,7 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     written = {path.name for path in (tmp_path / "report").iterdir()}
-    assert written == {"junit.xml", "summary.md", "report.html", "results.json", "models", "logs"}
+    assert written == {*REPORTS, "models", "logs"}
     result = json.read(tmp_path / "report")
     assert result.exit_code == code
     assert {path.name.split(".")[0] for path in (tmp_path / "report/models").iterdir()} == {

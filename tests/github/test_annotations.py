@@ -15,9 +15,10 @@ from onnx_gate.github.commands import (
     annotation,
     error_annotations,
     result_annotations,
+    warning_annotations,
 )
 from onnx_gate.github.places import place_in_repository
-from onnx_gate.records import Cause
+from onnx_gate.records import Cause, ManifestWarning
 from tests.golden.families import FAMILIES
 from tests.golden.records import breach, error, floats, gate, labels, model
 
@@ -182,7 +183,19 @@ def test_more_warnings_than_github_shows_are_no_error() -> None:
     commands = result_annotations(gate(*(model(f"m{n}", floats("data", "y", samples=1)) for n in range(30))))
     lines = [command.line for command in commands]
     assert len(lines) == MOST_WARNINGS
-    assert lines[-1].startswith("::warning title=onnx-gate::and 22 more models")
+    assert lines[-1].startswith("::warning title=onnx-gate::and 22 more warnings")
+
+
+def test_warnings_of_a_manifest_are_at_their_place() -> None:
+    """Counted with the others, in the file as GitHub knows it."""
+    doubts = [ManifestWarning(**vars(problem), models=("m",)) for problem in problems(12)]
+    level, properties, message = parse(result_annotations(gate(model("m"), warnings=(doubts[3],)), "ci/gate.yml")[-1])
+    assert (level, properties["file"], properties["line"], properties["col"]) == ("warning", "ci/gate.yml", "4", "3")
+    assert message == "onnx-gate.yml:4:3: models[4]: unknown key."
+    for commands in (warning_annotations(doubts), result_annotations(gate(warnings=tuple(doubts)))):
+        lines = [command.line for command in commands]
+        assert len(lines) == MOST_WARNINGS
+        assert "and 4 more warnings" in lines[-1]
 
 
 def test_errors_and_warnings_are_counted_apart() -> None:

@@ -110,6 +110,7 @@ def test_outputs_of_a_run(name: str, verdict: str, passed: str, diverged: str, e
         "errors": errors,
         "junit": "out/junit.xml",
         "summary": "out/summary.md",
+        "html": "out/report.html",
         "results": "out/results.json",
     }
 

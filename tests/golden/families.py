@@ -13,6 +13,7 @@ from onnx_gate.records import (
     Elsewhere,
     GateResult,
     Latency,
+    ManifestWarning,
     Numerics,
     Part,
     Placement,
@@ -411,7 +412,7 @@ def variants() -> GateResult:
 
 
 def weak() -> GateResult:
-    """Passes that a wrong model might have had too, each for another reason."""
+    """Passes that a wrong model might have had too, each for another reason, and a manifest with a warning."""
     tiny = {"lowest": -3e-6, "highest": 4e-6}
     certain = {"lowest": 0.0, "highest": 1.0, "saturated": 35}
     return gate(
@@ -427,6 +428,17 @@ def weak() -> GateResult:
         model("zeros", floats("data", "y", 0.0, lowest=0.0, highest=0.0), line=21),
         model("deaf", floats("data", "y", 1e-8, same="cafe"), floats("more", "y", 1e-8, same="cafe"), line=27),
         model("single", floats("fixed", "y", 1e-8, samples=1), line=33, weak_reference=True, convert=SHIPPED),
+        warnings=(
+            ManifestWarning(
+                file="onnx-gate.yml",
+                line=10,
+                column=31,
+                path="models[1].providers.cuda.options.use_tf23",
+                message="onnx-gate knows no option 'use_tf23' of cuda",
+                fix="did you mean 'use_tf32'?",
+                models=("tiny",),
+            ),
+        ),
     )
 
 

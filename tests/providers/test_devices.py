@@ -59,6 +59,15 @@ def test_other_kinds_of_devices_have_files_too(machine, provider, device):
     assert device_present(provider, machine) == f"/{device}"
 
 
+def test_under_wsl_the_hosts_driver_and_the_device_together_show_a_gpu(machine):
+    """The device file alone is there on machines without an NVIDIA GPU too."""
+    (machine / "dev/dxg").touch()
+    assert not device_present("cuda", machine)
+    (machine / "usr/lib/wsl/lib").mkdir(parents=True)
+    (machine / "usr/lib/wsl/lib/libcuda.so.1").touch()
+    assert device_present("cuda", machine) == "/dev/dxg"
+
+
 def test_a_container_without_the_gpu_still_sees_it_on_the_bus(machine):
     """The machine has a GPU and the job can't use it: that must not be a skip."""
     add_pci(machine, "0x10de", "0x030000")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.providers.precision import FAST_OPTIONS, fast_options, precise_options
-from onnx_gate.records import EXECUTION_PROVIDERS
+from onnx_gate.providers.precision import fast_options, precise_options
 
 
 @pytest.mark.parametrize(
@@ -31,8 +30,3 @@ def test_each_fast_option_has_a_precise_value(provider, options, precise):
     """Only what has to change is changed, and what is changed was fast."""
     assert precise_options(provider, options) == precise
     assert fast_options(provider, options).keys() == precise.keys()
-
-
-def test_the_table_names_providers_that_exist():
-    """By their short names."""
-    assert FAST_OPTIONS.keys() <= EXECUTION_PROVIDERS.keys()

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers.availability import explain
-from onnx_gate.providers.session import as_actual, open_session
+from onnx_gate.providers.session import as_actual, not_taken, open_session, options_in_force
 from onnx_gate.records import Absence, ProviderSpec, SessionSpec, Status
 from onnx_gate.runtime import session_options
 from tests import onnx_models
@@ -119,6 +119,25 @@ def test_a_session_is_set_up_as_asked(tmp_path):
     assert session_options(optimize=False, asked=asked).graph_optimization_level == (
         ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "reported", "missing"),
+    [
+        ("cpu", {"new": "1"}, {}, ["new"]),
+        ("cpu", {"new": "1"}, {"new": "1"}, []),
+        ("cuda", {"new": "1", "use_tf32": "0", "device_id": "0"}, {"use_tf32": "0"}, ["new"]),
+        ("cuda", {"new": "1"}, {"new": "1", "use_tf32": "1"}, []),
+        ("openvino", {"new": "1"}, {}, []),
+        ("rocm", {"new": "1"}, {"other": "1"}, []),
+    ],
+)
+def test_what_a_session_reports_shows_which_options_it_took(name, asked, reported, missing):
+    """Only of options that the table doesn't have: not every known one is reported. Silence proves nothing."""
+    spec = ProviderSpec(name=name, options=asked)
+    assert not_taken(spec, reported) == missing
+    assert options_in_force(spec, reported).keys() == {*asked, *reported} - set(missing)
+    assert not_taken(ProviderSpec(name=name, options=asked, library="lib"), reported) == []
 
 
 def test_a_run_with_options_of_a_session_passes_and_records_them(run, tmp_path):

@@ -208,6 +208,8 @@ def printed(result: GateResult, capsys: pytest.CaptureFixture[str]) -> str:
     tell_results(result.models, sys.stdout)
     for problem in result.problems:
         say(problem)
+    for warning in result.warnings:
+        say(f"warning: {warning}")
     return capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import GateResult, ProviderState, Status
+from onnx_gate.records import REPORTS, GateResult, ManifestWarning, ProviderState, Status
 from onnx_gate.reports import json
 from tests.shards.conftest import Runs
 from tests.shards.project import IDS, change, merge, timeless
@@ -43,6 +43,20 @@ def test_merged_shards_are_the_whole_run(runs: Runs, shards: Path, tmp_path: Pat
     assert merged.environment.providers.keys() == whole.environment.providers.keys()
 
 
+def test_a_warning_of_the_manifest_that_all_shards_have_is_one(shards: Path, tmp_path: Path) -> None:
+    """In the order of the manifest, whichever shard says it."""
+    first, last = (
+        ManifestWarning(file="onnx-gate.yml", line=line, column=1, path="", message="odd", models=IDS[:1])
+        for line in (3, 9)
+    )
+    for number, folder in enumerate(sorted(shards.iterdir())):
+        warnings = (last, first) if number else (last,)
+        change(folder, lambda result, warnings=warnings: replace(result, warnings=warnings))
+    _, merged = merge(tmp_path / "merged", shards)
+    assert merged is not None
+    assert merged.warnings == (first, last)
+
+
 def test_the_files_of_all_shards_are_brought_together(runs: Runs, shards: Path, tmp_path: Path) -> None:
     """Models and logs, as the whole run left them."""
     merge(tmp_path / "merged", shards)
@@ -61,7 +75,7 @@ def test_the_folders_may_be_named_one_by_one_in_any_order(runs: Runs, tmp_path: 
     code, _ = merge(tmp_path / "merged", *(runs.shards[number] for number in order))
     merge(tmp_path / "other", *runs.shards)
     assert code == 1
-    for name in ("results.json", "summary.md", "junit.xml"):
+    for name in REPORTS:
         assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
 
 
@@ -69,7 +83,7 @@ def test_report_renders_merged_results_again(shards: Path, tmp_path: Path) -> No
     """Byte for byte."""
     merge(tmp_path / "merged", shards)
     assert main(["report", str(tmp_path / "merged"), "--output", str(tmp_path / "again")]) == 1
-    for name in ("results.json", "summary.md", "junit.xml"):
+    for name in REPORTS:
         assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 

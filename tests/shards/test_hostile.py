@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import GateResult, Status, Worst
+from onnx_gate.records import GateResult, ManifestWarning, Status, Worst
 from onnx_gate.reports import json
 from onnx_gate.split import make_scope
 from tests.shards.conftest import Runs
@@ -35,8 +35,16 @@ def first_check(result: GateResult, model_id: str, **values: object) -> GateResu
     return change_model(result, model_id, checks=checks)
 
 
+def warning(name: str) -> ManifestWarning:
+    return ManifestWarning(file="onnx-gate.yml", line=1, column=1, path="", message="odd", models=(name,))
+
+
 TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "run's verdict": (lambda result, _: replace(result, verdict=Status.SKIPPED), "the verdict is skipped, its models"),
+    "warning": (
+        lambda result, _: replace(result, warnings=(warning("elsewhere"),)),
+        "it warns of models that its manifest doesn't have",
+    ),
     "run's exit code": (lambda result, _: replace(result, exit_code=7), "the exit code is 7, its models make it"),
     "model's verdict": (
         lambda result, one: change_model(result, one, verdict=Status.DIVERGED),

@@ -21,7 +21,7 @@ TARGETS = (
     *("/github/workflow/event.json", "/github/home/.netrc", "/github/runner_temp/git-credentials.config"),
     *("/github/workspace/.git/config", "/github/file_commands/GITHUB_OUTPUT", "/github/file_commands/GITHUB_ENV"),
 )
-REPORTS = ("results.json", "junit.xml", "summary.md", "evil")
+REPORTS = ("results.json", "junit.xml", "summary.md", "report.html", "evil")
 
 
 def build() -> Any:

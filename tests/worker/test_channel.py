@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onnx_gate.cli import main
-from onnx_gate.records import OutputDiff
+from onnx_gate.records import REPORTS, OutputDiff
 from onnx_gate.verdict import MOST_NOTES
 from tests.conftest import run_manifest
 
@@ -92,7 +92,7 @@ def test_it_is_that_models_error(loud: Finished, name: str) -> None:
 def test_the_others_are_judged_and_all_reports_are_written(loud: Finished) -> None:
     """One model's channel ends that model."""
     assert loud["good"]["verdict"] == "passed"
-    assert {path.name for path in loud.output.glob("*.*")} == {"junit.xml", "summary.md", "report.html", "results.json"}
+    assert {path.name for path in loud.output.glob("*.*")} == set(REPORTS)
 
 
 def test_the_results_can_be_reported_again(loud: Finished, tmp_path: Path) -> None:
