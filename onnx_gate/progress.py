@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from onnx_gate.console import say
 from onnx_gate.records import ModelResult, ModelSpec, Status
-from onnx_gate.wording import LONGEST, difference, is_allowed, one_line, plural, seconds, shorten, worst_check
+from onnx_gate.wording import LONGEST, difference, farthest_check, is_allowed, one_line, plural, seconds, shorten
 
 _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
 _WARNS = "⚠"
@@ -26,7 +26,7 @@ def result_line(result: ModelResult) -> str:
         line += f" ({result.cause}{allowed}), {_what_differs(result)}"
     elif passed:
         weak = " with itself (no outputs are recorded)" if result.weak_reference else ""
-        line += f", {plural(passed, 'comparison')}{weak}, {difference(worst_check(result))}"
+        line += f", {plural(passed, 'comparison')}{weak}, {difference(farthest_check(result))}"
     skipped = [provider for provider, _ in _skips(result) if provider]
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
     return one_line(f"{line}{more} ({seconds(result.seconds)})")
@@ -38,7 +38,7 @@ def _skips(result: ModelResult) -> list[tuple[str, str]]:
 
 def _what_differs(result: ModelResult) -> str:
     """The largest difference; where none was compared, what is wrong with the form."""
-    if found := worst_check(result):
+    if found := farthest_check(result):
         return difference(found)
     return next((shorten(check.message, LONGEST) for check in result.checks if check.status is result.verdict), "–")
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from onnx_gate.records import Scalar, SessionSpec, Status
-from onnx_gate.records.limits import LIMITS, Limit, any_element_may_differ, distance_beyond
+from onnx_gate.records.badness import distance, worst_first
+from onnx_gate.records.limits import any_element_may_differ
 
 if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
-    from onnx_gate.records import Check, Coverage, GateResult, ModelResult, OutputDiff
+    from onnx_gate.records import Check, Coverage, GateResult, ModelResult
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
@@ -200,39 +201,26 @@ def provider_status(model: ModelResult, provider: str) -> Status | None:
 
 
 def worst_check(model: ModelResult) -> Check | None:
-    """The comparison with the largest difference; in a model that failed, the worst one that is why."""
-    compared = [check for check in model.checks if check.total and check.status is model.verdict]
-    return max(compared, key=badness, default=None)
+    """The comparison that stands for all of a model; where it failed, the worst one that is why."""
+    return next(iter(worst_first(_telling(model))), None)
 
 
-def badness(check: OutputDiff) -> tuple[float, float]:
-    """To sort by: another label first, then the largest difference, then the share that is wrong."""
-    largest = check.max_abs if check.max_abs is not None else math.inf if check.mismatched else 0.0
-    share = check.mismatched / check.total if check.total else 0.0
-    return math.inf if math.isnan(largest) else largest, share
+def farthest_check(model: ModelResult) -> Check | None:
+    """The comparison with the largest difference, among the same ones."""
+    return max(_telling(model), key=distance, default=None)
+
+
+def _telling(model: ModelResult) -> list[Check]:
+    return [check for check in model.checks if check.total and check.status is model.verdict]
 
 
 def urgency(model: ModelResult) -> tuple[float, ...]:
     """To sort by: divergences, those of the form first, then by size; then what could not be judged, and the rest."""
     order = (Status.DIVERGED, Status.ERROR, Status.SKIPPED, Status.PASSED)
     rank = 1.5 if is_allowed(model) else order.index(model.verdict)
-    worst = worst_check(model)
-    largest, share = badness(worst) if worst else (math.inf, math.inf)
+    farthest = farthest_check(model)
+    largest, share, _ = distance(farthest) if farthest else (math.inf, math.inf, 0)
     return (rank, -largest, -share)
-
-
-def shortfall(diff: OutputDiff) -> tuple[float, ...]:
-    """To sort by, where one case of an output stands for all: how far beyond its limits, then the badness."""
-    # The badness has the largest difference itself.
-    whole = [limit for limit in LIMITS.values() if not limit.share and limit.metric != "max_abs"]
-    noise_first = sorted(whole, key=lambda limit: not limit.noise)
-    return (*(_beyond(limit, diff) for limit in noise_first), *badness(diff))
-
-
-def _beyond(limit: Limit, diff: OutputDiff) -> float:
-    if limit.name not in diff.limits or not diff.limit_breaches:
-        return 0.0
-    return distance_beyond(limit, diff.limits[limit.name], getattr(diff, limit.metric))
 
 
 def difference(check: Check | None) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from onnx_gate import wording
 from onnx_gate.records import Check, ModelResult, Status
+from onnx_gate.records.badness import worst_first
 from onnx_gate.reports.confusion import confusion
 from onnx_gate.reports.pieces import Row, few, items, more, name, row, table
 from onnx_gate.reports.safe import Md, code, md, prose, text, unbroken
@@ -18,7 +19,7 @@ def diverged_blocks(model: ModelResult) -> list[Md]:
     """What is wrong with the form first, then the worst numbers, then which labels were taken for which."""
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
     contract = [check for check in wrong if _is_about_form(check)]
-    compared = sorted((check for check in wrong if not _is_about_form(check)), key=wording.shortfall, reverse=True)
+    compared = worst_first(check for check in wrong if not _is_about_form(check))
     by_output: dict[tuple[str, str], Check] = {}
     for check in compared:
         by_output.setdefault((check.provider, check.output), check)

@@ -81,7 +81,7 @@ def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
     if model.verdict in _FAILED and model.cause:
         about.append(str(model.cause))
     if model.verdict is Status.DIVERGED:
-        about += [wording.difference(wording.worst_check(model))] if wording.worst_check(model) else []
+        about += [wording.difference(wording.farthest_check(model))] if wording.farthest_check(model) else []
         about += ["allowed"] if wording.is_allowed(model) else []
     return md("{} ({})", code(model.id), ", ".join(about)) if about else code(model.id)
 

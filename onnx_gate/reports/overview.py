@@ -71,7 +71,7 @@ def overview(models: Sequence[ModelResult]) -> Grid:
 
 
 def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> Row:
-    worst = wording.worst_check(model)
+    worst = wording.farthest_check(model)
     return row(
         md("{} {}", wording.model_icon(model), code(model.id)),
         name(model.framework),

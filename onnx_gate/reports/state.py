@@ -78,7 +78,7 @@ def remember(model: ModelResult) -> Remembered:
 
 def _largest(model: ModelResult) -> float | None:
     """The largest difference of a model, as the reports show it; None where there is none in numbers."""
-    worst = wording.worst_check(model)
+    worst = wording.farthest_check(model)
     return worst.max_abs if worst else None
 
 

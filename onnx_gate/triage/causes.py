@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from onnx_gate.records import Cause, OutputDiff, RunToRun, Triage
+from onnx_gate.records.badness import worst_first
 from onnx_gate.triage.precision import Rounding, advise, measure, off_by, round_up
 from onnx_gate.triage.provider import AskPrecise, all_but_gone, ask_precise, find_chance, tell_precise
 from onnx_gate.triage.sizes import baked_advice, depends_on_size, right_sizes
@@ -88,7 +88,7 @@ def find_cause(evidence: Evidence) -> Triage:
         return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if not compared:
         return _contract_cause(evidence, wrong)
-    precise = ask_precise(evidence.precise, compared, _badness)
+    precise = ask_precise(evidence.precise, compared)
     if precise and all_but_gone(precise.before, precise.after) and not _cpu_is_wrong(evidence.diffs):
         return Triage(cause=Cause.PROVIDER, advice=tell_precise(precise))
     found = _find_cause(evidence, compared)
@@ -96,7 +96,7 @@ def find_cause(evidence: Evidence) -> Triage:
 
 
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
-    worst = max(compared, key=_badness)
+    worst = worst_first(compared)[0]
     steps = (_source_or_runtime, _order, _known, _nan, _variant, _preprocessing, _precision, _tolerance)
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
@@ -206,11 +206,10 @@ def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputD
 def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """Rounding is the cause where it explains every output that differs."""
     outputs: dict[str, OutputDiff] = {}
-    for diff in sorted(compared, key=lambda diff: diff.mismatched):
-        outputs[diff.output] = diff
-    ordered = sorted(outputs.values(), key=lambda diff: diff.tolerance is None)
+    for diff in worst_first(compared):
+        outputs.setdefault(diff.output, diff)
     found = []
-    for diff in ordered:
+    for diff in outputs.values():
         if not (rounding := evidence.rounding(diff)):
             return None
         found.append((rounding, diff))
@@ -225,12 +224,6 @@ def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
 
 def _is_noise(compared: list[OutputDiff]) -> bool:
     return all(diff.snr_db is not None and diff.snr_db >= NOISE_DB for diff in compared)
-
-
-def _badness(diff: OutputDiff) -> tuple[float, float]:
-    share = diff.mismatched / diff.total if diff.total else 1.0
-    largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else math.inf
-    return share, largest
 
 
 def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from onnx_gate.records import Cause, OutputDiff, RunToRun, Triage
+from onnx_gate.records.badness import worst_first
 from onnx_gate.wording import number
 
 MUCH = 0.5
@@ -57,13 +58,11 @@ def _explains(found: RunToRun, diff: OutputDiff) -> bool:
     return found.max_abs >= MUCH * diff.max_abs
 
 
-def ask_precise(
-    ask: AskPrecise, compared: list[OutputDiff], badness: Callable[[OutputDiff], tuple[float, float]]
-) -> Precise | None:
+def ask_precise(ask: AskPrecise, compared: list[OutputDiff]) -> Precise | None:
     """The worst comparison of each provider repeated in full precision, where it has an option for that."""
     worst: dict[str, OutputDiff] = {}
-    for diff in sorted(compared, key=badness):
-        worst[diff.provider] = diff
+    for diff in worst_first(compared):
+        worst.setdefault(diff.provider, diff)
     asked = (ask(diff) for diff in worst.values())
     return next((precise for precise in asked if precise), None)
 

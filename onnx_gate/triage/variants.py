@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_gate.records import Cause, OutputDiff, Triage, VariantSpec
-from onnx_gate.wording import number, shortfall
+from onnx_gate.records.badness import worst_first
+from onnx_gate.wording import number
 
 _MUCH_DB = 20.0
 
@@ -36,7 +37,7 @@ def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
     if not compared or any(diff.breaches and diff.contract for diff in evidence.diffs):
         return None
     # The one that the report shows.
-    worst = max(compared, key=shortfall)
+    worst = worst_first(compared)[0]
     wide = evidence.in_float32(worst)
     if wide is None or not _nearer(wide, worst):
         return None

@@ -17,6 +17,7 @@ from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.numbers import contradictions
 from onnx_gate.records import Actual, Answer, Check, GateResult, OutputDiff, OutputRule, Status, Tolerance
+from onnx_gate.records.badness import badness
 from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.reports import html, json, junit, markdown
 from tests.contract.sources import REPOSITORY
@@ -144,7 +145,7 @@ def test_what_is_farther_beyond_it_is_worse(limit: Limit) -> None:
     wrong = held_against(limit, limit.of)
     got = getattr(wrong, limit.metric)
     farther: Check = replace(wrong, **{limit.metric: got + (1 if limit.direction == "at most" else -1)})  # type: ignore[arg-type]
-    assert wording.shortfall(wrong) < wording.shortfall(farther)
+    assert badness(wrong) < badness(farther)
 
 
 def test_a_limit_that_the_table_has_not_got_is_no_rule() -> None:

@@ -133,14 +133,15 @@ def test_the_worst_check_is_why_the_model_failed() -> None:
     assert wording.worst_check(model("a", skip())) is None
 
 
-def test_nan_and_other_labels_are_worse_than_any_number() -> None:
-    """They sort before the largest finite difference."""
-    numbers = floats("batch=1", "y", 1e30, mismatched=1)
-    not_a_number = floats("batch=1", "y", mismatched=1, max_abs=math.nan)
-    other_label = labels("batch=1", confusion=((1, 2, 1),))
-    assert wording.badness(not_a_number) > wording.badness(numbers)
-    assert wording.badness(other_label) > wording.badness(numbers)
-    assert wording.badness(labels("batch=1")) < wording.badness(numbers)
+def test_the_worst_check_misses_its_limit_by_most_and_the_farthest_differs_most() -> None:
+    """A column that is called "largest difference" shows the largest, also where another case is why it failed."""
+    breach = "snr_db is 9, at least 15 is required"
+    common = {"limits": {"min_snr_db": 15.0}, "breaches": (breach,), "limit_breaches": (breach,)}
+    loud = replace(floats("batch=1", "y", 5.0, mismatched=1), snr_db=14.0, **common)
+    noisy = replace(floats("batch=7", "y", 0.1, mismatched=1), snr_db=9.0, **common)
+    judged = model("a", loud, noisy)
+    assert wording.worst_check(judged) is noisy
+    assert wording.farthest_check(judged) is loud
 
 
 def test_a_pass_with_other_labels_is_not_called_exact() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage, VariantSpec
+from onnx_gate.records.badness import badness
 from onnx_gate.triage.variants import VariantEvidence, find_variant_cause
-from onnx_gate.wording import shortfall
 
 NOISY: dict[str, Any] = {
     "breaches": ("snr_db is 9.8, at least 15 is required",),
@@ -115,5 +115,5 @@ def test_only_the_limits_that_are_broken_are_told():
 def test_the_worst_case_is_the_one_furthest_below_the_limit():
     """Not the one with the largest difference: the report shows the same one."""
     loud, noisy = diff(snr_db=14.0, max_abs=5.0), diff(snr_db=9.8, max_abs=0.1)
-    assert max((loud, noisy), key=shortfall) is noisy
-    assert max((replace(loud, limits={}, limit_breaches=()), replace(noisy, limits={})), key=shortfall).max_abs == 5.0
+    assert max((loud, noisy), key=badness) is noisy
+    assert max((replace(loud, limits={}, limit_breaches=()), replace(noisy, limits={})), key=badness).max_abs == 5.0

@@ -1,0 +1,62 @@
+"""One badness: the comparison that reports show as the worst is the one that triage looks at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from onnx_gate import wording
+from onnx_gate.records import Cause, OutputDiff
+from onnx_gate.records.badness import badness, worst_first
+from onnx_gate.reports import markdown
+from onnx_gate.triage.precision import Rounding
+from tests.golden.records import floats, gate, labels, model
+from tests.triage.test_causes import diff, triage
+
+FAR = diff("batch=7", output="far", mismatched=1, max_abs=3.2e-5, snr_db=120.0)
+MANY = diff("batch=7", output="many", mismatched=10, max_abs=1.1e-5, snr_db=120.0)
+
+
+def shown(*diffs: OutputDiff) -> str:
+    """The output that a report calls the worst: the first row of its table of numbers."""
+    checks = [floats(one.case, one.output, one.max_abs, mismatched=one.mismatched) for one in diffs]
+    rows = (line for line in markdown.render(gate(model("m", *checks))).splitlines() if line.startswith("| cpu | `"))
+    return next(rows).split("`")[1]
+
+
+@pytest.mark.parametrize("diffs", [(FAR, MANY), (MANY, FAR)])
+def test_a_tolerance_is_offered_for_the_output_that_the_report_shows(diffs):
+    """One element that is far off, and an output that is a little off everywhere: both sides name the first."""
+    found = triage(*diffs)
+    assert found.cause is Cause.TOLERANCE
+    assert f"outputs: {{{shown(*diffs)}: {{rtol: 0.001, atol: 7e-05}}}}" in found.advice
+
+
+@pytest.mark.parametrize("diffs", [(FAR, MANY), (MANY, FAR)])
+def test_so_it_is_where_rounding_explains_all_of_them(diffs):
+    """The most mismatches, or floats before labels, are no reason to name another one."""
+    noisy = [replace(one, snr_db=60.0) for one in diffs]
+    found = triage(*noisy, rounding=Rounding(how="float64", mismatched=5))
+    assert found.cause is Cause.PRECISION
+    assert f"outputs: {{{shown(*noisy)}: {{rtol: 0.001, atol: 5e-05}}}}" in found.advice
+
+
+def test_of_cases_that_are_equally_wrong_triage_asks_about_the_richest():
+    """A single row doesn't show that classes were swapped."""
+    asked = []
+    wrong = [diff(f"batch={rows}", total=3 * rows, mismatched=3 * rows) for rows in (1, 7, 2)]
+    triage(*wrong, order=lambda one: asked.append(one.case))
+    assert asked == ["batch=7"]
+
+
+def test_nan_and_other_labels_are_worse_than_any_number() -> None:
+    """They sort before the largest finite difference."""
+    numbers = floats("batch=1", "y", 1e30, mismatched=1)
+    not_a_number = floats("batch=1", "y", mismatched=1, max_abs=math.nan)
+    other_label = labels("batch=1", confusion=((1, 2, 1),))
+    same = labels("batch=1")
+    assert badness(not_a_number) > badness(numbers)
+    assert worst_first([same, numbers, other_label]) == [other_label, numbers, same]
+    assert wording.worst_check(model("m", numbers, other_label)) is other_label
