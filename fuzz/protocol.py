@@ -194,7 +194,8 @@ def _flood(rng: Random, lines: Lines) -> Lines:
             b'{"kind":"stage","body":{"name":"stage %d","provider":"cpu"}}\n',
             b'{"kind":"failure","body":{"stage":"run %d","cause":"unknown","message":"m","provider":"cpu"}}\n',
             b'{"kind":"diff","body":{"provider":"cpu","case":"case %d","output":"y","total":1}}\n',
-            b'{"kind":"diff","body":{"provider":"graph","case":"c %d","output":"y","breaches":["b"]}}\n',
+            b'{"kind":"diff","body":{"provider":"graph","case":"c %d","output":"y",'
+            b'"breaches":[{"kind":"names","text":"b"}]}}\n',
             b'{"kind":"provider-done","body":{"provider":"p %d"}}\n',
             b'{"kind":"placed","body":{"provider":"p %d","placement":{"nodes":1,"on_provider":1}}}\n',
         )

@@ -40,7 +40,7 @@ SETS = (("1-of-3.json", "2-of-3.json", "3-of-3.json"), ("on-cpu.json", "on-cuda.
 """Parts of one run: where one of them is broken, the others come with it."""
 FREE = (
     *("message", "advice", "error", "notes", "case", "output", "reference", "actual", "labels", "fed", "log", "cpu"),
-    *("platform", "manifest", "reason", "breaches", "limit_breaches", "warnings", "node", "op", "dtype", "fast"),
+    *("platform", "manifest", "reason", "text", "warnings", "node", "op", "dtype", "fast"),
     *("file", "path", "fix"),
 )
 """Keys of text that onnx-gate writes as it comes."""

@@ -12,12 +12,13 @@ from google.protobuf.message import DecodeError
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.records import Cause, Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
+from onnx_gate.records import Breach, BreachKind, Cause, Graph, GraphValue, InputSpec, ModelSpec, OutputDiff
 from onnx_gate.runtime.tensors import is_external, tensors_in
 from onnx_gate.sources import describe, require_content
 from onnx_gate.trust.secret_files import find_secret
 
-Breach = tuple[OutputDiff, Cause | None]
+Finding = tuple[OutputDiff, Cause | None]
+"""A breach of the file, and the cause that it shows, if any."""
 
 
 def read_graph(path: str, shown: str) -> Graph:
@@ -151,11 +152,12 @@ def checker_note(path: str) -> str | None:
     return None
 
 
-def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Breach]:
+def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Finding]:
     """Where the file isn't what was asked for, each with its cause, if it has one of its own."""
     found = [*_opset_breach(spec, graph)]
     found += [
         _breach(
+            BreachKind.TRAINING,
             f"node {name}",
             f"{name} is in training mode: it behaves as in training, wherever an optimiser doesn't remove it",
             cause=Cause.TRAIN_MODE,
@@ -167,13 +169,15 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Breach]:
     if spec.inputs is not None:
         extra = {value.name for value in graph.inputs} - {asked.name for asked in spec.inputs}
         found += [
-            _breach(f"input {name}", f"the model has an input {name!r} that the manifest doesn't name")
+            _breach(
+                BreachKind.NAMES, f"input {name}", f"the model has an input {name!r} that the manifest doesn't name"
+            )
             for name in sorted(extra)
         ]
     return found
 
 
-def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Breach]:
+def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Finding]:
     asked, got = spec.convert.get("opset"), graph.opsets.get("", 0)
     info = REGISTRY.get(spec.framework)
     # Some converters write the lowest opset that the model needs, which every runtime for the one asked for takes.
@@ -182,6 +186,7 @@ def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Breach]:
         return []
     return [
         _breach(
+            BreachKind.OPSET,
             "opset",
             f"asked for opset {asked}, the converter wrote {got}: it doesn't support {asked} for this model; "
             f"write `opset: {got}`, or leave it out, if your runtime takes that",
@@ -189,26 +194,31 @@ def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Breach]:
     ]
 
 
-def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[Breach]:
+def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[Finding]:
     where = f"input {asked.name}"
     found = next((value for value in graph.inputs if value.name == asked.name), None)
     if found is None:
         names = ", ".join(value.name for value in graph.inputs) or "none"
-        return [_breach(where, f"the model has no input {asked.name!r}; it has: {names}")]
+        return [_breach(BreachKind.NAMES, where, f"the model has no input {asked.name!r}; it has: {names}")]
     if asked.form != "tensor":
         return []
     breaches = []
     if found.dtype != asked.dtype:
-        breaches.append(_breach(where, f"its dtype is {found.dtype}, the manifest says {asked.dtype}"))
+        breaches.append(
+            _breach(BreachKind.DTYPE, where, f"its dtype is {found.dtype}, the manifest says {asked.dtype}")
+        )
     if found.shape is not None and len(found.shape) != len(asked.shape):
         return [
             *breaches,
-            _breach(where, f"its shape is {_show(found.shape)}, the manifest says {_show(asked.shape)}"),
+            _breach(
+                BreachKind.SHAPE, where, f"its shape is {_show(found.shape)}, the manifest says {_show(asked.shape)}"
+            ),
         ]
     for axis, (wanted, got) in enumerate(zip(asked.shape, found.shape or asked.shape, strict=True)):
         if isinstance(wanted, str) and isinstance(got, int):
             breaches.append(
                 _breach(
+                    BreachKind.SHAPE,
                     where,
                     f"dimension {axis} ({wanted}) was asked to be dynamic and is fixed at {got} in the file"
                     + (": the conversion baked it in" if converted else ""),
@@ -216,12 +226,13 @@ def _input_breaches(asked: InputSpec, graph: Graph, *, converted: bool) -> list[
                 )
             )
         elif isinstance(wanted, int) and isinstance(got, int) and wanted != got:
-            breaches.append(_breach(where, f"dimension {axis} is {got}, the manifest says {wanted}"))
+            breaches.append(_breach(BreachKind.SHAPE, where, f"dimension {axis} is {got}, the manifest says {wanted}"))
     return breaches
 
 
-def _breach(what: str, message: str, *, cause: Cause | None = None) -> Breach:
-    return OutputDiff(provider="graph", case="structure", output=what, breaches=(message,), contract=True), cause
+def _breach(kind: BreachKind, what: str, message: str, *, cause: Cause | None = None) -> Finding:
+    found = Breach(kind=kind, text=message)
+    return OutputDiff(provider="graph", case="structure", output=what, breaches=(found,)), cause
 
 
 def _training_nodes(model: Any) -> tuple[str, ...]:

@@ -267,7 +267,7 @@ def compared(diff: OutputDiff) -> Check:
     """A comparison with its verdict."""
     numbers: dict[str, Any] = {field.name: getattr(diff, field.name) for field in fields(OutputDiff)}
     if diff.breaches:
-        message = shorten("; ".join(diff.breaches), LONGEST_MESSAGE)
+        message = shorten("; ".join(breach.text for breach in diff.breaches), LONGEST_MESSAGE)
         return Check(**numbers, status=Status.DIVERGED, message=message)
     return Check(**numbers, status=Status.PASSED)
 

@@ -26,6 +26,15 @@ EDGES = (
 )
 """Edge cases by name, in the order of the reports."""
 
+EDGE_CASE = "edge="
+"""What the name of a case begins with that is an edge."""
+
+
+def run_on(provider: str) -> str:
+    """The name of the stage in which a provider runs a model."""
+    return f"run on {provider}"
+
+
 REPORTS: Mapping[str, str] = {
     "summary.md": "summary",
     "report.html": "html",
@@ -45,6 +54,47 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     ERROR = "error"
     SKIPPED = "skipped"
+
+
+class BreachKind(StrEnum):
+    """What is wrong with an output, or with the file."""
+
+    NAMES = "names"
+    """An input or output is missing, or too many."""
+    OPSET = "opset"
+    """Another one was written than was asked for."""
+    TRAINING = "training"
+    """A node behaves as in training."""
+    TYPE = "type"
+    """A sequence, a tensor or nothing, where another of these is expected."""
+    DTYPE = "dtype"
+    SHAPE = "shape"
+    COLUMNS = "columns"
+    """They stand for other classes, or in another order."""
+    COUNT = "count"
+    """A sequence is longer or shorter than expected."""
+    REFUSED = "refused"
+    """ONNX Runtime does not take a feed that the source answers."""
+    NOT_COMPARED = "not-compared"
+    ELEMENTS = "elements"
+    """Too many are out of tolerance."""
+    LABELS = "labels"
+    """Too many differ."""
+    LIMIT = "limit"
+    """A further limit does not hold, which no count of elements or labels shows."""
+    SPEED = "speed"
+    """The limit on speed does not hold."""
+    RUN_TO_RUN = "run-to-run"
+    """Two runs on the same input differ."""
+
+
+OF_VALUES = (
+    *(BreachKind.ELEMENTS, BreachKind.LABELS, BreachKind.LIMIT),
+    *(BreachKind.SPEED, BreachKind.RUN_TO_RUN),
+)
+"""Breaches of what was answered; any other is one of the contract: names, dtypes, shapes, counts."""
+OF_LIMITS = (BreachKind.LIMIT, BreachKind.SPEED)
+"""Of them, those that are about `limits`."""
 
 
 class Absence(StrEnum):

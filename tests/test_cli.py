@@ -15,6 +15,7 @@ from onnx_gate.cli import main, main_action
 from onnx_gate.records import (
     REPORTS,
     AskedModel,
+    BreachKind,
     Cause,
     Check,
     Confusion,
@@ -34,6 +35,7 @@ from onnx_gate.records import (
 )
 from onnx_gate.reports import RENDER
 from onnx_gate.split import make_scope
+from tests.golden.records import breaches_of
 
 MANIFEST = """\
 version: 1
@@ -280,7 +282,7 @@ def whole_result() -> GateResult:
         case="batch=1",
         status=Status.DIVERGED,
         message="12 of 35 elements differ",
-        breaches=("12 of 35 elements differ", "NaN met 1.0"),
+        breaches=breaches_of(BreachKind.ELEMENTS, "12 of 35 elements differ", "NaN met 1.0"),
         mismatched=12,
         max_abs=NAN,
         snr_db=-INF,
@@ -448,9 +450,12 @@ FINE, DIFFERS, *_ = whole_result().models
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
-        (tampered(breaches=("too far",)), "it is called passed, and has 1 breaches"),
+        (tampered(breaches=breaches_of(BreachKind.ELEMENTS, "too far")), "it is called passed, and has 1 breaches"),
         (tampered(status=Status.DIVERGED), "it is called diverged, and has 0 breaches"),
-        (tampered(status=Status.SKIPPED, breaches=("x",)), "it is called skipped, and has 1 breaches"),
+        (
+            tampered(status=Status.SKIPPED, breaches=breaches_of(BreachKind.ELEMENTS, "x")),
+            "it is called skipped, and has 1 breaches",
+        ),
         (tampered(provider="graph"), "a pass of nothing that was asked for"),
         (tampered(provider=""), "a pass of nothing that was asked for"),
         (tampered(output=""), "a pass of nothing that was asked for"),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from onnx_gate.coverage import state_coverage
-from onnx_gate.records import Check, Coverage, Status, Tolerance
+from onnx_gate.records import BreachKind, Check, Coverage, Status, Tolerance
 from onnx_gate.wording import rests_on
+from tests.golden.records import breaches_of
 
 
 def values(case: str = "batch=7", **given: Any) -> Check:
@@ -111,7 +112,7 @@ def test_data_that_varies_is_no_news(checks):
 
 def test_a_model_that_failed_is_not_warned_of():
     """Its data did find something."""
-    bad = values("b", status=Status.DIVERGED, breaches=("off",))
+    bad = values("b", status=Status.DIVERGED, breaches=breaches_of(BreachKind.ELEMENTS, "off"))
     assert warnings(values(lowest=0.0, highest=0.0), bad) == ()
     error = Check(provider="cpu", case="run", output="", status=Status.ERROR)
     assert warnings(values(samples=1), error) == ()

@@ -23,7 +23,7 @@ def compared(reference: Any, actual: Any, **limits: float) -> Check:
     diff = comparison.finish()
     numbers = {each.name: getattr(diff, each.name) for each in fields(OutputDiff)}
     status = Status.DIVERGED if diff.breaches else Status.PASSED
-    return Check(**numbers, status=status, message="; ".join(diff.breaches))
+    return Check(**numbers, status=status, message="; ".join(breach.text for breach in diff.breaches))
 
 
 def known(check: Check) -> dict[str, Any]:

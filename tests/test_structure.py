@@ -22,7 +22,7 @@ def spec(*inputs: InputSpec, onnx: str | None = None, **convert) -> ModelSpec:
 
 
 def messages(asked: ModelSpec, path) -> list[str]:
-    return [breach.breaches[0] for breach, _ in structural_breaches(asked, read_graph(str(path), path.name))]
+    return [breach.breaches[0].text for breach, _ in structural_breaches(asked, read_graph(str(path), path.name))]
 
 
 def test_a_file_is_described_without_its_weights(tmp_path):

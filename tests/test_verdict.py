@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from onnx_gate.records import (
+    BreachKind,
     Cause,
     Check,
     Expectation,
@@ -22,6 +23,7 @@ from onnx_gate.records import (
     Triage,
 )
 from onnx_gate.verdict import Findings, judge_model, judge_run, worst
+from tests.golden.records import breaches_of
 
 PASSED, DIVERGED, ERROR, SKIPPED = Status.PASSED, Status.DIVERGED, Status.ERROR, Status.SKIPPED
 
@@ -42,8 +44,12 @@ def diff(case: str = "batch=1", output: str = "y", provider: str = "cpu", **give
     return OutputDiff(provider=provider, case=case, output=output, **({"total": 4, "max_abs": 0.0} | given))
 
 
+ELEMENTS = breaches_of(BreachKind.ELEMENTS, "1 of 4 elements is out of tolerance")
+FORM = breaches_of(BreachKind.SHAPE, "the shape is (1,), expected (2,)")
+
+
 def bad(*where: str, **given: Any) -> OutputDiff:
-    return diff(*where, **({"mismatched": 1, "breaches": ("1 of 4 elements is out of tolerance",)} | given))
+    return diff(*where, **({"mismatched": 1, "breaches": ELEMENTS} | given))
 
 
 def expectation(
@@ -232,9 +238,9 @@ def test_a_silent_provider_beside_a_good_one_is_an_error() -> None:
     [
         ([bad()], Triage(cause=Cause.TRAIN_MODE, advice="eval()"), Cause.TRAIN_MODE),
         ([bad()], None, Cause.UNKNOWN),
-        ([bad(contract=True)], None, Cause.CONTRACT),
-        ([bad(contract=True), bad(output="z")], None, Cause.UNKNOWN),
-        ([bad(provider="graph", contract=True)], None, Cause.CONTRACT),
+        ([bad(breaches=FORM)], None, Cause.CONTRACT),
+        ([bad(breaches=FORM), bad(output="z")], None, Cause.UNKNOWN),
+        ([bad(provider="graph", breaches=FORM)], None, Cause.CONTRACT),
     ],
 )
 def test_cause_of_a_divergence(events: list[OutputDiff], triage: Triage | None, cause: Cause) -> None:
@@ -252,7 +258,7 @@ def test_advice_on_a_divergence_only() -> None:
 
 def test_a_breach_in_the_file_alone_diverged() -> None:
     """Where the file's outputs match none of the source's there is nothing to compare, and that is the news."""
-    judged = judge_model(found(expectation(outputs=()), bad(provider="graph", contract=True, total=0)))
+    judged = judge_model(found(expectation(outputs=()), bad(provider="graph", breaches=FORM, total=0)))
     assert judged.verdict is DIVERGED
     assert [check.status for check in judged.checks] == [DIVERGED]
 
@@ -265,7 +271,9 @@ def test_the_same_diff_again_counts_once() -> None:
 
 def test_breaches_become_the_message() -> None:
     """All of them, in one line."""
-    (check,) = judge_model(found(expectation(), bad(breaches=("this is wrong", "so is that")))).checks
+    (check,) = judge_model(
+        found(expectation(), bad(breaches=breaches_of(BreachKind.DTYPE, "this is wrong", "so is that")))
+    ).checks
     assert check.message == "this is wrong; so is that"
 
 

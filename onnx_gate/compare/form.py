@@ -7,25 +7,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnx_gate.records import Actual, Answer
+from onnx_gate.records import Actual, Answer, Breach, BreachKind
 
 Array = npt.NDArray[Any]
 
 
-def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> list[str]:
+def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> list[Breach]:
     """What is wrong with the form of what ONNX Runtime answered; lenient lets floats differ in width."""
     breaches = []
     actual: Array = given.value
     if given.columns is not None and answer.columns is not None and given.columns != answer.columns:
-        breaches.append(f"its columns are {_show(given.columns)}, expected {_show(answer.columns)}")
+        told = f"its columns are {_show(given.columns)}, expected {_show(answer.columns)}"
+        breaches.append(Breach(kind=BreachKind.COLUMNS, text=told))
     got, wanted = dtype_name(actual), onnx_name(answer.dtype)
     same_kind = kind_of(actual) == kind_of(answer.value)
     if got != wanted and not (lenient and same_kind):
-        breaches.append(f"the dtype is {got}, expected {wanted}")
+        breaches.append(Breach(kind=BreachKind.DTYPE, text=f"the dtype is {got}, expected {wanted}"))
     shape, expected = tuple(actual.shape), tuple(answer.value.shape)
     if shape != expected and not (answer.column and _as_row(shape) == _as_row(expected)):
         also = f" or {show_shape((*_as_row(expected), 1))}" if answer.column else ""
-        breaches.append(f"the shape is {show_shape(shape)}, expected {show_shape(expected)}{also}")
+        told = f"the shape is {show_shape(shape)}, expected {show_shape(expected)}{also}"
+        breaches.append(Breach(kind=BreachKind.SHAPE, text=told))
     return breaches
 
 

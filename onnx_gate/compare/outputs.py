@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx_gate.compare.form import form_breaches, in_numpys_own, kind_of
 from onnx_gate.compare.labels import Labels
 from onnx_gate.compare.parts import form_of, pair_parts
 from onnx_gate.compare.rows import Rows
-from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Scalar, Tolerance, Worst
+from onnx_gate.records import Actual, Answer, Breach, BreachKind, OutputDiff, OutputRule, Scalar, Tolerance, Worst
 from onnx_gate.records.limits import LIMITS, Kind, is_kept, limits_of
 from onnx_gate.records.shares import allowed_mismatches, enough_agree
 from onnx_gate.wording import number, percent, two_scalars
@@ -30,7 +31,7 @@ class OutputComparison:
         self._tolerance = rule.tolerance or Tolerance(rtol=0.0, atol=0.0)
         self._elements: Elements | None = None
         self._labels: Labels | None = None
-        self._contract: list[str] = []
+        self._contract: list[Breach] = []
         self._dtype = ""
         self._shape: tuple[int, ...] = ()
         self._batched = False
@@ -40,7 +41,7 @@ class OutputComparison:
         self._calls = 0
         self._rows = Rows()
 
-    def refuse(self, breach: str) -> None:
+    def refuse(self, breach: Breach) -> None:
         """Note what keeps a call from being compared."""
         if breach not in self._contract:
             self._contract.append(breach)
@@ -70,7 +71,8 @@ class OutputComparison:
         reference: Array = answer.value
         if breaches := form_breaches(answer, given, lenient=lenient):
             for breach in breaches:
-                self.refuse(f"element {prefix[0]} of the sequence: {breach}" if prefix else breach)
+                told = f"element {prefix[0]} of the sequence: {breach.text}" if prefix else breach.text
+                self.refuse(replace(breach, text=told))
             return
         reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
         self._rows.add(reference if self._batched else reference[None])
@@ -99,8 +101,8 @@ class OutputComparison:
             "seconds": seconds,
         }
         if self._contract or not self._met:
-            breaches = self._contract or ["nothing was compared"]
-            return OutputDiff(**common, breaches=tuple(breaches), contract=True)
+            breaches = self._contract or [Breach(kind=BreachKind.NOT_COMPARED, text="nothing was compared")]
+            return OutputDiff(**common, breaches=tuple(breaches))
         if self._elements is None and self._labels is None:
             # An empty sequence or an absent value on both sides: there is no element to compare.
             return OutputDiff(**common)
@@ -126,22 +128,22 @@ class OutputComparison:
             tolerance=self._tolerance,
             limits=limits_of("floats", self._rule.limits),
             breaches=(*self._element_breaches(elements), *missed),
-            limit_breaches=tuple(missed),
         )
 
-    def _element_breaches(self, elements: Elements) -> list[str]:
+    def _element_breaches(self, elements: Elements) -> list[Breach]:
         allowed = allowed_mismatches(elements.total, self._rule.limits.get("max_mismatch", 0.0))
         if elements.mismatched <= allowed or self._worst is None:
             return []
         share = percent(elements.mismatched, elements.total)
         tolerance = f"rtol {number(self._tolerance.rtol)}, atol {number(self._tolerance.atol)}"
         more = f", {allowed} allowed" if allowed else ""
-        return [
+        told = (
             f"{elements.mismatched} of {elements.total} elements ({share}) are out of tolerance ({tolerance}{more}); "
             f"the worst is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
-        ]
+        )
+        return [Breach(kind=BreachKind.ELEMENTS, text=told)]
 
-    def _limit_breaches(self, kind: Kind, metrics: dict[str, float | None]) -> list[str]:
+    def _limit_breaches(self, kind: Kind, metrics: dict[str, float | None]) -> list[Breach]:
         breaches = []
         for name, allowed in limits_of(kind, self._rule.limits).items():
             limit = LIMITS[name]
@@ -149,7 +151,8 @@ class OutputComparison:
             if not limit.share and not is_kept(limit, allowed, got):
                 digits = 9 if got is not None and f"{got:.6g}" == f"{allowed:.6g}" else 6
                 shown = "undefined" if got is None else f"{got:.{digits}g}"
-                breaches.append(f"{limit.metric} is {shown}, {limit.direction} {allowed:.9g} is required")
+                told = f"{limit.metric} is {shown}, {limit.direction} {allowed:.9g} is required"
+                breaches.append(Breach(kind=BreachKind.LIMIT, text=told))
         return breaches
 
     def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
@@ -160,10 +163,11 @@ class OutputComparison:
         needed = self._rule.limits.get("min_agreement")
         if self._worst and not enough_agree(labels.mismatched, labels.total, 1.0 if needed is None else needed):
             wanted = "all" if needed is None else f"{needed:g}"
-            breaches.append(
+            told = (
                 f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
                 f"the first is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
             )
+            breaches.append(Breach(kind=BreachKind.LABELS, text=told))
         return OutputDiff(
             **common,
             total=labels.total,
@@ -173,7 +177,6 @@ class OutputComparison:
             confusion=labels.confusion(),
             labels=labels.seen(),
             breaches=(*breaches, *missed),
-            limit_breaches=tuple(missed),
         )
 
     def _values(self) -> Elements:

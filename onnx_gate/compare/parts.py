@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.compare.form import dtype_name, show_shape
-from onnx_gate.records import Actual, Answer
+from onnx_gate.records import Actual, Answer, Breach, BreachKind
 
 Array = npt.NDArray[Any]
 Pair = tuple[Answer, Actual]
@@ -20,7 +20,7 @@ def parts_of(value: Any) -> list[Array]:
     return [] if value is None else list(value) if isinstance(value, list) else [value]
 
 
-def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], str]:
+def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], Breach | None]:
     """The arrays of both sides, one by one; or what keeps them from being compared."""
     reference, actual = answer.value, given.value
     if isinstance(reference, list) and isinstance(actual, np.ndarray) and actual.ndim:
@@ -28,14 +28,16 @@ def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], str]:
         actual = list(actual)
     if isinstance(reference, np.ndarray) and isinstance(actual, list) and not actual and reference.shape[:1] == (0,):
         # No maps at all: a ZipMap of no rows, whose columns nobody can tell.
-        return [], ""
+        return [], None
     if _kind(reference) != _kind(actual):
-        return [], f"it is {_describe(given.value)}, expected {_describe(answer.value)}"
+        told = f"it is {_describe(given.value)}, expected {_describe(answer.value)}"
+        return [], Breach(kind=BreachKind.TYPE, text=told)
     if isinstance(reference, list):
         if len(reference) != len(actual):
-            return [], f"the sequence has {_count(len(actual))}, expected {_count(len(reference))}"
-        return [(replace(answer, value=r), Actual(value=a)) for r, a in zip(reference, actual, strict=True)], ""
-    return ([] if reference is None else [(answer, given)]), ""
+            told = f"the sequence has {_count(len(actual))}, expected {_count(len(reference))}"
+            return [], Breach(kind=BreachKind.COUNT, text=told)
+        return [(replace(answer, value=r), Actual(value=a)) for r, a in zip(reference, actual, strict=True)], None
+    return ([] if reference is None else [(answer, given)]), None
 
 
 def form_of(value: Any) -> tuple[str, tuple[int, ...]]:

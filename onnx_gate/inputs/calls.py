@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_gate.records import Answer
+from onnx_gate.vocabulary import EDGE_CASE
 
 Feed = dict[str, Any]
 
@@ -47,4 +48,4 @@ class Case:
     @property
     def edge(self) -> str:
         """The name of the edge case that it is; empty for ordinary feeds."""
-        return self.name.removeprefix("edge=") if self.name.startswith("edge=") else ""
+        return self.name.removeprefix(EDGE_CASE) if self.name.startswith(EDGE_CASE) else ""

@@ -13,7 +13,7 @@ from onnx_gate.inputs.edges_rows import BY_ROWS, Supply
 from onnx_gate.inputs.edges_values import FILLED, SCATTERED, fill, scatter
 from onnx_gate.inputs.generate import generate, rng_for
 from onnx_gate.records import EDGES, ModelSpec
-from onnx_gate.vocabulary import Cause
+from onnx_gate.vocabulary import EDGE_CASE, Cause
 
 _ROWS = 3
 _FLOATS = "a float input whose `range` or `values` hold it"
@@ -61,7 +61,7 @@ def _case(name: str, plan: _Plan, *, optional: bool) -> Case:
     def calls() -> Iterator[Call]:
         yield plan.call()
 
-    return Case(name=f"edge={name}", calls=calls, sizes=plan.sizes, optional=optional)
+    return Case(name=f"{EDGE_CASE}{name}", calls=calls, sizes=plan.sizes, optional=optional)
 
 
 def _plan(supply: Supply, name: str) -> _Plan | None:

@@ -91,7 +91,7 @@ def explain(provider: str, name: str, told: str) -> Reason:
     if provider_info(provider).needs_nvidia and kind is not Absence.BAD_OPTION:
         driver = ask_driver(_wanted_cuda())
         device = device or ", ".join(driver.devices)
-        kind, words, fix = _with_driver(kind, words, fix, driver)
+        kind, words, fix = _with_driver(kind, words, fix, driver, library=missing is not None)
     return Reason(kind=kind, words=f"{name} did not load: {words}", fix=fix, device=device)
 
 
@@ -114,10 +114,9 @@ def _is_cudas(library: str) -> bool:
     return library.startswith(("libcu", "libnvrtc", "libnvJitLink"))
 
 
-def _with_driver(kind: Absence, words: str, fix: str, driver: Driver) -> tuple[Absence, str, str]:
+def _with_driver(kind: Absence, words: str, fix: str, driver: Driver, *, library: bool) -> tuple[Absence, str, str]:
     """A library that is missing comes first; of what the device is, the driver knows best."""
-    libraries = (Absence.LIBRARY_MISSING, Absence.DRIVER_MISSING, Absence.OUT_OF_MEMORY)
-    if kind in libraries or words.startswith("it wants "):
+    if library or kind in (Absence.LIBRARY_MISSING, Absence.DRIVER_MISSING, Absence.OUT_OF_MEMORY):
         return kind, f"{words}; {driver.words}" if driver.devices else words, fix
     if driver.kind is None:
         return kind, f"{words}; {driver.words}", fix

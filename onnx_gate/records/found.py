@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, LimitName, Name, Seconds, Text
-from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Scalar
+from onnx_gate.vocabulary import JSON, OF_LIMITS, OF_VALUES, Absence, BreachKind, Cause, Config, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +120,17 @@ class Confusion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Breach:
+    """One thing that is wrong with an output."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    kind: BreachKind
+    """For whoever acts on it."""
+    text: Text
+    """For whoever reads it: what was got, and what was expected."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OutputDiff:
     """One output of one case on one provider, compared."""
 
@@ -184,14 +195,20 @@ class OutputDiff:
     """What was allowed; None for labels."""
     limits: Annotated[Mapping[LimitName, float], FEW] = field(default_factory=dict)
     """Further limits that were set, by their names in the manifest."""
-    breaches: Annotated[tuple[Text, ...], FEW] = ()
-    """What is wrong, one sentence each; empty where all limits hold."""
-    limit_breaches: Annotated[tuple[Text, ...], FEW] = ()
-    """Those of them that are about `limits`, which no count of elements or labels shows."""
-    contract: bool = False
-    """A breach of names, dtypes, shapes or counts."""
+    breaches: Annotated[tuple[Breach, ...], FEW] = ()
+    """What is wrong; empty where all limits hold."""
     seconds: Seconds = 0.0
     """Of both runs and the comparison."""
+
+    @property
+    def contract(self) -> bool:
+        """Whether names, dtypes, shapes or counts are wrong."""
+        return any(breach.kind not in OF_VALUES for breach in self.breaches)
+
+    @property
+    def limit_breaches(self) -> tuple[Breach, ...]:
+        """The breaches of `limits`, which no count of elements or labels shows."""
+        return tuple(breach for breach in self.breaches if breach.kind in OF_LIMITS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +241,16 @@ class Triage:
     """Its kind."""
     advice: Text
     """What it means and what to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overflow:
+    """The first node of a float16 model whose answer is beyond what float16 can hold."""
+
+    node: str
+    """Its name."""
+    op: str
+    """Its operator."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from onnx_gate.records.badness import worst_first
 from onnx_gate.reports.confusion import confusion
 from onnx_gate.reports.pieces import Row, few, items, more, name, row, table
 from onnx_gate.reports.safe import Md, code, md, prose, text, unbroken
+from onnx_gate.vocabulary import run_on
 from onnx_gate.wording import LONGEST_NAME, number
 
 _FEW = 5
@@ -55,7 +56,7 @@ def _is_about_form(check: Check) -> bool:
 def _error_line(provider: str, cases: list[str], message: str) -> Md:
     where = few(map(name, cases)) or text("run")
     # `run on cuda` names its provider already.
-    if provider and any(provider not in case.split() for case in cases):
+    if provider and any(case.strip() != run_on(provider) for case in cases):
         where = md("{} · {}", name(provider), where)
     what, found, fix = message.rpartition(" Fix: ")
     why = prose((what if found else message) or "nothing says why")
@@ -123,4 +124,4 @@ def _worst_element(check: Check) -> Md:
 def _other_limits(check: Check) -> Md:
     """The sentences that the table doesn't hold."""
     where = md("{} ({}, {})", code(check.output), name(check.provider), name(check.case))
-    return md("{}: {}", where, "; ".join(check.limit_breaches))
+    return md("{}: {}", where, "; ".join(breach.text for breach in check.limit_breaches))

@@ -10,6 +10,7 @@ from onnx_gate.records import Check, ModelResult, Status
 from onnx_gate.reports.facts import facts
 from onnx_gate.reports.pieces import Row, few, items, more, name, row, table
 from onnx_gate.reports.safe import PARAGRAPH, Md, code, join, md, text
+from onnx_gate.vocabulary import EDGE_CASE
 from onnx_gate.wording import ICONS, number, plural
 
 MOST_ROWS = 100
@@ -17,7 +18,6 @@ MOST_ROWS = 100
 MOST_ROWS_OF_PAGE = 5_000
 _MOST_FACTS = 100
 _FEW = 5
-_EDGE = "edge="
 _HEADER = row("", "provider", "case", "output", "shape", "mismatched", "max abs", "mean abs", "RMSE", "cosine")
 
 Alike = list[Check]
@@ -74,10 +74,10 @@ def _grouped(checks: Iterable[Check]) -> Iterable[Alike]:
     groups: dict[tuple[object, ...], Alike] = {}
     for index, check in enumerate(checks):
         passed = check.status is Status.PASSED
-        alike = (check.provider, check.output, check.case.startswith(_EDGE)) if passed else (index,)
+        alike = (check.provider, check.output, check.case.startswith(EDGE_CASE)) if passed else (index,)
         groups.setdefault(alike, []).append(check)
     for group in groups.values():
-        few_enough = len(group) <= _FEW and not (len(group) > 1 and group[0].case.startswith(_EDGE))
+        few_enough = len(group) <= _FEW and not (len(group) > 1 and group[0].case.startswith(EDGE_CASE))
         yield from ([check] for check in group) if few_enough else [group]
 
 
@@ -87,8 +87,8 @@ def _row(alike: Alike) -> Row:
 
 def _passed_row(checks: Alike) -> Row:
     """Many passes in one row: the sums, and the worst of each number."""
-    first, edges = checks[0], checks[0].case.startswith(_EDGE)
-    names = few((name(check.case.removeprefix(_EDGE)) for check in checks), 3)
+    first, edges = checks[0], checks[0].case.startswith(EDGE_CASE)
+    names = few((name(check.case.removeprefix(EDGE_CASE)) for check in checks), 3)
     mismatched, total = sum(check.mismatched for check in checks), sum(check.total for check in checks)
     differences = [check.max_abs for check in checks if check.max_abs is not None]
     cosines = [check.cosine for check in checks if check.cosine is not None]

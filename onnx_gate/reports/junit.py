@@ -150,7 +150,7 @@ def _unique(classname: str, name: str, names: Counter[tuple[str, str]]) -> str:
 
 
 def _details(check: Check, model: ModelResult) -> str:
-    lines = [shorten(breach, LONGEST) for breach in check.breaches[:_MOST_BREACHES]]
+    lines = [shorten(breach.text, LONGEST) for breach in check.breaches[:_MOST_BREACHES]]
     if check.total:
         lines.append(f"Mismatched: {mismatched(check)}; allowed: {tolerance(check)}")
     if check.worst:

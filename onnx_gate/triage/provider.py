@@ -78,18 +78,16 @@ def tell_precise(precise: Precise) -> str:
     """What full precision changed, in numbers."""
     before, after = precise.before, precise.after
     where = f"`{before.output}` on {before.provider} ({before.case})"
-    told = (
-        f"Run again with {_settings(precise, 1)} instead of {_settings(precise, 0)}, {where} differs from the source in"
-    )
+    told = f"Run again with {_settings(precise, 1)} instead of {_settings(precise, 0)}, {where} differs from the source"
+    if after.contract:
+        return f"{told} in form: {after.breaches[0].text}."
     counts = f"{after.mismatched:,} of {after.total:,} elements (before: {before.mismatched:,})"
     largest = f", by up to {number(after.max_abs)} (before: {number(before.max_abs)})"
-    if after.contract:
-        return f"{told.removesuffix(' in')} in form: {after.breaches[0]}."
     if not all_but_gone(before, after):
-        return f"{told} {counts}{largest}: that option is not the reason."
+        return f"{told} in {counts}{largest}: that option is not the reason."
     options = ", ".join(f"{name}: {_quoted(values[1])}" for name, values in precise.options.items())
     return (
-        f"{told} {counts}{largest}: the option is the reason, the file is right. Set "
+        f"{told} in {counts}{largest}: the option is the reason, the file is right. Set "
         f"`providers: {{{before.provider}: {{options: {{{options}}}}}}}` if the digits matter, or give the provider a "
         "`tolerance` of its own."
     )

@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from onnx_gate.records import OutputDiff
+from onnx_gate.records import BreachKind, OutputDiff
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Of each case, its dynamic dimensions."""
+_OF_SIZES = (BreachKind.SHAPE, BreachKind.COUNT, BreachKind.REFUSED)
+"""Breaches that a size built into the file explains."""
 
 
 def right_sizes(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
     """A case of other sizes at which these outputs are right; none where it isn't their shape that is wrong."""
-    if any(diff.case not in sizes or not _is_about_shape(diff) for diff in wrong):
+    if any(diff.case not in sizes or not _is_about_size(diff) for diff in wrong):
         return ""
     bad, outputs = {diff.case for diff in wrong}, {diff.output for diff in wrong}
     good = (diff.case for diff in diffs if diff.output in outputs and diff.case in sizes)
     return next((case for case in good if case not in bad), "")
 
 
-def _is_about_shape(diff: OutputDiff) -> bool:
-    return all(breach.startswith("the shape is") or "ONNX Runtime refuses it" in breach for breach in diff.breaches)
+def _is_about_size(diff: OutputDiff) -> bool:
+    return all(breach.kind in _OF_SIZES for breach in diff.breaches)
 
 
 def depends_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onnx_gate.records import Cause, OutputDiff, Triage, VariantSpec
+from onnx_gate.records import Cause, OutputDiff, Overflow, Triage, VariantSpec
 from onnx_gate.records.badness import worst_first
 from onnx_gate.wording import number
 
@@ -27,8 +27,8 @@ class VariantEvidence:
     """The same comparison of the model that it was made of; None where that fails."""
     unoptimized: Callable[[OutputDiff], OutputDiff | None]
     """The same comparison with its bytes computed with as floats; None where that fails."""
-    overflows: Callable[[OutputDiff], str]
-    """The first node that answers NaN or Inf; empty where none does."""
+    overflows: Callable[[OutputDiff], Overflow | None]
+    """The first node that answers NaN or Inf, if any."""
 
 
 def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
@@ -58,13 +58,13 @@ def _nearer(wide: OutputDiff, lowered: OutputDiff) -> bool:
 
 def _half_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
     if worst.nonfinite_mismatched:
-        where = evidence.overflows(worst)
-        if not where:
+        found = evidence.overflows(worst)
+        if not found:
             return "It answers NaN or Inf: look for numbers beyond 65,504, and keep these operators in float32."
-        node, _, op = where.rpartition(" (")
+        ops, nodes = _with(evidence, "exclude_ops", found.op), _with(evidence, "exclude_nodes", found.node)
         return (
-            f"Its numbers go beyond 65,504, the largest of float16, first at {where}: keep that in float32, with "
-            f"{_with(evidence, 'exclude_ops', op.rstrip(')'))} or {_with(evidence, 'exclude_nodes', node)} in `fp16`."
+            f"Its numbers go beyond 65,504, the largest of float16, first at {found.node} ({found.op}): keep that in "
+            f"float32, with {ops} or {nodes} in `fp16`."
         )
     return (
         "Keep the operators that add or divide most in float32, with "
@@ -115,7 +115,7 @@ def _reached(worst: OutputDiff) -> str:
             share = worst.limits.get("max_mismatch")
             more = f", {share:g} of them may be" if share else ""
             told.append(f"{count} elements are out of {allowed}{more}")
-    told += worst.limit_breaches
+    told += [breach.text for breach in worst.limit_breaches]
     return f" (`{worst.output}`, {worst.case}: {'; '.join(told)})" if told else ""
 
 

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import VariantSpec
+from onnx_gate.records import Overflow, VariantSpec
 from onnx_gate.runtime.sessions import session_options
 from onnx_gate.variants.files import all_graphs, save, typed
 from onnx_gate.vocabulary import Cause
@@ -135,8 +135,8 @@ def _free_outputs(graph: Any) -> None:
         graph.node.append(onnx.helper.make_node("Identity", [inner], [name], name=f"{name}_copy"))
 
 
-def first_overflow(base: Path, path: Path, feed: dict[str, Any], half_feed: dict[str, Any]) -> str:
-    """The first node whose float16 is beyond 65,504 where its float32 is a number, as `/net/Exp (Exp)`; else empty.
+def first_overflow(base: Path, path: Path, feed: dict[str, Any], half_feed: dict[str, Any]) -> Overflow | None:
+    """The first node whose float16 is beyond 65,504 where its float32 is a number, if any.
 
     With every value shown: else the CPU computes whole chains in float32, and what a GPU overflows in stays unseen.
     """
@@ -145,8 +145,8 @@ def first_overflow(base: Path, path: Path, feed: dict[str, Any], half_feed: dict
         for name in node.output:
             finite_before = all(_finite(values[given]) for given in node.input if given in values)
             if name in values and finite_before and not _finite(values[name]) and _finite(wide.get(name)):
-                return f"{node.name} ({node.op_type})"
-    return ""
+                return Overflow(node=node.name, op=node.op_type)
+    return None
 
 
 def _inner_values(path: Path, feed: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
 from onnx_gate.structure import weights_of
 from onnx_gate.triage.causes import find_cause, first_guess
 from onnx_gate.triage.variants import find_variant_cause
+from onnx_gate.vocabulary import run_on
 from onnx_gate.worker.evidence import gather_evidence
 from onnx_gate.worker.given import GivenComparison
 from onnx_gate.worker.latency import measure_latency
@@ -71,12 +72,12 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
     diffs = list(prepared.breaches)
     answered = []
     for provider in prepared.spec.providers:
-        send(Stage(name=f"run on {provider.name}", provider=provider.name))
+        send(Stage(name=run_on(provider.name), provider=provider.name))
         try:
             diffs += _run_provider(prepared, provider, send, read_log, scratch)
             answered.append(provider)
         except BaseException as error:
-            send(failure_of(error, f"run on {provider.name}", provider=provider.name))
+            send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
     too_slow = _judge_speed(prepared, answered, send, read_log)
     if too_slow and not any(diff.breaches for diff in diffs):

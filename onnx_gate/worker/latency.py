@@ -14,7 +14,7 @@ from itertools import pairwise
 from onnx_gate.errors import CannotJudge
 from onnx_gate.inputs.calls import Case
 from onnx_gate.providers.session import Session, open_session
-from onnx_gate.records import FEWEST_REPEATS, Latency, LatencySpec, OutputDiff, ProviderSpec, Timing
+from onnx_gate.records import FEWEST_REPEATS, Breach, BreachKind, Latency, LatencySpec, OutputDiff, ProviderSpec, Timing
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording import duration, number
 from onnx_gate.worker.prepare import Prepared
@@ -141,7 +141,7 @@ def judge_speed(provider: ProviderSpec, measured: list[Latency]) -> OutputDiff:
             f"min_speedup is {number(limit)}, and the source is not here to be timed",
             fix="judge speed where the source can run, without --reference",
         )
-    breaches = tuple(
+    slow = (
         f"at {found.case} {provider.name} is {number(speedup)} times as fast as the source (median "
         f"{duration(found.actual.median)} against {duration(found.source.median)}), min_speedup is {number(limit)}"
         for found, speedup in own
@@ -152,8 +152,7 @@ def judge_speed(provider: ProviderSpec, measured: list[Latency]) -> OutputDiff:
         case=CASE,
         output=OUTPUT,
         limits={"min_speedup": limit},
-        breaches=breaches,
-        limit_breaches=breaches,
+        breaches=tuple(Breach(kind=BreachKind.SPEED, text=told) for told in slow),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from onnx_gate.compare.rules import rule_for
 from onnx_gate.cpu import has_vnni
 from onnx_gate.providers.session import open_session
-from onnx_gate.records import OutputDiff
+from onnx_gate.records import OutputDiff, Overflow
 from onnx_gate.triage.causes import Evidence
 from onnx_gate.triage.variants import VariantEvidence
 from onnx_gate.worker.prepare import Prepared
@@ -41,7 +41,7 @@ def gather_variant_evidence(
         found = run_case(without_variant(prepared), session, cases[diff.case], "cpu", rules)
         return next((again for again in found if isinstance(again, OutputDiff)), None)
 
-    def overflows(diff: OutputDiff) -> str:
+    def overflows(diff: OutputDiff) -> Overflow | None:
         from onnx_gate.variants.half import first_overflow
 
         call = next(cases[diff.case].calls())

@@ -30,11 +30,11 @@ _BEYOND = {
 
 def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[str]]:
     """The cases that say something of a variant, and a note on the others."""
-    beyond = {f"edge={name}" for name in _BEYOND[spec.variant.kind]} if spec.variant else set()
-    left_out = [case.name.removeprefix("edge=") for case in cases if case.name in beyond]
+    beyond = _BEYOND[spec.variant.kind] if spec.variant else ()
+    left_out = [case.edge for case in cases if case.edge in beyond]
     if not left_out:
         return cases, []
-    kept = [case for case in cases if case.name not in beyond]
+    kept = [case for case in cases if case.edge not in beyond]
     return kept, [f"edges beyond what the variant is made for were not fed to it: {', '.join(left_out)}"]
 
 
@@ -43,14 +43,16 @@ def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
     from onnx_gate.variants.half import first_overflow
 
     try:
-        where = first_overflow(Path(base), Path(onnx), feed, half_feed)
+        found = first_overflow(Path(base), Path(onnx), feed, half_feed)
     except Exception:
         # Values that can't be shown, such as those of an operator of somebody's own: nothing is known of them.
         return ""
-    node, _, op = where.rpartition(" (")
-    return where and (
-        f"float16 ends at 65,504, and {where} goes beyond it: a GPU answers Inf, this CPU computes in float32 there "
-        f"and hides it; keep it in float32 with `exclude_ops: [{op.rstrip(')')}]` or `exclude_nodes: [{node}]`"
+    if found is None:
+        return ""
+    return (
+        f"float16 ends at 65,504, and {found.node} ({found.op}) goes beyond it: a GPU answers Inf, this CPU computes "
+        f"in float32 there and hides it; keep it in float32 with `exclude_ops: [{found.op}]` or "
+        f"`exclude_nodes: [{found.node}]`"
     )
 
 

@@ -8,7 +8,7 @@ from onnx_gate.compare.form import kind_of
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import ignored
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records import Answer, GraphValue, ModelSpec, OutputDiff
+from onnx_gate.records import Answer, Breach, BreachKind, GraphValue, ModelSpec, OutputDiff
 from onnx_gate.vocabulary import Cause
 
 
@@ -89,4 +89,5 @@ def _no_partner(name: str, answers: dict[str, Answer], *, recorded: bool) -> str
 
 
 def _breach(name: str, message: str) -> OutputDiff:
-    return OutputDiff(provider="graph", case="structure", output=name, breaches=(message,), contract=True)
+    found = Breach(kind=BreachKind.NAMES, text=message)
+    return OutputDiff(provider="graph", case="structure", output=name, breaches=(found,))

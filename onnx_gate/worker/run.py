@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.inputs.calls import Case
-from onnx_gate.records import Actual, Cause, Failure, OutputDiff, OutputRule
+from onnx_gate.records import Actual, Breach, BreachKind, Cause, Failure, OutputDiff, OutputRule
 from onnx_gate.runtime import runtime_words
 from onnx_gate.sources import describe
 from onnx_gate.worker.given import GivenComparison
@@ -19,6 +19,10 @@ from onnx_gate.worker.prepare import Prepared, source_failed
 from onnx_gate.worker.samples import MOST_SHAPES, shape_of
 
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
+_LOST = Breach(kind=BreachKind.NAMES, text="the source gives no such output on this feed, as it did on others")
+_MORE = Breach(
+    kind=BreachKind.NAMES, text="the source gives this output on this feed, and the ONNX model hasn't got it"
+)
 
 
 class Answering(Protocol):
@@ -65,20 +69,16 @@ def run_case(
         rows = case.sizes.get("batch")
         for name, comparison in comparisons.items():
             if name not in reference:
-                comparison.refuse("the source gives no such output on this feed, as it did on others")
+                comparison.refuse(_LOST)
                 continue
             comparison.add(reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row, rows=rows)
     seconds = (time.monotonic() - started) / max(1, len(comparisons))
-    more = "the source gives this output on this feed, and the ONNX model hasn't got it"
     return [
         *(
             replace(comparison.finish(seconds), samples=samples, fed=tuple(shapes)[:MOST_SHAPES])
             for comparison in comparisons.values()
         ),
-        *(
-            OutputDiff(provider=provider, case=case.name, output=name, breaches=(more,), contract=True)
-            for name in sorted(unexpected)
-        ),
+        *(OutputDiff(provider=provider, case=case.name, output=name, breaches=(_MORE,)) for name in sorted(unexpected)),
     ]
 
 
@@ -98,10 +98,8 @@ def _run_failed(
             fix="the runtime can't run this operator on such values: replace it in the model, or feed other data",
         )
         return [failure_of(known, f"run {case.name}", provider=provider)]
-    message = f"the source answers this feed, ONNX Runtime refuses it: {text}"
-    return [
-        OutputDiff(provider=provider, case=case.name, output=name, breaches=(message,), contract=True) for name in rules
-    ]
+    refused = Breach(kind=BreachKind.REFUSED, text=f"the source answers this feed, ONNX Runtime refuses it: {text}")
+    return [OutputDiff(provider=provider, case=case.name, output=name, breaches=(refused,)) for name in rules]
 
 
 def failure_of(error: BaseException, stage: str, provider: str | None = None) -> Failure:

@@ -12,7 +12,7 @@ from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.compare.parts import parts_of
 from onnx_gate.compare.rules import EXACT
 from onnx_gate.inputs.calls import Case
-from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, RunToRun
+from onnx_gate.records import Actual, Answer, Breach, BreachKind, OutputDiff, OutputRule, RunToRun
 from onnx_gate.wording import number
 from onnx_gate.worker.run import Answering
 
@@ -72,15 +72,18 @@ class Twice:
         )
         judged = self._compare(name, rule, first, second)
         if judged.breaches:
-            told = tuple(f"two runs on the same feed differ: {breach}" for breach in judged.breaches)
             # Nothing is wrong with its form: it is the second answer that isn't the first.
-            self.diffs.append(replace(judged, breaches=told, limit_breaches=(), contract=False))
+            self.diffs.append(replace(judged, breaches=tuple(map(_between_runs, judged.breaches))))
 
     def _compare(self, name: str, rule: OutputRule, first: Actual, second: Actual) -> OutputDiff:
         comparison = OutputComparison(provider=self.provider, case=f"{self.case} (run twice)", output=name, rule=rule)
         parts = parts_of(first.value)
         comparison.add(Answer(value=first.value, dtype=dtype_name(parts[0]) if parts else ""), second)
         return comparison.finish()
+
+
+def _between_runs(breach: Breach) -> Breach:
+    return Breach(kind=BreachKind.RUN_TO_RUN, text=f"two runs on the same feed differ: {breach.text}")
 
 
 def describe(found: RunToRun) -> str:

@@ -7,7 +7,8 @@ import pytest
 
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.compare.rows import Rows
-from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Tolerance
+from onnx_gate.records import Actual, Answer, BreachKind, OutputDiff, OutputRule, Tolerance
+from tests.golden.records import breaches_of
 
 
 def compared(*arrays: np.ndarray, rows: int | None = None) -> OutputDiff:
@@ -87,4 +88,8 @@ def test_a_count_of_elements_is_no_breach_of_a_limit():
     comparison.add(Answer(value=np.zeros(2), dtype="float64"), Actual(value=np.ones(2)))
     diff = comparison.finish()
     assert len(diff.breaches) == 2
-    assert diff.limit_breaches == diff.breaches[1:] == ("max_abs is 1, at most 0.5 is required",)
+    assert (
+        diff.limit_breaches
+        == diff.breaches[1:]
+        == breaches_of(BreachKind.LIMIT, "max_abs is 1, at most 0.5 is required")
+    )

@@ -36,7 +36,9 @@ def test_a_verdict_that_a_flip_changes_is_found(monkeypatch: pytest.MonkeyPatch)
         results.check(Case(seed=seed.name, data=seed.data, how="flip: verdict from passed to diverged"))
 
 
-@pytest.mark.parametrize("change", [{"status": "diverged"}, {"breaches": ["x"]}, {"mismatched": 5}])
+@pytest.mark.parametrize(
+    "change", [{"status": "diverged"}, {"breaches": [{"kind": "elements", "text": "x"}]}, {"mismatched": 5}]
+)
 def test_what_speaks_against_a_pass_is_seen(change: dict[str, Any]) -> None:
     """By plain code, of its own."""
     said = {"status": "passed", "breaches": [], "mismatched": 0, "total": 10, "limits": {}}

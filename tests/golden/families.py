@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from onnx_gate.coverage import state_coverage
 from onnx_gate.records import (
+    BreachKind,
     Cause,
     Check,
     ConvertInfo,
@@ -24,7 +25,7 @@ from onnx_gate.records import (
     Tolerance,
     Worst,
 )
-from tests.golden.records import breach, error, floats, gate, labels, model, skip
+from tests.golden.records import breach, breaches_of, error, floats, gate, labels, model, skip
 
 CONVERSION = (
     "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
@@ -119,8 +120,7 @@ def diverged() -> GateResult:
                 "embedding",
                 8e-6,
                 cosine=0.99871,
-                breaches=(limit,),
-                limit_breaches=(limit,),
+                breaches=breaches_of(BreachKind.LIMIT, limit),
                 message=limit,
                 status=Status.DIVERGED,
             ),
@@ -237,14 +237,17 @@ def contract() -> GateResult:
         ),
         model(
             "wide",
-            *(breach("cpu", f"batch={n}", "y", "the dtype is float64, expected float32") for n in (1, 2, 7, 32)),
-            breach("cpu", "batch=1", "z", "the shape is (1, 1), expected (1,)"),
+            *(
+                breach("cpu", f"batch={n}", "y", "the dtype is float64, expected float32", BreachKind.DTYPE)
+                for n in (1, 2, 7, 32)
+            ),
+            breach("cpu", "batch=1", "z", "the shape is (1, 1), expected (1,)", BreachKind.SHAPE),
             line=9,
             cause=Cause.CONTRACT,
         ),
         model(
             "baked",
-            *(breach("cpu", "batch=7", output, refused) for output in ("label", "probabilities")),
+            *(breach("cpu", "batch=7", output, refused, BreachKind.REFUSED) for output in ("label", "probabilities")),
             labels("batch=1"),
             line=15,
             cause=Cause.BATCH_BAKED,
@@ -295,8 +298,7 @@ def nasty() -> GateResult:
                 output,
                 0.31,
                 mismatched=12,
-                breaches=(evil, lines),
-                limit_breaches=(lines,),
+                breaches=(*breaches_of(BreachKind.ELEMENTS, evil), *breaches_of(BreachKind.LIMIT, lines)),
                 message=f"{evil}; {lines}",
             ),
             labels("<i>case</i>", output, pairs, dtype="string"),
@@ -369,7 +371,7 @@ def variants() -> GateResult:
     limit = "snr_db is 9.8, at least 15 is required"
     quiet = {"limits": whole, "snr_db": 24.0, "status": Status.PASSED, "breaches": (), "message": ""}
     quantised = [floats(case, "logits", 0.02, mismatched=20, **quiet, fed=(f"{case} ×4",)) for case in cases]
-    noisy = {"limits": whole, "snr_db": 9.8, "breaches": (limit,), "limit_breaches": (limit,), "message": limit}
+    noisy = {"limits": whole, "snr_db": 9.8, "breaches": breaches_of(BreachKind.LIMIT, limit), "message": limit}
     failed = [floats(case, "logits", 0.31, mismatched=30, **noisy, status=Status.DIVERGED) for case in cases[:2]]
     return gate(
         model("tagger", *(floats(case, "logits", 3e-7) for case in cases)),
@@ -466,8 +468,7 @@ def timed() -> GateResult:
         output="speedup",
         status=Status.DIVERGED,
         limits={"min_speedup": 1.5},
-        breaches=(slow,),
-        limit_breaches=(slow,),
+        breaches=breaches_of(BreachKind.SPEED, slow),
         message=slow,
     )
     return gate(

@@ -6,6 +6,8 @@ from typing import Any
 
 from onnx_gate.coverage import state_coverage
 from onnx_gate.records import (
+    Breach,
+    BreachKind,
     Cause,
     Check,
     Confusion,
@@ -25,6 +27,11 @@ NO_GPU = (
     "this machine has no such device: CUDAExecutionProvider did not load: libcublasLt.so.13: cannot open shared "
     "object file: No such file or directory"
 )
+
+
+def breaches_of(kind: BreachKind, *texts: str) -> tuple[Breach, ...]:
+    """Breaches of one kind."""
+    return tuple(Breach(kind=kind, text=text) for text in texts)
 
 
 def floats(case: str, output: str, difference: float = 0.0, **given: Any) -> Check:
@@ -56,11 +63,11 @@ def floats(case: str, output: str, difference: float = 0.0, **given: Any) -> Che
         "seconds": 0.0125,
     }
     if wrong:
-        told = (
+        count = (
             f"{wrong} of {total} elements ({100 * wrong / total:.3g} %) are out of tolerance (rtol 0.001, atol 1e-05)"
         )
         where = f"the worst is {at.actual:.9g} instead of {at.reference:.9g} at [3, 1]"
-        fields |= {"breaches": (f"{told}; {where}",), "message": f"{told}; {where}"}
+        fields |= {"breaches": breaches_of(BreachKind.ELEMENTS, f"{count}; {where}"), "message": f"{count}; {where}"}
     return Check(case=case, output=output, **(fields | given))
 
 
@@ -85,28 +92,27 @@ def labels(case: str, output: str = "label", confusion: tuple[tuple[Any, Any, in
     }
     if wrong:
         reference, actual = next((r, a) for r, a, _ in confusion if r != a)
-        told = (
+        message = (
             f"{wrong} of {total} labels differ ({100 * wrong / total:.3g} %; all must agree); "
             f"the first is {actual!r} instead of {reference!r} at [17]"
         )
         fields |= {
-            "breaches": (told,),
-            "message": told,
+            "breaches": breaches_of(BreachKind.LABELS, message),
+            "message": message,
             "worst": Worst(index=(17,), reference=reference, actual=actual),
         }
     return Check(case=case, output=output, **(fields | given))
 
 
-def breach(provider: str, case: str, output: str, message: str) -> Check:
+def breach(provider: str, case: str, output: str, message: str, kind: BreachKind = BreachKind.NAMES) -> Check:
     """An output, or the file, whose form isn't what it has to be."""
     return Check(
         provider=provider,
         case=case,
         output=output,
         status=Status.DIVERGED,
-        breaches=(message,),
+        breaches=breaches_of(kind, message),
         message=message,
-        contract=True,
     )
 
 

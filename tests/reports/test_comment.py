@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from markdown_it.token import Token
 
 from onnx_gate.errors import ManifestError, Problem, UsageError
-from onnx_gate.records import Cause, GateResult, ModelResult
+from onnx_gate.records import BreachKind, Cause, GateResult, ModelResult
 from onnx_gate.reports import comment
 from onnx_gate.reports.comment import LIMIT, About
 from onnx_gate.reports.safe import Md, unlinked
 from onnx_gate.reports.state import recall
 from onnx_gate.wording import headline
 from tests.golden.families import FAMILIES
-from tests.golden.records import error, floats, gate, labels, model, skip
+from tests.golden.records import breaches_of, error, floats, gate, labels, model, skip
 from tests.reports.test_markdown import cells, many, parse, tables
 
 GITHUBS_LIMIT = 65_536
@@ -97,7 +97,7 @@ def hostile(text: str) -> GateResult:
     return gate(
         model(
             text[:99],
-            floats(text, text, 0.3, mismatched=2, message=text, breaches=(text,), limit_breaches=(text,)),
+            floats(text, text, 0.3, mismatched=2, message=text, breaches=breaches_of(BreachKind.LIMIT, text)),
             labels(text, text, ((text, "b", 2), ("b", "b", 3)), dtype="string"),
             error(text, text, Cause.CRASHED, text),
             skip(text, text),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from onnx_gate import wording
+from onnx_gate.records import BreachKind
 from tests.golden.families import FAMILIES
-from tests.golden.records import floats, gate, labels, model, skip
+from tests.golden.records import breaches_of, floats, gate, labels, model, skip
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,8 @@ def test_the_worst_check_is_why_the_model_failed() -> None:
 
 def test_the_worst_check_misses_its_limit_by_most_and_the_farthest_differs_most() -> None:
     """A column that is called "largest difference" shows the largest, also where another case is why it failed."""
-    breach = "snr_db is 9, at least 15 is required"
-    common = {"limits": {"min_snr_db": 15.0}, "breaches": (breach,), "limit_breaches": (breach,)}
+    missed = breaches_of(BreachKind.LIMIT, "snr_db is 9, at least 15 is required")
+    common = {"limits": {"min_snr_db": 15.0}, "breaches": missed}
     loud = replace(floats("batch=1", "y", 5.0, mismatched=1), snr_db=14.0, **common)
     noisy = replace(floats("batch=7", "y", 0.1, mismatched=1), snr_db=9.0, **common)
     judged = model("a", loud, noisy)

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import GateResult, ManifestWarning, Status, Worst
+from onnx_gate.records import BreachKind, GateResult, ManifestWarning, Status, Worst
 from onnx_gate.reports import json
 from onnx_gate.split import make_scope
+from tests.golden.records import breaches_of
 from tests.shards.conftest import Runs
 from tests.shards.project import change, change_model, change_text, held, merge, refused
+
+WRONG = breaches_of(BreachKind.ELEMENTS, "too far")
 
 
 def passing(shards: Path) -> tuple[Path, str]:
@@ -52,7 +55,7 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     ),
     "no checks": (lambda result, one: change_model(result, one, checks=()), "its checks make it error"),
     "check's status": (
-        lambda result, one: first_check(result, one, breaches=("too far",)),
+        lambda result, one: first_check(result, one, breaches=WRONG),
         "it is called passed, and has 1 breaches",
     ),
     "mismatches": (lambda result, one: first_check(result, one, mismatched=1), "its own numbers are beyond its limits"),
@@ -88,7 +91,9 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     ),
     "no divergence": (
         lambda result, one: change_model(
-            first_check(result, one, status=Status.DIVERGED, breaches=("x",), message="x"), one, verdict=Status.DIVERGED
+            first_check(result, one, status=Status.DIVERGED, breaches=WRONG, message="x"),
+            one,
+            verdict=Status.DIVERGED,
         ),
         "it is called diverged, and its own numbers keep its limits",
     ),

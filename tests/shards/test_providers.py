@@ -13,6 +13,7 @@ import pytest
 
 from onnx_gate.cli import main
 from onnx_gate.records import (
+    BreachKind,
     Cause,
     Check,
     GateResult,
@@ -25,6 +26,7 @@ from onnx_gate.records import (
 )
 from onnx_gate.reports import json
 from onnx_gate.verdict import judge_run, worst
+from tests.golden.records import breaches_of
 from tests.shards.project import change, merge, write_project
 
 MANIFEST = """
@@ -248,7 +250,7 @@ def diverged_on_cuda(result: GateResult) -> GateResult:
         max_abs=1.0,
         worst=Worst(index=(0, 0), reference=1.0, actual=2.0),
         tolerance=Tolerance(rtol=1e-3, atol=1e-5),
-        breaches=("far off",),
+        breaches=breaches_of(BreachKind.ELEMENTS, "far off"),
         message="far off",
     )
     model = replace(first, checks=(wrong,), verdict=Status.DIVERGED, cause=Cause.PROVIDER, advice="Turn TF32 off.")
@@ -264,9 +266,8 @@ def with_graph_breach(result: GateResult) -> GateResult:
         case="structure",
         output="y",
         status=Status.DIVERGED,
-        breaches=("no such output",),
+        breaches=breaches_of(BreachKind.NAMES, "no such output"),
         message="no such output",
-        contract=True,
     )
     model = replace(first, checks=(breach, *first.checks), verdict=Status.DIVERGED, cause=Cause.CONTRACT)
     models = (model, *result.models[1:])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage
+from onnx_gate.compare.outputs import OutputComparison
+from onnx_gate.records import Actual, Answer, BreachKind, Cause, OutputDiff, OutputRule, Tolerance, Triage
 from onnx_gate.triage.causes import Evidence, find_cause, first_guess
 from onnx_gate.triage.precision import Rounding, measure
+from tests.golden.records import breaches_of
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
+FORM = breaches_of(BreachKind.SHAPE, "the shape is (2, 4), expected (2, 3)")
 
 
 def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **keys) -> OutputDiff:
@@ -23,8 +27,8 @@ def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **
         "tolerance": TOLERANCE,
         **keys,
     }
-    breaches = ("it differs",) if wrong else ()
-    return OutputDiff(provider=provider, case=case, breaches=breaches, **fields)
+    breaches = breaches_of(BreachKind.ELEMENTS, "it differs") if wrong else ()
+    return OutputDiff(provider=provider, case=case, **({"breaches": breaches} | fields))
 
 
 def evidence(*diffs: OutputDiff, **given) -> Evidence:
@@ -70,7 +74,7 @@ def test_the_optimiser_is_told_by_turning_it_off():
     assert "differs from the source in 1 of 100 elements instead of 9 when" in nearly.advice
     assert cause(diff(mismatched=9, total=100), unoptimized=some) is Cause.CONVERSION
     assert cause(diff(mismatched=0, total=100), unoptimized=none) is Cause.CONVERSION
-    assert cause(diff(), unoptimized=diff(contract=True)) is Cause.CONVERSION
+    assert cause(diff(), unoptimized=diff(breaches=FORM)) is Cause.CONVERSION
 
 
 def test_a_source_that_disagrees_with_itself_is_nondeterministic():
@@ -87,26 +91,43 @@ def test_a_provider_is_to_blame_where_the_cpu_is_right():
 def test_a_shape_that_is_right_at_some_sizes_only_is_a_size_built_in():
     """Also that of a dimension other than the batch; a wrong dtype or name is so at every size."""
     sizes = {"seq=3": {"seq": 3}, "seq=6": {"seq": 6}}
-    shape, dtype = "the shape is (2, 4), expected (2, 3)", "the dtype is float32, expected float16"
-    bad = replace(diff("seq=6", contract=True), breaches=(shape,))
+    dtype = breaches_of(BreachKind.DTYPE, "the dtype is float32, expected float16")
+    bad = diff("seq=6", breaches=FORM)
     good = diff("seq=3", wrong=False)
     found = find_cause(replace(evidence(good, bad), sizes=sizes))
     assert found.cause is Cause.BATCH_BAKED
     assert "right shape at seq=3, and not at seq=6" in found.advice
     assert find_cause(replace(evidence(bad), sizes=sizes)).cause is Cause.CONTRACT
-    other = replace(bad, breaches=(shape, dtype))
+    other = replace(bad, breaches=(*FORM, *dtype))
     assert find_cause(replace(evidence(good, other), sizes=sizes)).cause is Cause.CONTRACT
+
+
+def answered(case: str, reference: list[list[int]], actual: list[list[int]]) -> OutputDiff:
+    """A sequence of matrices of zeros, by their shapes, compared."""
+    comparison = OutputComparison(provider="cpu", case=case, output="y", rule=OutputRule(tolerance=TOLERANCE))
+    wanted, got = ([np.zeros(shape, np.float32) for shape in shapes] for shapes in (reference, actual))
+    comparison.add(Answer(value=wanted, dtype="float32"), Actual(value=got))
+    return comparison.finish()
+
+
+@pytest.mark.parametrize("reference", [[[2, 6], [2, 6]], [[2, 3]] * 4])
+def test_a_size_built_into_a_sequence_is_one_too(reference):
+    """Whether it is that of its elements, or how many there are."""
+    sizes = {"seq=3": {"seq": 3}, "seq=6": {"seq": 6}}
+    good, bad = answered("seq=3", [[2, 3]] * 2, [[2, 3]] * 2), answered("seq=6", reference, [[2, 3]] * 2)
+    assert not good.breaches
+    assert find_cause(replace(evidence(good, bad), sizes=sizes)).cause is Cause.BATCH_BAKED
 
 
 def test_form_alone_is_a_matter_of_contract():
     """Names, dtypes, shapes."""
-    assert cause(diff(contract=True), diff(contract=True, case="batch=1")) is Cause.CONTRACT
+    assert cause(diff(breaches=FORM), diff(breaches=FORM, case="batch=1")) is Cause.CONTRACT
 
 
 @pytest.mark.parametrize("refused", ["batch=1", "batch=7"])
 def test_a_feed_that_is_refused_at_some_sizes_is_a_baked_batch(refused):
     """Right at the others."""
-    assert cause(diff(refused, contract=True), diff(wrong=False)) is Cause.BATCH_BAKED
+    assert cause(diff(refused, breaches=FORM), diff(wrong=False)) is Cause.BATCH_BAKED
 
 
 def test_wrong_only_at_batch_one_is_a_baked_batch():
@@ -132,7 +153,7 @@ def test_wrong_at_a_larger_batch_only_is_not_enough_to_blame_the_batch():
 @pytest.mark.parametrize("shown", [Cause.TRAIN_MODE, Cause.BATCH_BAKED])
 def test_what_the_file_shows_needs_no_numbers(shown):
     """A baked-in dimension, nodes in training mode."""
-    assert cause(diff(contract=True), shown=shown) is shown
+    assert cause(diff(breaches=FORM), shown=shown) is shown
 
 
 def test_nan_on_one_side_is_named():
@@ -233,8 +254,8 @@ def test_every_measurement_is_a_sentence(how):
 def test_what_is_known_of_the_form_explains_a_breach_of_contract():
     """And what is known of the values doesn't."""
     form = Triage(cause=Cause.CONTRACT, advice="The second column is the negative of the first.")
-    assert triage(diff(contract=True), known=form) == form
-    assert cause(diff(contract=True), known=KNOWN) is Cause.CONTRACT
+    assert triage(diff(breaches=FORM), known=form) == form
+    assert cause(diff(breaches=FORM), known=KNOWN) is Cause.CONTRACT
 
 
 def test_preprocessing_that_was_left_out_is_named():
@@ -261,4 +282,4 @@ def test_a_first_guess_asks_nobody():
 
     asked = dict.fromkeys(("unoptimized", "repeats_itself", "order", "known", "left_out", "rounding"), refuse)
     assert first_guess(evidence(diff(), **asked)).cause is Cause.CONVERSION
-    assert first_guess(evidence(diff(contract=True), **asked)).cause is Cause.CONTRACT
+    assert first_guess(evidence(diff(breaches=FORM), **asked)).cause is Cause.CONTRACT

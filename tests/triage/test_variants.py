@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.records import Cause, OutputDiff, Tolerance, Triage, VariantSpec
+from onnx_gate.records import BreachKind, Cause, OutputDiff, Overflow, Tolerance, Triage, VariantSpec
 from onnx_gate.records.badness import badness
 from onnx_gate.triage.variants import VariantEvidence, find_variant_cause
+from tests.golden.records import breaches_of
 
 NOISY: dict[str, Any] = {
-    "breaches": ("snr_db is 9.8, at least 15 is required",),
-    "limit_breaches": ("snr_db is 9.8, at least 15 is required",),
+    "breaches": breaches_of(BreachKind.LIMIT, "snr_db is 9.8, at least 15 is required"),
 }
 
 
@@ -30,7 +30,7 @@ def cause_of(
     *,
     vnni: bool = True,
     as_floats: bool = False,
-    overflow: str = "",
+    overflow: Overflow | None = None,
     **options: Any,
 ) -> Triage | None:
     """What triage makes of it; in float32 all is well unless said otherwise."""
@@ -73,14 +73,18 @@ def test_advice_names_what_is_left_to_try(given, words):
 
 def test_an_overflow_names_node_and_operator():
     """Both ways to keep it in float32."""
-    found = cause_of("fp16", diff(nonfinite_mismatched=3, snr_db=None), overflow="/net/Exp (Exp)")
+    found = cause_of("fp16", diff(nonfinite_mismatched=3, snr_db=None), overflow=Overflow(node="/net/Exp", op="Exp"))
     assert "first at /net/Exp (Exp)" in found.advice
     assert "`exclude_ops: [Exp]` or `exclude_nodes: [/net/Exp]` in `fp16`" in found.advice
 
 
 def test_labels_tell_their_agreement():
     """There is no noise in labels."""
-    labels = {"snr_db": None, "limits": {"min_agreement": 0.95}, "limit_breaches": ()}
+    labels = {
+        "snr_db": None,
+        "limits": {"min_agreement": 0.95},
+        "breaches": breaches_of(BreachKind.LABELS, "20 of 100"),
+    }
     found = cause_of("int8-dynamic", diff(mismatched=20, **labels), diff(**labels | {"breaches": ()}))
     assert "20 of 100 labels differ, 0.95 must agree" in found.advice
 
@@ -90,7 +94,7 @@ def test_labels_tell_their_agreement():
     [
         (diff(), diff(snr_db=10.0)),
         (diff(snr_db=None, mismatched=20), diff(snr_db=None, mismatched=19)),
-        (diff(contract=True), None),
+        (diff(breaches=breaches_of(BreachKind.SHAPE, "the shape is (1,), expected (2,)")), None),
     ],
 )
 def test_precision_is_not_blamed_for_what_float32_gets_wrong_too(worst, wide):
@@ -106,7 +110,12 @@ def test_a_tight_limit_that_float32_misses_by_far_less_is_precision():
 def test_only_the_limits_that_are_broken_are_told():
     """A tolerance with how many elements are beyond it; the noise is fine, and lowering its limit would not help."""
     tight = Tolerance(rtol=1e-3, atol=1e-4)
-    given = {"snr_db": 23.01, "mismatched": 12, "tolerance": tight, "breaches": ("12 of 100",), "limit_breaches": ()}
+    given = {
+        "snr_db": 23.01,
+        "mismatched": 12,
+        "tolerance": tight,
+        "breaches": breaches_of(BreachKind.ELEMENTS, "12 of 100"),
+    }
     found = cause_of("int8-dynamic", diff(**given))
     assert "(`y`, batch=7: 12 of 100 elements are out of rtol 0.001, atol 0.0001)" in found.advice
     assert "snr_db" not in found.advice
@@ -116,4 +125,4 @@ def test_the_worst_case_is_the_one_furthest_below_the_limit():
     """Not the one with the largest difference: the report shows the same one."""
     loud, noisy = diff(snr_db=14.0, max_abs=5.0), diff(snr_db=9.8, max_abs=0.1)
     assert max((loud, noisy), key=badness) is noisy
-    assert max((replace(loud, limits={}, limit_breaches=()), replace(noisy, limits={})), key=badness).max_abs == 5.0
+    assert max((replace(loud, limits={}), replace(noisy, limits={})), key=badness).max_abs == 5.0

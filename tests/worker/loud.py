@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 
 DIFF = {"provider": "cpu", "case": "batch=1", "output": "variable"}
+BREACH = {"kind": "elements", "text": "x"}
 
 
 def good():
@@ -66,7 +67,7 @@ def breaches():
     for number in itertools.count():
         say(
             *[
-                ("diff", {**DIFF, "case": f"{number}.{line}", "breaches": ["x"] * 100, "labels": [""] * 100})
+                ("diff", {**DIFF, "case": f"{number}.{line}", "breaches": [BREACH] * 100, "labels": [""] * 100})
                 for line in range(100)
             ]
         )
@@ -76,13 +77,14 @@ def confusions():
     """As many small records in one event as fit: what costs the parent most for each byte."""
     pairs = [{"reference": 0, "actual": 1, "count": 1}] * 10_000
     for number in itertools.count():
-        say(("diff", {**DIFF, "case": str(number), "confusion": pairs, "breaches": ["x"]}))
+        say(("diff", {**DIFF, "case": str(number), "confusion": pairs, "breaches": [BREACH]}))
 
 
 def wide_texts():
     """One character beyond the first 65,536 makes Python keep all of a text at four bytes each."""
+    wide = {**BREACH, "text": "x" * 9_900 + "\U0001f642"}
     for number in itertools.count():
-        say(("diff", {**DIFF, "case": f"{number} \U0001f642", "breaches": ["x" * 9_900 + "\U0001f642"] * 20}))
+        say(("diff", {**DIFF, "case": f"{number} \U0001f642", "breaches": [wide] * 20}))
 
 
 def latencies():

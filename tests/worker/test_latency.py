@@ -11,10 +11,11 @@ from sklearn.linear_model import LogisticRegression
 
 from onnx_gate.errors import CannotJudge, ManifestError
 from onnx_gate.inputs.calls import Case
-from onnx_gate.records import Cause, LatencySpec, OutputDiff, Status
+from onnx_gate.records import BreachKind, Cause, LatencySpec, OutputDiff, Status
 from onnx_gate.reports import markdown
 from onnx_gate.worker.latency import WARM_UP, cases_to_time, require_all_timed, take_turns
 from tests.conftest import Run, run_manifest
+from tests.golden.records import breaches_of
 from tests.onnx_models import doubler
 
 FAST, SLOW = "1e-9", "1e9"
@@ -171,7 +172,7 @@ def test_one_case_of_each_batch_size_is_timed():
 def test_a_size_that_no_limit_was_held_against_is_an_error():
     """A limit holds at every batch size: one that was not timed must not look as if it had."""
     kept = OutputDiff(provider="cuda", case="latency", output="speedup")
-    broken = replace(kept, breaches=("too slow",))
+    broken = replace(kept, breaches=breaches_of(BreachKind.SPEED, "too slow"))
     require_all_timed(["batch=32"], [])
     require_all_timed([], [kept])
     require_all_timed(["batch=32"], [kept, broken])

@@ -9,11 +9,22 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from onnx_gate.records import Cause, Expectation, Failure, ModelSpec, OutputDiff, Placement, ProviderSpec, Worst
+from onnx_gate.records import (
+    BreachKind,
+    Cause,
+    Expectation,
+    Failure,
+    ModelSpec,
+    OutputDiff,
+    Placement,
+    ProviderSpec,
+    Worst,
+)
 from onnx_gate.records.asked import Location
 from onnx_gate.records.ran import Elsewhere
 from onnx_gate.worker.hearing import ENOUGH, MOST_SAID, POOL, Hearing, SaidTooMuch, fair_share
 from onnx_gate.worker.protocol import KINDS, LONGEST_LINE, Done, GarbageReply, Note, Placed, Stage, decode, encode
+from tests.golden.records import breaches_of
 
 SPEC = ModelSpec(
     id="m",
@@ -23,6 +34,7 @@ SPEC = ModelSpec(
     source=Location(shown="m.onnx"),
     providers=(ProviderSpec(name="cpu"), ProviderSpec(name="cuda")),
 )
+
 DIFF = {"provider": "cpu", "case": "batch=1", "output": "y"}
 
 
@@ -86,7 +98,11 @@ def test_a_field_without_a_bound_would_be_found() -> None:
         line("diff", **DIFF, shape=[1] * 101),
         line("diff", **DIFF, limits={"\n## ✅ all passed": 1.0}),
         line("diff", **DIFF, limits={"![](https://example.org/x.png)": 1.0}),
-        line("diff", **DIFF, breaches=["x"] * 101),
+        line("diff", **DIFF, breaches=[{"kind": "elements", "text": "x"}] * 101),
+        line("diff", **DIFF, breaches=[{"kind": "elements", "text": "x" * 10_001}]),
+        line("diff", **DIFF, breaches=[{"kind": "\n## ✅ all passed", "text": "x"}]),
+        line("diff", **DIFF, breaches=[{"kind": "elements", "text": "x", "more": "y"}]),
+        line("diff", **DIFF, breaches=["x"]),
         line("diff", **{**DIFF, "provider": "tensorrt"}),
         line("diff", **{**DIFF, "case": "x" * 1_001}),
         line("note", text="x" * 10_001),
@@ -120,7 +136,9 @@ def test_what_a_worker_says_is_heard() -> None:
     events = [Stage(name="run on cpu", provider="cpu"), Note(text="ü" * 100), OutputDiff(**DIFF), Done()]
     said, hearing = b"".join(map(encode, events)), Hearing(SPEC, MOST_SAID)
     assert [event for byte in said for event in hearing.take(bytes([byte]))] == events
-    assert hear(line("diff", provider="graph", case="structure", output="opset", contract=True))
+    assert hear(
+        line("diff", provider="graph", case="structure", output="opset", breaches=[{"kind": "opset", "text": "x"}])
+    )
 
 
 def test_a_process_may_speak_of_providers_that_are_left_only() -> None:
@@ -153,7 +171,7 @@ def test_a_model_has_a_share_of_what_is_kept() -> None:
     [
         Note(text="x" * 50_000),
         Failure(stage="load", cause=Cause.LOAD_FAILED, message="ü" * 30_000, fix="y" * 30_000),
-        OutputDiff(**{**DIFF, "output": "n" * 5_000}, breaches=("b" * 20_000,) * 300),
+        OutputDiff(**{**DIFF, "output": "n" * 5_000}, breaches=breaches_of(BreachKind.LIMIT, "b" * 20_000) * 300),
         OutputDiff(**DIFF, worst=Worst(index=(1,), reference="l" * 5_000, actual="m" * 5_000)),
         OutputDiff(**DIFF, labels=tuple("abcdefghij" * 30), fed=tuple(f"{n}×4" for n in range(20_000))),
         Placed(

@@ -226,7 +226,7 @@ def test_a_limit_that_does_not_hold_is_precision(variants):
     assert ", at least 200 is required" in result.advice
     assert "`per_channel: true`" in result.advice
     assert ("`reduce_range: true` may help" in result.advice) is not has_vnni()
-    shown = [check for check in result.checks if check.limit_breaches and check.limit_breaches[0] in result.advice]
+    shown = [check for check in result.checks if check.limit_breaches and check.limit_breaches[0].text in result.advice]
     assert min(check.snr_db for check in result.checks if check.snr_db is not None) in [one.snr_db for one in shown]
     assert "set `min_snr_db: " in result.advice
 
