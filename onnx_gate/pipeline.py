@@ -36,6 +36,7 @@ from onnx_gate.split import describe_scope
 from onnx_gate.trust.credentials import find_credentials
 from onnx_gate.trust.pickles import refusal, runs_code
 from onnx_gate.verdict import Findings, compared, judge_model, judge_run
+from onnx_gate.wording import with_fix
 from onnx_gate.worker.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.worker.quarters import Quarters
 from onnx_gate.worker.running import Ended, Started
@@ -293,5 +294,5 @@ def _provider_states(models: Iterable[ModelResult]) -> dict[str, ProviderState]:
         if check.total or check.status is Status.PASSED:
             states[check.provider] = ProviderState(available=True)
         elif check.cause is Cause.PROVIDER_UNAVAILABLE and check.provider not in states:
-            states[check.provider] = ProviderState(available=False, reason=check.message, kind=check.absence)
+            states[check.provider] = ProviderState(available=False, reason=with_fix(check), kind=check.absence)
     return {name: state for name, state in states.items() if name not in ("", "graph")}

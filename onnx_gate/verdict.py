@@ -30,7 +30,7 @@ from onnx_gate.records import (
     Status,
     Triage,
 )
-from onnx_gate.wording import WORST_FIRST, shorten
+from onnx_gate.wording import WORST_FIRST, shorten, with_fix
 
 LONGEST_MESSAGE = 10_000
 """Characters of what is wrong with one check; each breach is kept by itself as well."""
@@ -107,7 +107,7 @@ def judge_model(found: Findings) -> ModelResult:
         verdict=verdict,
         cause=_cause(verdict, found, first_error),
         advice=found.triage.advice if found.triage and verdict is Status.DIVERGED else "",
-        error=first_error.message if first_error else "",
+        error=with_fix(first_error) if first_error else "",
         allow_failure=found.spec.allow_failure,
         seconds=found.seconds,
         convert=found.convert,
@@ -173,7 +173,7 @@ def _judged_again(model: ModelResult) -> ModelResult:
         verdict=verdict,
         cause=model.cause if failed else None,
         advice=model.advice if verdict is Status.DIVERGED else "",
-        error=first_error.message if first_error else "",
+        error=with_fix(first_error) if first_error else "",
     )
 
 
@@ -250,9 +250,9 @@ def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) ->
             continue
         if told := _proves_nothing(own, recorded=expected.recorded):
             why, cause = told
-            fix = f"Fix: feed data for which it isn't, or leave it out with `outputs: {{{output}: ignore}}`"
-            message = f"{output} proves nothing: {why}. {fix}"
-            yield _not_compared(expected.provider, f"run {output}", message, cause)
+            fix = f"feed data for which it isn't, or leave it out with `outputs: {{{output}: ignore}}`"
+            message = f"{output} proves nothing: {why}."
+            yield _not_compared(expected.provider, f"run {output}", message, cause, fix)
 
 
 def _proves_nothing(diffs: list[OutputDiff], *, recorded: bool) -> tuple[str, Cause] | None:
@@ -273,7 +273,6 @@ def compared(diff: OutputDiff) -> Check:
 
 
 def _failed(failure: Failure) -> Check:
-    fix = f" Fix: {failure.fix.rstrip('.')}{'' if failure.fix.endswith('?') else '.'}" if failure.fix else ""
     return Check(
         provider=failure.provider or "",
         case=failure.stage,
@@ -281,7 +280,8 @@ def _failed(failure: Failure) -> Check:
         status=Status.ERROR,
         cause=failure.cause,
         absence=failure.absence,
-        message=f"{_reason(failure).rstrip('.')}.{fix}",
+        message=f"{_reason(failure).rstrip('.')}.",
+        fix=_sentence(failure.fix),
     )
 
 
@@ -297,11 +297,15 @@ def _skipped(failure: Failure) -> Check:
     )
 
 
+def _sentence(fix: str) -> str:
+    return fix if not fix or fix.endswith("?") else f"{fix.rstrip('.')}."
+
+
 def _reason(failure: Failure) -> str:
     """That there is no device comes first: what else is missing matters to those who have one."""
     absent = failure.skippable and failure.absence is not Absence.NOT_BUILT_IN
     return f"this machine has no such device: {failure.message}" if absent else failure.message
 
 
-def _not_compared(provider: str, stage: str, message: str, cause: Cause = Cause.UNKNOWN) -> Check:
-    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message)
+def _not_compared(provider: str, stage: str, message: str, cause: Cause = Cause.UNKNOWN, fix: str = "") -> Check:
+    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message, fix=fix)

@@ -200,6 +200,11 @@ def provider_status(model: ModelResult, provider: str) -> Status | None:
     return next((status for status in WORST_FIRST if status in seen), None)
 
 
+def with_fix(check: Check) -> str:
+    """Why it isn't a pass, and what to do about it."""
+    return f"{check.message} Fix: {check.fix}" if check.fix else check.message
+
+
 def worst_check(model: ModelResult) -> Check | None:
     """The comparison that stands for all of a model; where it failed, the worst one that is why."""
     return next(iter(worst_first(_telling(model))), None)

@@ -41,6 +41,6 @@ def broken_promises(result: GateResult) -> list[str]:
         texts = [model.error, model.advice, *(check.message for check in model.checks)]
         if (longest := max((len(text) for text in texts), default=0)) > LONGEST_MESSAGE:
             broken.append(f"{model.id}: a message of {longest} characters")
-        if model.verdict == "error" and "Fix:" not in model.error:
+        if model.verdict == "error" and not any(check.fix for check in model.checks):
             broken.append(f"{model.id}: no way out: {model.error}")
     return broken

@@ -159,7 +159,8 @@ def _why(results: Sequence[ModelResult]) -> str:
 def _short(result: ModelResult) -> str:
     if result.verdict == "diverged":
         return _cut(result.advice)
-    reason, _, fix = result.error.partition(" Fix: ")
+    found = next(check for check in result.checks if check.status == "error")
+    reason, fix = found.message, found.fix
     reason = reason.partition(".joblib: ")[2] or reason.partition(": ")[2] or reason
     return f"{_cut(reason)} *{_cut(fix)}*"
 

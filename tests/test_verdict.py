@@ -167,7 +167,8 @@ def test_a_divergence_outweighs_an_error() -> None:
 
 def test_what_failed_is_an_error_with_its_cause() -> None:
     """Message and fix in one line, each ending once."""
-    judged = judge_model(found(failure(message="it can't.", fix="do it otherwise.")))
+    judged = judge_model(found(failure(message="it can't.", fix="do it otherwise")))
+    assert (judged.checks[0].message, judged.checks[0].fix) == ("it can't.", "do it otherwise.")
     assert (judged.verdict, judged.cause) == (ERROR, Cause.CONVERSION_FAILED)
     assert judged.error == "it can't. Fix: do it otherwise."
     assert [(check.provider, check.case, check.output) for check in judged.checks] == [("", "convert", "")]

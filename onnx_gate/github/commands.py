@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx_gate.console import Command, workflow_command
 from onnx_gate.errors import GateError, ManifestError, Problem
 from onnx_gate.records import GateResult, ManifestWarning, ModelResult, Status
-from onnx_gate.wording import is_allowed, one_line, seconds, shorten, urgency, visible, worst_check
+from onnx_gate.wording import is_allowed, one_line, seconds, shorten, urgency, visible, with_fix, worst_check
 
 MOST_ANNOTATIONS = 10
 """Of one severity in one step: GitHub drops the others."""
@@ -92,7 +92,7 @@ def _model_annotation(model: ModelResult, file: str) -> Command:
     bad = worst_check(model) if model.verdict is Status.DIVERGED else None
     bad = bad or next((check for check in model.checks if check.status is model.verdict), None)
     where = " ".join(filter(None, (bad.provider, bad.case, bad.output))) if bad else "run"
-    message = bad.message if bad else model.error or "nothing was compared"
+    message = with_fix(bad) if bad else model.error or "nothing was compared"
     told = f"{message.rstrip('.')}. {model.advice}" if model.advice else message
     return annotation(
         "warning" if is_allowed(model) else "error",

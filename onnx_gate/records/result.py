@@ -26,6 +26,8 @@ class Check(OutputDiff):
     """What became of it."""
     message: str = ""
     """Why it isn't a pass, in one line."""
+    fix: str = ""
+    """What to do about it."""
     cause: Cause | None = None
     """For errors and skips."""
     absence: Absence | None = None
@@ -71,7 +73,7 @@ class ModelResult:
     advice: str = ""
     """What to change."""
     error: str = ""
-    """Why it could not be judged."""
+    """Why it could not be judged, and what to do, in one line: the first of its errors."""
     allow_failure: bool = False
     """A divergence doesn't fail the job."""
     cached: bool = False

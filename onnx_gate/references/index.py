@@ -51,6 +51,8 @@ class Index:
     """Hashes of the reference's own files, by path."""
     error: str = ""
     """Why the model could not be judged where this was made."""
+    fix: str = ""
+    """What to do about that."""
     cause: Cause = Cause.UNKNOWN
     """The kind of that."""
 

@@ -68,7 +68,7 @@ def check_reference(folder: Path, spec: ModelSpec) -> Reference | Failure:
         )
     if index.error:
         told = f"it could not be judged where its reference was made: {index.error}"
-        return Failure(stage="reference", cause=index.cause, message=told, fix="" if " Fix: " in told else AGAIN)
+        return Failure(stage="reference", cause=index.cause, message=told, fix=index.fix or AGAIN)
     return Reference(folder=str(own.resolve()), origin=_origin(folder, index, spec.framework))
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import Cause, Environment, ModelResult, ModelSpec, Status
+from onnx_gate.records import Cause, Check, Environment, ModelResult, ModelSpec, Status
 from onnx_gate.references.index import (
     NAME,
     Index,
@@ -75,9 +75,8 @@ class ReferenceStore:
 
     def _keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
         made = scratch / spec.id / MADE
-        error, cause = _error_of(result)
-        if not error and not (made / CONTRACT).is_file():
-            error = "its reference was not made"
+        failed = _error_of(result)
+        error = failed.message if failed else "" if (made / CONTRACT).is_file() else "its reference was not made"
         target, fresh = self._folder / spec.id, self._folder / f".{spec.id}.fresh"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
@@ -93,7 +92,8 @@ class ReferenceStore:
             read=hash_read(spec, [] if error else _read_by(fresh / READ)),
             files={path: hash_file(fresh / path) for path in plain_files(fresh)},
             error=error,
-            cause=cause,
+            fix=failed.fix if failed else "",
+            cause=failed.cause or Cause.UNKNOWN if failed else Cause.UNKNOWN,
         )
         (fresh / NAME).write_text(render_index(index), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
@@ -170,8 +170,7 @@ def _hand_over(folder: Path, made: Path) -> None:
             path.chmod(0o644)
 
 
-def _error_of(result: ModelResult) -> tuple[str, Cause]:
+def _error_of(result: ModelResult) -> Check | None:
     """Why the model could not be judged; a provider that this machine hasn't got is no reason."""
     errors = [check for check in result.checks if check.status is result.verdict is Status.ERROR]
-    found = next((check for check in errors if check.cause is not Cause.PROVIDER_UNAVAILABLE), None)
-    return (found.message, found.cause or Cause.UNKNOWN) if found else ("", Cause.UNKNOWN)
+    return next((check for check in errors if check.cause is not Cause.PROVIDER_UNAVAILABLE), None)

@@ -38,14 +38,15 @@ def diverged_blocks(model: ModelResult) -> list[Md]:
 
 def error_block(model: ModelResult) -> Md:
     """Why it could not be judged, and what to do; the same words once."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str, str], list[str]] = {}
     for check in model.checks:
         if check.status is Status.ERROR:
-            reasons.setdefault((check.provider, check.message), []).append(f"{check.case} {check.output}")
-    lines = [_error_line(provider, cases, message) for (provider, message), cases in list(reasons.items())[:_FEW]]
+            why = (check.provider, check.message, check.fix)
+            reasons.setdefault(why, []).append(f"{check.case} {check.output}")
+    lines = [_error_line(cases, *why) for why, cases in list(reasons.items())[:_FEW]]
     if len(reasons) > _FEW:
         lines.append(more(len(reasons) - _FEW, "reasons"))
-    return items(lines or [_error_line("", ["run"], model.error)])
+    return items(lines or [_error_line(["run"], "", model.error)])
 
 
 def _is_about_form(check: Check) -> bool:
@@ -53,14 +54,13 @@ def _is_about_form(check: Check) -> bool:
     return check.contract or not check.total
 
 
-def _error_line(provider: str, cases: list[str], message: str) -> Md:
+def _error_line(cases: list[str], provider: str, message: str, fix: str = "") -> Md:
     where = few(map(name, cases)) or text("run")
     # `run on cuda` names its provider already.
     if provider and any(case.strip() != run_on(provider) for case in cases):
         where = md("{} · {}", name(provider), where)
-    what, found, fix = message.rpartition(" Fix: ")
-    why = prose((what if found else message) or "nothing says why")
-    return md("**{}**: {}<br>**Fix:** {}", where, why, prose(fix)) if found else md("**{}**: {}", where, why)
+    why = prose(message or "nothing says why")
+    return md("**{}**: {}<br>**Fix:** {}", where, why, prose(fix)) if fix else md("**{}**: {}", where, why)
 
 
 def _contract(checks: list[Check]) -> Md:

@@ -26,6 +26,7 @@ from onnx_gate.wording import (
     tolerance,
     two_scalars,
     visible,
+    with_fix,
 )
 
 # Decimals add up to what a person would write, in every version of Python.
@@ -124,13 +125,13 @@ def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[t
         file=result.manifest,
         line=model.line,
     )
-    message = shorten(one_line(check.message), LONGEST) or check.status
+    message = shorten(one_line(with_fix(check)), LONGEST) or check.status
     if check.status is Status.DIVERGED and model.allow_failure:
         case.add_skipped_info(f"diverged, which allow_failure allows: {message}", _details(check, model))
     elif check.status is Status.DIVERGED:
         case.add_failure_info(message, _details(check, model), failure_type=model.cause or "diverged")
     elif check.status is Status.ERROR:
-        case.add_error_info(message, check.message, error_type=check.cause or "error")
+        case.add_error_info(message, with_fix(check), error_type=check.cause or "error")
     elif check.status is Status.SKIPPED:
         case.add_skipped_info(message)
     return case

@@ -26,7 +26,7 @@ from onnx_gate.verdict import judge_run
 from onnx_gate.wording import one_line, plural
 
 _MOST_NAMES = 20
-_AGAIN = "Fix: run that job again, and merge the artifacts of all"
+_AGAIN = "run that job again, and merge the artifacts of all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,10 +199,11 @@ def _lost(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str
     """An error for each provider that the model was to run on and that nobody brought."""
     for machines in fleet:
         if (number := machines.holds[model.id]) not in machines.parts:
-            message = f"{title_of(number, machines.scope)} is missing, and this model is in it. {_AGAIN}"
-            yield from (not_judged(name, message) for name in own_providers(model, machines.scope))
+            message = f"{title_of(number, machines.scope)} is missing, and this model is in it."
+            yield from (not_judged(name, message, _AGAIN) for name in own_providers(model, machines.scope))
     for name in _unasked(model, fleet, providers):
-        yield not_judged(name, f"the manifest asks for {name}, and no part was to run on it. {_run_or_leave(name)}")
+        message = f"the manifest asks for {name}, and no part was to run on it."
+        yield not_judged(name, message, _run_or_leave(name))
 
 
 def _unasked(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str]) -> list[str]:
@@ -211,7 +212,7 @@ def _unasked(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[
 
 
 def _run_or_leave(name: str) -> str:
-    return f"Fix: run a job with --provider {name}, or tell merge with --provider which ones are to have run"
+    return f"run a job with --provider {name}, or tell merge with --provider which ones are to have run"
 
 
 def _missing_shards(fleet: Sequence[_Machines]) -> Iterator[str]:
@@ -220,13 +221,13 @@ def _missing_shards(fleet: Sequence[_Machines]) -> Iterator[str]:
         for model_id, number in machines.holds.items():
             held.get(number, []).append(model_id)
         for number, ids in held.items():
-            yield f"{title_of(number, machines.scope)} is missing: it holds {_names(ids)}. {_AGAIN}"
+            yield f"{title_of(number, machines.scope)} is missing: it holds {_names(ids)}. Fix: {_AGAIN}"
 
 
 def _stopped(parts: Sequence[Found]) -> Iterator[str]:
     for part in parts:
         if not part.result.complete:
-            yield f"{part.title} was stopped before its end ({_where(part)}). {_AGAIN}"
+            yield f"{part.title} was stopped before its end ({_where(part)}). Fix: {_AGAIN}"
 
 
 def _not_run(fleet: Sequence[_Machines], asked: Sequence[AskedModel], providers: Sequence[str]) -> Iterator[str]:
@@ -235,7 +236,7 @@ def _not_run(fleet: Sequence[_Machines], asked: Sequence[AskedModel], providers:
         for name in _unasked(model, fleet, providers):
             wanting.setdefault(name, []).append(model.id)
     for name, ids in wanting.items():
-        yield f"no part was to run on {name}, which the manifest asks for: {_names(ids)}. {_run_or_leave(name)}"
+        yield f"no part was to run on {name}, which the manifest asks for: {_names(ids)}. Fix: {_run_or_leave(name)}"
 
 
 def _names(ids: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from onnx_gate.coverage import state_coverage
 from onnx_gate.records import AskedModel, Cause, Check, ConvertInfo, ModelResult, Status
 from onnx_gate.shards.trust import NOWHERE, was_not_asked
 from onnx_gate.verdict import judge_checks
-from onnx_gate.wording import plural, size
+from onnx_gate.wording import plural, size, with_fix
 
 Known = TypeVar("Known")
 
@@ -31,7 +31,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         verdict=verdict,
         cause=diverged[0].cause if diverged else first_error.cause if first_error else None,
         advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
-        error=first_error.message if first_error else "",
+        error=with_fix(first_error) if first_error else "",
         allow_failure=asked.allow_failure,
         cached=bool(ran) and all(model.cached for model in ran),
         seconds=round(sum(model.seconds for model in ran), 3),
@@ -54,9 +54,17 @@ def _joined(parts: Iterable[Mapping[str, Known]]) -> dict[str, Known]:
     return {provider: known for part in parts for provider, known in part.items()}
 
 
-def not_judged(provider: str, message: str) -> Check:
+def not_judged(provider: str, message: str, fix: str) -> Check:
     """In the place of what should have been compared."""
-    return Check(provider=provider, case="merge", output="", status=Status.ERROR, cause=Cause.UNKNOWN, message=message)
+    return Check(
+        provider=provider,
+        case="merge",
+        output="",
+        status=Status.ERROR,
+        cause=Cause.UNKNOWN,
+        message=message,
+        fix=fix,
+    )
 
 
 def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
@@ -67,7 +75,7 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
     order = [*NOWHERE, *asked.providers]
     kept: dict[object, Check] = {}
     for number, check in enumerate(checks):
-        said = (check.provider, check.case, check.output, check.message)
+        said = (check.provider, check.case, check.output, with_fix(check))
         kept.setdefault(said if check.provider in NOWHERE else number, check)
     return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
 

@@ -11,6 +11,10 @@ from onnx_gate.vocabulary import Absence, Cause
 from tests.contract.sources import MODULES, Module
 
 WORDS = {str(word) for word in (*Cause, *Absence)}
+SENTENCES = {"message", "fix", "advice", "breach"}
+FIELDS = {*SENTENCES, "text", "error"}
+"""Of records, those that hold sentences."""
+TAKEN_APART = {"startswith", "partition", "rpartition", "split", "removeprefix", "removesuffix", "find", "index"}
 
 
 @pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
@@ -29,6 +33,33 @@ def test_a_cause_is_never_a_free_string(module: Module) -> None:
 def test_an_error_keeps_the_member() -> None:
     """What is caught can be told apart by identity."""
     assert CannotJudge(Cause.NAN, "x").cause is Cause.NAN
+
+
+@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
+def test_no_room_reads_the_sentences_of_another(module: Module) -> None:
+    """They are for people; whoever acts on what is wrong asks for its kind."""
+    wrong = [
+        f"{module.name}:{node.lineno}: {ast.unparse(node)[:80]}"
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Call) and _takes_apart(node))
+        or (isinstance(node, ast.Compare) and _looks_into(node) and any(map(_is_sentence, node.comparators)))
+    ]
+    assert wrong == []
+
+
+def _takes_apart(node: ast.Call) -> bool:
+    called = node.func
+    return isinstance(called, ast.Attribute) and called.attr in TAKEN_APART and _is_sentence(called.value)
+
+
+def _looks_into(node: ast.Compare) -> bool:
+    return isinstance(node.ops[0], ast.In | ast.NotIn) and _is_text(node.left)
+
+
+def _is_sentence(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Attribute) and node.attr in FIELDS) or (
+        isinstance(node, ast.Name) and node.id in SENTENCES
+    )
 
 
 def _raises(node: ast.Call) -> bool:

@@ -164,19 +164,19 @@ def confused_labels() -> GateResult:
 def errors() -> GateResult:
     """What could not be judged, at every stage."""
     crash = (
-        "the process was killed by SIGSEGV (segmentation fault) during 'run on cpu' at tagger.py, line 41 in forward. "
-        "Fix: run the model's code on its own to find the line; native code crashed, Python can't catch that."
+        "the process was killed by SIGSEGV (segmentation fault) during 'run on cpu' at tagger.py, line 41 in forward."
     )
+    alone = "run the model's code on its own to find the line; native code crashed, Python can't catch that."
     return gate(
-        model("crashes", floats("batch=1", "y", 1e-8), error("cpu", "run on cpu", Cause.CRASHED, crash)),
+        model("crashes", floats("batch=1", "y", 1e-8), error("cpu", "run on cpu", Cause.CRASHED, crash, alone)),
         model(
             "hangs",
             error(
                 "",
                 "convert",
                 Cause.TIMEOUT,
-                "not finished after 300 s (timeout), during 'convert'. Fix: raise `timeout`, use smaller `batches`, "
-                "or look for an endless loop.",
+                "not finished after 300 s (timeout), during 'convert'.",
+                "raise `timeout`, use smaller `batches`, or look for an endless loop.",
             ),
             line=8,
             seconds=300.4,
@@ -191,8 +191,8 @@ def errors() -> GateResult:
                 "run on cuda",
                 Cause.PROVIDER_UNAVAILABLE,
                 "CUDAExecutionProvider did not load: libcublasLt.so.13: cannot open shared object file: No such file "
-                "or directory. Fix: install the CUDA libraries (pip install 'onnx-gate[gpu]') and run where the GPU "
-                "can be seen.",
+                "or directory.",
+                "install the CUDA libraries (pip install 'onnx-gate[gpu]') and run where the GPU can be seen.",
             ),
             line=14,
         ),
@@ -303,7 +303,7 @@ def nasty() -> GateResult:
             ),
             labels("<i>case</i>", output, pairs, dtype="string"),
             breach("graph", "structure", "```", f"1. {lines}"),
-            error("c|pu", "run <on> c|pu", Cause.UNKNOWN, f"{control} {lines} Fix: {evil}."),
+            error("c|pu", "run <on> c|pu", Cause.UNKNOWN, f"{control} {lines}", f"{evil}."),
             skip("cu`da", f"{evil} {lines}"),
             framework="<torch>",
             cause=Cause.CONVERSION,
@@ -326,7 +326,7 @@ def empty_shard() -> GateResult:
 
 def merged() -> GateResult:
     """Three machines of two kinds, one of which is missing: what it should have brought is an error, by name."""
-    lost = "Fix: run that job again, and merge the artifacts of all"
+    again = "run that job again, and merge the artifacts of all"
     alone = gate(model("tagger", floats("batch=1", "logits", 3e-7)))
     gpu = replace(
         alone.environment,
@@ -344,12 +344,12 @@ def merged() -> GateResult:
         ),
         model(
             "vad",
-            error("cpu", "merge", Cause.UNKNOWN, f"shard 2/2 on cpu is missing, and this model is in it. {lost}"),
+            error("cpu", "merge", Cause.UNKNOWN, "shard 2/2 on cpu is missing, and this model is in it.", again),
             floats("batch=1", "speech", 2e-6, provider="cuda"),
             line=9,
         ),
         complete=False,
-        problems=(f"shard 2/2 on cpu is missing: it holds vad. {lost}", "<b>|`\n: no results.json in it"),
+        problems=(f"shard 2/2 on cpu is missing: it holds vad. Fix: {again}", "<b>|`\n: no results.json in it"),
         parts=tuple(
             Part(
                 shard=None if shard == "1/1" else shard,
@@ -403,7 +403,8 @@ def variants() -> GateResult:
                 Cause.CONVERSION_FAILED,
                 "forest@int8-dynamic: int8-dynamic of forest: nothing was quantised, so it would be the same model "
                 "once more: int8-dynamic takes Conv, Gemm, MatMul with float32 weights; the model has "
-                "TreeEnsembleClassifier. Fix: remove the variant int8-dynamic from this model.",
+                "TreeEnsembleClassifier.",
+                "remove the variant int8-dynamic from this model.",
             ),
             line=12,
             variant_of="forest",

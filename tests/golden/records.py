@@ -21,6 +21,7 @@ from onnx_gate.records import (
     Worst,
 )
 from onnx_gate.verdict import judge_run, worst
+from onnx_gate.wording import with_fix
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 NO_GPU = (
@@ -116,9 +117,9 @@ def breach(provider: str, case: str, output: str, message: str, kind: BreachKind
     )
 
 
-def error(provider: str, stage: str, cause: Cause, message: str) -> Check:
+def error(provider: str, stage: str, cause: Cause, message: str, fix: str = "") -> Check:
     """What could not be judged."""
-    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message)
+    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message, fix=fix)
 
 
 def skip(provider: str = "cuda", message: str = NO_GPU) -> Check:
@@ -141,7 +142,7 @@ def model(model_id: str, *checks: Check, line: int = 3, **given: Any) -> ModelRe
         "framework": "torch",
         "verdict": verdict,
         "cause": first_error.cause if first_error and verdict is Status.ERROR else None,
-        "error": first_error.message if first_error else "",
+        "error": with_fix(first_error) if first_error else "",
         "seconds": 3.2,
         "convert": ConvertInfo(opset=18, ir_version=10, nodes=42, size_bytes=148450, seconds=1.1, shipped=False),
         "coverage": state_coverage(checks),

@@ -217,6 +217,18 @@ def test_many_labels_are_a_list_of_pairs() -> None:
     assert len(rows(section)) == 11
 
 
+def test_a_message_that_quotes_a_fix_is_shown_whole() -> None:
+    """The words of others may hold "Fix:" too: what to do is what the check says beside its message."""
+    quoting = error(
+        "cpu", "run on cpu", Cause.CRASHED, "the tool said: Fix: reboot. It did not help.", "ask its author."
+    )
+    text = markdown.render(gate(model("a", quoting)))
+    assert "the tool said: Fix: reboot. It did not help.<br>**Fix:** ask its author." in text
+    alone = markdown.render(gate(model("a", error("cpu", "run on cpu", Cause.CRASHED, "the tool said: Fix: reboot"))))
+    assert "the tool said: Fix: reboot" in alone
+    assert "<br>**Fix:**" not in alone
+
+
 def test_a_breach_is_told_once() -> None:
     """A wrong dtype is wrong in every case: one line names them all."""
     text = markdown.render(FAMILIES["contract"]())
