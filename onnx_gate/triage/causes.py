@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from onnx_gate.records import Cause, OutputDiff, RunToRun, Triage
 from onnx_gate.records.badness import worst_first
 from onnx_gate.triage.precision import Rounding, advise, measure, off_by, round_up
-from onnx_gate.triage.provider import AskPrecise, all_but_gone, ask_precise, find_chance, tell_precise
+from onnx_gate.triage.provider import Precise, all_but_gone, ask_precise, find_chance, tell_precise
 from onnx_gate.triage.sizes import baked_advice, depends_on_size, right_sizes
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
@@ -23,8 +23,32 @@ _ORDER_ADVICE = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What may be asked about a comparison. The default of each is what counts where nobody answers."""
+
+    unoptimized: Callable[[OutputDiff], OutputDiff | None] = lambda _: None
+    """The same comparison on the CPU without graph optimisations; None where it can't be made."""
+    repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
+    """Whether the source gives the same answer twice."""
+    order: Callable[[OutputDiff], Cause | None] = lambda _: None
+    """Whether the answers are right, in the wrong order."""
+    known: Callable[[OutputDiff], Triage | None] = lambda _: None
+    """What is known to go wrong with such a model on such a feed."""
+    left_out: Callable[[OutputDiff], str] = lambda _: ""
+    """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
+    rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
+    """Whether rounding alone explains it."""
+    precise: Callable[[OutputDiff], Precise | None] = lambda _: None
+    """The same comparison on the same provider in full precision; None where it was in that already."""
+
+
+NOBODY = Questions()
+"""Answers none of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known, and the questions that may be asked."""
+    """What is known, and who may be asked."""
 
     diffs: tuple[OutputDiff, ...]
     """Every comparison of the model."""
@@ -38,38 +62,15 @@ class Evidence:
     """The reference was recorded, and nobody was asked."""
     variant: str
     """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
-    unoptimized: Callable[[OutputDiff], OutputDiff | None]
-    """The same comparison on the CPU without graph optimisations; None where it can't be made."""
-    repeats_itself: Callable[[OutputDiff], bool]
-    """Whether the source gives the same answer twice."""
-    order: Callable[[OutputDiff], Cause | None]
-    """Whether the answers are right, in the wrong order."""
-    known: Callable[[OutputDiff], Triage | None]
-    """What is known to go wrong with such a model on such a feed."""
-    left_out: Callable[[OutputDiff], str]
-    """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
-    rounding: Callable[[OutputDiff], Rounding | None]
-    """Whether rounding alone explains it."""
     run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
     """What each provider answers otherwise from run to run."""
-    precise: AskPrecise = lambda _: None
-    """The same comparison on the same provider in full precision; None where it was in that already."""
+    ask: Questions = NOBODY
+    """Second opinions, which take time and may fail."""
 
 
 def first_guess(evidence: Evidence) -> Triage:
     """The cause as far as the numbers at hand tell, for the case that asking takes too long or ends badly."""
-    return find_cause(
-        replace(
-            evidence,
-            unoptimized=lambda _: None,
-            repeats_itself=lambda _: True,
-            order=lambda _: None,
-            known=lambda _: None,
-            left_out=lambda _: "",
-            rounding=lambda _: None,
-            precise=lambda _: None,
-        )
-    )
+    return find_cause(replace(evidence, ask=NOBODY))
 
 
 def find_cause(evidence: Evidence) -> Triage:
@@ -88,7 +89,7 @@ def find_cause(evidence: Evidence) -> Triage:
         return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if not compared:
         return _contract_cause(evidence, wrong)
-    precise = ask_precise(evidence.precise, compared)
+    precise = ask_precise(evidence.ask.precise, compared)
     if precise and all_but_gone(precise.before, precise.after) and not _cpu_is_wrong(evidence.diffs):
         return Triage(cause=Cause.PROVIDER, advice=tell_precise(precise))
     found = _find_cause(evidence, compared)
@@ -104,7 +105,7 @@ def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
 
 
 def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
-    known = next((found for diff in wrong[:1] if (found := evidence.known(diff))), None)
+    known = next((found for diff in wrong[:1] if (found := evidence.ask.known(diff))), None)
     if known and known.cause is Cause.CONTRACT:
         return known
     if right := right_sizes(evidence.diffs, evidence.sizes, wrong):
@@ -123,8 +124,8 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
 
 def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """The file may be right: a source that changes its mind, one provider, one optimisation."""
-    if not evidence.repeats_itself(worst):
-        known = evidence.known(worst)
+    if not evidence.ask.repeats_itself(worst):
+        known = evidence.ask.known(worst)
         if known and known.cause is Cause.NONDETERMINISTIC:
             return known
         return Triage(
@@ -139,7 +140,7 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
             f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
             f"`providers: {{{provider}: {{tolerance: …}}}}`.",
         )
-    return _optimizer(worst, evidence.unoptimized(worst)) if worst.provider == "cpu" else None
+    return _optimizer(worst, evidence.ask.unoptimized(worst)) if worst.provider == "cpu" else None
 
 
 def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
@@ -156,17 +157,17 @@ def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
 
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    swapped = evidence.order(worst)
+    swapped = evidence.ask.order(worst)
     return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped]) if swapped else None
 
 
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """What is known of this kind of model says more than any number; a file that somebody shipped may be wrong
     for another reason, so there it has to be rounding that rounding is blamed for."""
-    known = evidence.known(worst)
+    known = evidence.ask.known(worst)
     if known is None or known.cause is not Cause.PRECISION:
         return known
-    rounding = evidence.rounding(worst)
+    rounding = evidence.ask.rounding(worst)
     if rounding is None:
         return None if evidence.shipped else known
     return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
@@ -194,7 +195,7 @@ def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) 
 
 
 def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    if not evidence.shipped or not (what := evidence.left_out(worst)):
+    if not evidence.shipped or not (what := evidence.ask.left_out(worst)):
         return None
     return Triage(
         cause=Cause.PREPROCESSING,
@@ -210,7 +211,7 @@ def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
         outputs.setdefault(diff.output, diff)
     found = []
     for diff in outputs.values():
-        if not (rounding := evidence.rounding(diff)):
+        if not (rounding := evidence.ask.rounding(diff)):
             return None
         found.append((rounding, diff))
     if all(rounding.how == "judge" for rounding, _ in found) and _is_noise(compared):

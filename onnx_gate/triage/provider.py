@@ -26,9 +26,6 @@ class Precise:
     after: OutputDiff
 
 
-AskPrecise = Callable[[OutputDiff], Precise | None]
-
-
 def find_chance(run_to_run: Mapping[str, tuple[RunToRun, ...]], wrong: list[OutputDiff]) -> Triage | None:
     """The cause where a provider that does not repeat itself explains the divergence."""
     for diff in wrong:
@@ -58,7 +55,7 @@ def _explains(found: RunToRun, diff: OutputDiff) -> bool:
     return found.max_abs >= MUCH * diff.max_abs
 
 
-def ask_precise(ask: AskPrecise, compared: list[OutputDiff]) -> Precise | None:
+def ask_precise(ask: Callable[[OutputDiff], Precise | None], compared: list[OutputDiff]) -> Precise | None:
     """The worst comparison of each provider repeated in full precision, where it has an option for that."""
     worst: dict[str, OutputDiff] = {}
     for diff in worst_first(compared):

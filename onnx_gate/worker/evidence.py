@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from onnx_gate.inputs.calls import Call
 from onnx_gate.providers.precision import precise_options
 from onnx_gate.providers.session import Session, open_session
 from onnx_gate.records import Answer, Cause, OutputDiff, Tolerance, Triage
-from onnx_gate.triage.causes import Evidence
+from onnx_gate.triage.causes import NOBODY, Evidence, Questions
 from onnx_gate.triage.order import find_order
 from onnx_gate.triage.precision import Rounding
 from onnx_gate.triage.provider import Precise
@@ -33,7 +33,6 @@ MOST_SECONDS = 60.0
 """After so long no further question is asked."""
 MOST_PARTS = 7
 """First parts of a source that a shipped file may have been exported without."""
-Found = TypeVar("Found")
 _HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("divided by 255", lambda x: x / 255),
     ("multiplied by 255", lambda x: x * 255),
@@ -46,7 +45,7 @@ _HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 
 def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[], str]) -> Evidence:
     """All that is known of a model that diverged, with the questions that may be asked."""
-    ask = _SecondOpinion(prepared, read_log)
+    ask = SecondOpinion(prepared, read_log)
     spec = prepared.spec
     return Evidence(
         diffs=tuple(diffs),
@@ -55,18 +54,14 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
         shipped=spec.onnx is not None,
         recorded=ask.recorded,
         variant=spec.variant.kind if spec.variant else "",
-        unoptimized=ask.wrap(ask.unoptimized, None),
-        repeats_itself=ask.wrap(ask.repeats_itself, True),
-        order=ask.wrap(ask.order, None),
-        known=ask.wrap(ask.known, None),
-        left_out=ask.wrap(ask.left_out, ""),
-        rounding=ask.wrap(ask.rounding, None),
         run_to_run={name: numerics.run_to_run for name, numerics in prepared.numerics.items()},
-        precise=ask.wrap(ask.precise, None),
+        ask=Questions(**{question.name: ask.wrap(question.name) for question in fields(Questions)}),
     )
 
 
-class _SecondOpinion:
+class SecondOpinion:
+    """Answers triage's questions, in a method for each."""
+
     def __init__(self, prepared: Prepared, read_log: Callable[[], str]) -> None:
         self._prepared = prepared
         self._read_log = read_log
@@ -76,17 +71,18 @@ class _SecondOpinion:
         self._until = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
         self.recorded = any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls())
 
-    def wrap(self, ask: Callable[[OutputDiff], Found], unanswered: Found) -> Callable[[OutputDiff], Found]:
-        """The question, with what counts where it can't be answered."""
+    def wrap(self, question: str) -> Callable[[OutputDiff], Any]:
+        """The method that answers a question, with what counts where it can't be answered."""
+        answer, unanswered = getattr(self, question), getattr(NOBODY, question)
 
-        def wrapped(diff: OutputDiff) -> Found:
+        def wrapped(diff: OutputDiff) -> Any:
             if time.monotonic() > self._until:
-                return unanswered
+                return unanswered(diff)
             try:
-                return ask(diff)
+                return answer(diff)
             except Exception:
                 traceback.print_exc()
-                return unanswered
+                return unanswered(diff)
 
         return wrapped
 

@@ -52,6 +52,6 @@ def gather_variant_evidence(
         diffs=tuple(diffs),
         exact_int8=has_vnni(),
         in_float32=in_float32,
-        unoptimized=evidence.unoptimized,
+        unoptimized=evidence.ask.unoptimized,
         overflows=overflows,
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 from onnx_gate.compare.outputs import OutputComparison
 from onnx_gate.records import Actual, Answer, BreachKind, Cause, OutputDiff, OutputRule, Tolerance, Triage
-from onnx_gate.triage.causes import Evidence, find_cause, first_guess
+from onnx_gate.triage.causes import NOBODY, Evidence, Questions, find_cause, first_guess
 from onnx_gate.triage.precision import Rounding, measure
+from onnx_gate.worker.evidence import SecondOpinion
 from tests.golden.records import breaches_of
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
@@ -31,21 +33,16 @@ def diff(case: str = "batch=2", provider: str = "cpu", *, wrong: bool = True, **
     return OutputDiff(provider=provider, case=case, **({"breaches": breaches} | fields))
 
 
+QUESTIONS = [question.name for question in fields(Questions)]
+
+
 def evidence(*diffs: OutputDiff, **given) -> Evidence:
-    """Nobody has an opinion, unless given."""
-    fields = {"shown": None, "shipped": False, "recorded": False, "variant": "", **given}
-    asked = {
-        "unoptimized": None,
-        "repeats_itself": True,
-        "order": None,
-        "known": None,
-        "left_out": "",
-        "rounding": None,
-    }
-    for name, unanswered in asked.items():
-        answer = fields.get(name, unanswered)
-        fields[name] = answer if callable(answer) else (lambda value: lambda _: value)(answer)
-    return Evidence(diffs=diffs, sizes={f"batch={size}": {"batch": size} for size in (1, 2, 7)}, **fields)
+    """Nobody has an opinion, unless given: an answer to a question, or whom to ask."""
+    answers = {name: given.pop(name) for name in QUESTIONS if name in given}
+    asked = {name: answer if callable(answer) else lambda _, a=answer: a for name, answer in answers.items()}
+    known = {"shown": None, "shipped": False, "recorded": False, "variant": "", **given}
+    sizes = {f"batch={size}": {"batch": size} for size in (1, 2, 7)}
+    return Evidence(diffs=diffs, sizes=sizes, ask=Questions(**asked), **known)
 
 
 def triage(*diffs: OutputDiff, **given) -> Triage:
@@ -280,6 +277,14 @@ def test_a_first_guess_asks_nobody():
     def refuse(_):
         raise AssertionError("asked")
 
-    asked = dict.fromkeys(("unoptimized", "repeats_itself", "order", "known", "left_out", "rounding"), refuse)
+    asked = dict.fromkeys(QUESTIONS, refuse)
     assert first_guess(evidence(diff(), **asked)).cause is Cause.CONVERSION
     assert first_guess(evidence(diff(breaches=FORM), **asked)).cause is Cause.CONTRACT
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_has_somebody_who_answers_and_a_word_for_no_answer(question):
+    """Of the same type: a question that is added needs no other list."""
+    wanted = get_args(get_type_hints(Questions)[question])[-1]
+    assert get_type_hints(getattr(SecondOpinion, question))["return"] == wanted
+    assert isinstance(getattr(NOBODY, question)(diff()), wanted)
