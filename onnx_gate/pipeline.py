@@ -135,10 +135,11 @@ def run_gate(
 def _warnings(manifest: Manifest, found: Mapping[str, Findings]) -> tuple[ManifestWarning, ...]:
     """Those of the run as a whole and of the models that are run, where they stand as notes too."""
     for warning in manifest.warnings:
-        for model_id, findings in found.items():
-            if warning.concerns(model_id):
+        for findings in found.values():
+            if warning.concerns(findings.spec.base):
                 findings.add_note(str(warning))
-    return tuple(each for each in manifest.warnings if not each.models or any(map(each.concerns, found)))
+    run = {findings.spec.base for findings in found.values()}
+    return tuple(each for each in manifest.warnings if not each.models or any(map(each.concerns, run)))
 
 
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:

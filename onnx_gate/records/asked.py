@@ -241,9 +241,9 @@ class ManifestWarning(Problem):
     models: tuple[str, ...] = ()
     """Ids of the models that it concerns, without those of variants; empty for the run as a whole."""
 
-    def concerns(self, model_id: str) -> bool:
-        """Whether it is about this model, or about the one that this is a variant of."""
-        return model_id.partition("@")[0] in self.models
+    def concerns(self, base: str) -> bool:
+        """Whether it is about this model and its variants."""
+        return base in self.models
 
 
 @dataclass(frozen=True, kw_only=True)

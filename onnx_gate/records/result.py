@@ -105,6 +105,11 @@ class ModelResult:
     weak_reference: bool = False
     """It was compared with itself, run without optimisations: no outputs were recorded."""
 
+    @property
+    def base(self) -> str:
+        """The model of the manifest that this is, or is a variant of."""
+        return self.variant_of or self.id
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderState:

@@ -83,7 +83,7 @@ def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str
 def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     """What concerns the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
-    warnings = [str(warning) for warning in result.warnings if warning.concerns(model.id)]
+    warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base)]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
         warnings += model.coverage.warnings

@@ -45,7 +45,7 @@ def doubts(result: GateResult) -> list[Md]:
 
 
 def _doubt(warning: ManifestWarning, result: GateResult) -> Md:
-    shown = [model.id for model in result.models if warning.concerns(model.id)]
+    shown = [model.id for model in result.models if warning.concerns(model.base)]
     return md("{} ({})", prose(str(warning)), _these(shown, result)) if shown else prose(str(warning))
 
 

@@ -76,19 +76,21 @@ def test_an_entry_of_a_session_that_is_nearly_a_known_one_is_a_warning(project: 
 
 def test_a_warning_of_the_defaults_is_one_for_all_models_that_use_them(project: Project) -> None:
     """At its place under `defaults`; a model with providers of its own isn't concerned."""
-    [warning] = project.load(
+    manifest = project.load(
         """
         version: 1
         defaults: {providers: {cpu: {options: {new_in_2: 1}}}}
         models:
           - {id: a, source: m.onnx}
           - {id: own, source: m.onnx, providers: [cpu]}
-          - {id: b, source: m.onnx}
+          - {id: b, source: m.onnx, variants: [fp16]}
         """
-    ).warnings
+    )
+    [warning] = manifest.warnings
     assert place(warning) == (3, 40, "defaults.providers.cpu.options.new_in_2")
     assert warning.models == ("a", "b")
-    assert [warning.concerns(name) for name in ("a", "own", "b@fp16")] == [True, False, True]
+    concerned = {model.id for model in manifest.models if warning.concerns(model.base)}
+    assert concerned == {"a", "b", "b@fp16"}
 
 
 def test_warnings_come_in_the_order_of_the_file(project: Project) -> None:
