@@ -15,7 +15,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import worker_variables
 from onnx_gate.providers_table import short_name
 from onnx_gate.records import CommentMode, Isolation, RunOptions, Workflow
-from onnx_gate.trust.secrets import is_secret, names_secret
+from onnx_gate.trust.secrets import is_secret_variable
 
 # What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
 # XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
@@ -167,7 +167,7 @@ def to_tell_failure(arguments: Namespace | None, environ: Mapping[str, str] = os
 def worker_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that the user's code may see."""
     known = {name: value for name, value in environ.items() if _WORKER_VARIABLES.fullmatch(name)}
-    kept = {name: value for name, value in known.items() if not names_secret(name) and not is_secret(value)}
+    kept = {name: value for name, value in known.items() if not is_secret_variable(name, value)}
     return {**kept, **_ONE_THREAD, **_NO_TELEMETRY, "PYTHONUNBUFFERED": "1"}
 
 

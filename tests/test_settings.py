@@ -279,6 +279,12 @@ SECRET = "s3cr3t"
         "XDG_SECRET",
         "CUDA_PASSWORD",
         "TRANSFORMERS_TOKEN",
+        "TORCH_PASS",
+        "TORCH_PWD",
+        "ORT_AUTH",
+        "ORT_KEY",
+        "TORCH_HUB_PAT",
+        "CUDA_CREDENTIALS",
         "DATABASE_URL",
         "MY_OWN",
     ],
@@ -363,6 +369,8 @@ def test_only_root_can_have_models_run_as_others(monkeypatch: pytest.MonkeyPatch
     [
         *("https://me:pass@host.example/", "Bearer abcdefgh", "ghp_" + "a1B2" * 9, "-----BEGIN PRIVATE KEY-----"),
         "https://host.example/?token=abcdefgh",
+        *("https://me:a/b@host.example", "https://tok1234@host.example", "me:pass@host.example"),
+        "postgres://me:$PASSW0RD@host.example",
     ],
 )
 @pytest.mark.parametrize("name", ["TORCH_HOME", "HF_HOME", "CUDA_CACHE_PATH", "PYTHONPATH", "LANG", "ORT_ANYTHING"])

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from onnx_gate.manifest.paths import find_repository
-from onnx_gate.trust.checkouts import BARE, Checkouts
+from onnx_gate.trust.checkouts import Checkouts, is_bare
 from onnx_gate.trust.files import exists, is_folder, is_own_folder, list_folder
 from onnx_gate.trust.secret_files import PACKAGES, find_secret, may_hold_secret
 
@@ -48,7 +48,7 @@ def find_credentials(folder: Path, workspace: Path | None = None) -> Credentials
 
 @cache
 def _search(folder: Path, tops: tuple[Path, ...]) -> Credentials:
-    checkouts, files = Checkouts(), dict[Path, str]()
+    checkouts, files = Checkouts(tops), dict[Path, str]()
     for above in (folder, *folder.parents):
         if exists(above / ".git"):
             checkouts.add(above / ".git")
@@ -82,7 +82,7 @@ def _walk(top: Path) -> Iterator[tuple[Path, bool]]:
     while folders:
         folder, name, installed = folders.pop()
         entries = list_folder(folder)
-        if len(entries) >= len(BARE) and {entry.name for entry in entries} >= BARE:
+        if is_bare(frozenset(entry.name for entry in entries)):
             yield Path(folder), True
         for entry in entries:
             if entry.name == ".git":

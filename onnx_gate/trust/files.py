@@ -6,21 +6,38 @@ import os
 import stat
 from pathlib import Path
 
-_LARGEST = 1024 * 1024
+LARGEST = 1024 * 1024
+"""How much of a file is searched, in bytes."""
 
 
-def read_text(path: Path) -> str:
-    """The start of a regular file; empty for whatever else is there. A pipe would never end."""
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The start of a regular file; empty for whatever else is there."""
+    return read_start(path, largest)[0]
+
+
+def read_start(path: Path, largest: int) -> tuple[str, bool]:
+    """The same, and whether that is all of it. Of other kinds nothing is read: a pipe would never end."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            regular = stat.S_ISREG(os.fstat(fd).st_mode)
-            return os.read(fd, _LARGEST).decode("utf-8", "replace") if regular else ""
-        finally:
-            os.close(fd)
     except (OSError, ValueError):
         # A path out of a file can hold a NUL.
-        return ""
+        return "", True
+    try:
+        start = _read(fd, largest + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return "", True
+    finally:
+        os.close(fd)
+    return start[:largest].decode("utf-8", "replace"), len(start) <= largest
+
+
+def _read(fd: int, most: int) -> bytes:
+    """One read may bring less than is there."""
+    parts, left = list[bytes](), most
+    while left and (part := os.read(fd, left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def is_file(path: Path) -> bool:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_gate.trust.files import read_text
+from onnx_gate.trust.files import LARGEST, read_text
 from onnx_gate.trust.secrets import PASSWORD_IN_URL, PLACEHOLDER, PRIVATE_KEY, is_secret
 
 PACKAGES = frozenset(("site-packages", "dist-packages", "node_modules"))
@@ -26,9 +26,12 @@ _IN_SETTINGS = (
 # Variables: what follows a name that speaks of a secret counts unless it stands for one, leads to one, or is a word
 # that everybody uses. A key can be one of a table or of a cache, so its value has to look random.
 _OPENLY = r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PASS|_PWD"
-_KEY_TO_A_SERVICE = r"(?:API|SECRET|ACCESS|PRIVATE|AUTH)_?KEY"
+_KEY_TO_A_SERVICE = r"(?:API|SECRET|ACCESS|PRIVATE|AUTH)[_-]?KEY"
 _PATH = r"(?:file:|~|\.{0,2}/|[a-z]:[\\/]|[\w./-]{1,200}\.(?:json|pem|key|pub|p12|crt|ya?ml|toml|txt)(?![^\s\"'#]))"
-_REFERENCE = r"(?:(?:op|vault|ssm|sops|akv|bws|doppler|keyring|ref\+\w{1,20}|\w{1,20}-sm):|arn:aws|projects/)"
+_REFERENCE = (
+    r"(?:(?:op|vault|ssm|sops|akv|bws|doppler|keyring|ref\+\w{1,20}|\w{1,20}-sm):|arn:aws|projects/"
+    r"|ENC\[|!(?:vault|secret|env|ref|sub|getatt|include)\b)"
+)
 _EXAMPLES = (
     r"(?:(?:change[_-]?me|your|example|dummy|placeholder|todo|fake|insecure)[a-z_.-]{0,60}[0-9]{0,3}"
     r"|(?:test(?:ing)?|password|secret|postgres|admin|root|guest)(?:[_-]?(?:key|token|password|secret|value))?[0-9]{0,3}"
@@ -37,12 +40,14 @@ _EXAMPLES = (
 _VALUE = rf"[\"']?(?!{_NOTHING}|{_PATH}|{_REFERENCE}|{_EXAMPLES})"
 _RANDOM = r"(?=[^\s\"'#]*[0-9])(?=[^\s\"'#]*[a-z])[^\s\"'#]"
 _SET = r"[ \t]*[=:][ \t]*"
-# A key of AWS can begin like a path.
+_NAMED = r"[\w.-]*"
+# A key of AWS can begin like a path; charts name another object of the cluster under `existingSecret`.
 _VARIABLE = (
-    rf"^[ \t]*(?:export[ \t]+)?(?:\w*(?:{_OPENLY}){_SET}{_VALUE}[^\s\"'#]{{6,}}"
-    rf"|\w*{_KEY_TO_A_SERVICE}{_SET}{_VALUE}{_RANDOM}{{10,}}"
-    rf"|(?!\w*PUBLIC_KEY)(?:\w*_)?(?:KEY|PASS|KEY_BASE){_SET}{_VALUE}{_RANDOM}{{16,}}"
-    rf"|\w*SECRET_ACCESS_KEY{_SET}[\"']?[a-z0-9+/]{{40}}(?![^\s\"'#]))"
+    rf"^[ \t]*(?:-[ \t]+)?(?:export[ \t]+)?[\"']?(?:(?!{_NAMED}existing[_-]?secret){_NAMED}(?:{_OPENLY})[\"']?{_SET}"
+    rf"{_VALUE}[^\s\"'#]{{6,}}"
+    rf"|{_NAMED}{_KEY_TO_A_SERVICE}[\"']?{_SET}{_VALUE}{_RANDOM}{{10,}}"
+    rf"|(?!{_NAMED}PUBLIC[_-]?KEY)(?:{_NAMED}[_.-])?(?:KEY|PASS|KEY_BASE)[\"']?{_SET}{_VALUE}{_RANDOM}{{16,}}"
+    rf"|{_NAMED}SECRET_ACCESS_KEY[\"']?{_SET}[\"']?[a-z0-9+/]{{40}}(?![^\s\"'#]))"
 )
 _LOCAL_DATABASE = re.compile(
     r"\b(?:postgres(?:ql)?|mysql|mariadb|mssql|mongodb|rediss?|amqp|clickhouse|neo4j|bolt|nats)(?:\+\w{1,20})?"
@@ -51,6 +56,7 @@ _LOCAL_DATABASE = re.compile(
 )
 _NO_EXAMPLE = r"(?!(?:[^/]*[._-])?(?:example|sample|template|dist|defaults?)"
 _KEY_FILE = 64 * 1024
+_COPY = r"(?:\.(?:bak|backup|old|orig|save)|~)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +71,8 @@ class _Kind:
     """Nothing else in it counts: a model can be called `x.key`."""
     local: bool = False
     """Passwords of databases on the same machine or in the same network of containers open no door elsewhere."""
-    largest: int = 1024 * 1024
-    """In characters; a longer file is none of this kind."""
+    largest: int = LARGEST
+    """In characters; a longer file is none of this kind, unless this is all that is ever read of one."""
 
 
 _KINDS = (
@@ -92,7 +98,7 @@ _KINDS = (
     ),
     _Kind(
         called=r"\.?docker/config\.json|containers/auth\.json|\.azure/[^/]+\.json|[^/]*/(?:\.dockercfg|auth\.json)"
-        r"|[^/]*/(?:gha-creds-[^/]*|[^/]*credentials?[^/]*|[^/]*service[-_]?account[^/]*|[^/]*secrets?)\.json",
+        r"|[^/]*/(?:gha-creds-[^/]*|[^/]*credentials?[^/]*|[^/]*service[-_]?account[^/]*|[^/]*secrets?|adc)\.json",
         what="a key or a token",
         text=r'"(?:private_key|refresh_token|access_?token|client_secret|secret|token|password|auth|identitytoken'
         rf'|registrytoken)"{_IN_JSON}|"credential_source"\s*:\s*\{{',
@@ -111,7 +117,8 @@ _KINDS = (
         alone=True,
     ),
     _Kind(
-        called=rf"[^/]*/(?:\.env(?:rc|\.{_NO_EXAMPLE}$)[^/]*)?|{_NO_EXAMPLE}\.env$)[^/]+\.env|secrets\.toml)",
+        called=rf"[^/]*/(?:\.env(?:rc|\.{_NO_EXAMPLE}$)[^/]*)?|{_NO_EXAMPLE}\.env$)[^/]+\.env"
+        r"|\.secrets|\.?secrets\.(?:toml|ya?ml)|connections\.toml|gradle\.properties)",
         what="a variable with a secret",
         text=_VARIABLE,
         local=True,
@@ -121,6 +128,14 @@ _KINDS = (
         called=r"[^/]*/[^/]*(?:key|cred|secret|account|token)[^/]*\.json",
         what="the key of a service account",
         text=rf'\A(?=[\s\S]*"private_key"{_IN_JSON})(?=[\s\S]*"client_email"{_IN_JSON})',
+        alone=True,
+        largest=_KEY_FILE,
+    ),
+    _Kind(
+        called=r"[^/]*/[^/]*\.json",
+        what="the key of an account",
+        text=r'\A(?:(?=[\s\S]*"type"\s*:\s*"service_account")(?=[\s\S]*"private_key"\s*:\s*"-----BEGIN )'
+        rf'|(?=[\s\S]*"type"\s*:\s*"authorized_user")(?=[\s\S]*"refresh_token"{_IN_JSON}))',
         alone=True,
         largest=_KEY_FILE,
     ),
@@ -136,19 +151,20 @@ _KINDS = (
     ),
     _Kind(called=r"[^/]*/\.pgpass", what="a password", text=r"^[^#:\n][^:\n]*(?::[^:\n]*){3}:[^\s:]"),
 )
-_CALLED = re.compile("|".join(f"(?:{kind.called})" for kind in _KINDS), re.IGNORECASE)
+_CALLED = re.compile(f"(?:{'|'.join(f'(?:{kind.called})' for kind in _KINDS)}){_COPY}?", re.IGNORECASE)
 
 
 def may_hold_secret(folder: str, name: str) -> bool:
-    """Whether a file is called like one in which credentials are kept."""
+    """Whether a file is called like one in which credentials are kept, or like a copy of one."""
     return bool(_CALLED.fullmatch(f"{folder}/{name}"))
 
 
 def find_secret(path: Path) -> str:
     """What kind of secret the file holds, in words that don't repeat it; empty if none."""
-    called, text = f"{path.parent.name}/{path.name}", read_text(path)
-    kinds = [kind for kind in _KINDS if text and re.fullmatch(kind.called, called, re.IGNORECASE)]
-    return next((kind.what for kind in kinds if _holds_secret(kind, text)), "")
+    called = re.sub(rf"{_COPY}\Z", "", f"{path.parent.name}/{path.name}", flags=re.IGNORECASE)
+    kinds = [kind for kind in _KINDS if re.fullmatch(kind.called, called, re.IGNORECASE)]
+    text = read_text(path, min(LARGEST, max(kind.largest for kind in kinds) + 1)) if kinds else ""
+    return next((kind.what for kind in kinds if text and _holds_secret(kind, text)), "")
 
 
 def _holds_secret(kind: _Kind, text: str) -> bool:

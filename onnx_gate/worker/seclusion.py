@@ -13,7 +13,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.manifest.paths import find_repository
 from onnx_gate.records import RunOptions
 from onnx_gate.trust.credentials import Credentials, find_credentials
-from onnx_gate.trust.files import list_folder
+from onnx_gate.trust.files import is_file, is_folder, list_folder
 from onnx_gate.worker.environ import import_path
 from onnx_gate.worker.users import require_users
 
@@ -43,11 +43,21 @@ def secluded(options: RunOptions, *, folder: Path, work: Path, needed: Iterable[
         return
     require_users()
     found = find_credentials(folder, options.workspace)
+    own = _with_targets([find_repository(folder.resolve()), work, *_own(options)])
     private = [*(Path(os.path.realpath(place)) for place in options.private), *found.places]
-    places = [find_repository(folder.resolve()), work, *needed, *_needed(options)]
-    with closed(private, needed=_with_targets(places)) as still_open:
+    by_variables = _with_targets(_named(options)).difference(place for place in private if is_file(place))
+    named = _with_targets(needed) | by_variables
+    opened = [place for place in dict.fromkeys(private) if place in named - own - _SYSTEM and is_folder(place)]
+    inside = [path for place in opened for path in _not_meant(place)]
+    with closed([*private, *inside], needed=own | named) as still_open:
         _refuse_open(still_open, found)
         yield
+
+
+def _not_meant(place: Path) -> list[Path]:
+    """What stays shut in a private folder that a variable names: `HF_HOME=$HOME` is not said of `~/.ssh`."""
+    hidden = [place / entry.name for entry in list_folder(place) if entry.name.startswith(".")]
+    return [*hidden, *find_credentials(place, place).places]
 
 
 def _refuse_open(places: Collection[Path], found: Credentials) -> None:
@@ -61,17 +71,21 @@ def _refuse_open(places: Collection[Path], found: Credentials) -> None:
         )
 
 
-def _needed(options: RunOptions) -> list[Path]:
-    """What models have to get to beside their own: Python, and the caches and packages that the user names."""
-    values = [value for name, value in options.environ.items() if name not in _NOT_NEEDED]
-    named = [place for value in values for place in (value, *value.split(os.pathsep))]
+def _own(options: RunOptions) -> list[Path]:
+    """What models have to get to beside their own: Python, the workspace, and what was installed for them."""
     # An import lists the folder that a package is in.
     ours = [sys.prefix, sys.base_prefix, *(entry for entry in sys.path if entry.endswith("-packages"))]
-    places = [*named, *import_path(options.environ), *ours, str(Path(__file__).parents[2])]
     folders = [folder for folder in (options.reference, options.workspace) if folder]
     # The environment that the packages are in: some bring files of other kinds.
     layer = Path(options.packages).parents[2:3] if options.packages else ()
-    return [*folders, *layer, *(Path(place) for place in places if place.startswith("/"))]
+    return [*folders, *layer, *(Path(place) for place in ours if place.startswith("/")), Path(__file__).parents[2]]
+
+
+def _named(options: RunOptions) -> list[Path]:
+    """The caches and packages that the user's variables name."""
+    values = [value for name, value in options.environ.items() if name not in _NOT_NEEDED]
+    named = [place for value in values for place in (value, *value.split(os.pathsep))]
+    return [Path(place) for place in (*named, *import_path(options.environ)) if place.startswith("/")]
 
 
 def _with_targets(places: Iterable[Path]) -> frozenset[Path]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_gate.trust.checkouts import _settings
 from onnx_gate.trust.credentials import Credentials, find_credentials
 
 HEADER = '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eDphLXNlY3JldA==\n'
@@ -32,10 +33,12 @@ def shown(found: Credentials) -> list[str]:
     return [f"{each.shown} ({each.what})" for each in found.found]
 
 
-def git(folder: Path, *command: str) -> None:
+def git(folder: Path, *command: str) -> str:
+    """What Git says."""
     settings = ("-c", "protocol.file.allow=always", "-c", "user.name=me", "-c", "user.email=me@host.example")
     environ = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "GIT_CONFIG_NOSYSTEM": "1"}
-    subprocess.run(["git", *settings, *command], cwd=folder, env=environ, check=True, capture_output=True)
+    done = subprocess.run(["git", *settings, *command], cwd=folder, env=environ, check=True, capture_output=True)
+    return done.stdout.decode()
 
 
 # ── In Git's configuration ──────────────────────────────────────────────────────────────────────────────
@@ -51,6 +54,12 @@ def git(folder: Path, *command: str) -> None:
         ('[credential]\n\thelper = "!f() { echo password=abc; }; f"\n', "credential.helper"),
         ('[http]extraheader = "Authorization: bearer abc"\n', "http.extraheader"),
         ("[http]\n\tproxy = http://me:pass@proxy.example:3128\n", "http.proxy"),
+        ('[http "https://github.com/"]\n\textraheader = X-Api-Key: 1\n', SETTING),
+        ('[remote "o"]\n\turl = https://a1b2c3d4e5f6a7b8@host.example/o/r\n', "remote.o.url"),
+        ('[remote "o"]\n\turl = https://glpat-abc@host.example/o/r\n', "remote.o.url"),
+        ('[remote "o"]\n\turl = https://me:a/b@host.example/o/r\n', "remote.o.url"),
+        ("[sendemail]\n\tsmtpPass = abc\n", "sendemail.smtppass"),
+        ("[github]\n\ttoken = abc\n", "github.token"),
     ],
 )
 def test_what_gives_access_is_found(tmp_path: Path, config: str, setting: str) -> None:
@@ -76,17 +85,127 @@ def test_a_password_in_a_settings_name_is_not_shown(tmp_path: Path) -> None:
         '[remote "origin"]\n\turl = git@github.com:o/r.git\n',
         '[remote "origin"]\n\turl = ssh://git@github.com:22/o/r.git\n',
         "[credential]\n\thelper = osxkeychain\n",
-        '[http "https://github.com/"]\n\textraheader = X-Trace: 1\n',
+        '[http "https://github.com/"]\n\textraheader =\n',
         "# [http] extraheader = AUTHORIZATION: basic abc\n",
         '[includeIf "gitdir:/elsewhere/.git"]\n\tpath = /nowhere/git-credentials.config\n',
         "[include]\n\tpath = ~nobody-of-this-name/config\n",
         "[include]\n\tpath = a\0b\n",
         '[core]\n\tsshCommand = ssh -i "/nowhere/key"\n',
+        '[remote "o"]\n\turl = https://organisation-12345@host.example/organisation-12345/project\n',
+        '[remote "o"]\n\turl = https://host.example:8443/o/r@2\n',
+        "[core]\n\tsshCommand = ssh -o IdentitiesOnly=yes -F /dev/null\n",
+        '[credential]\n\thelper = "!/bin/sh -c true"\n',
+        "[credential]\n\thelper = /bin/sh\n",
+        "[credential]\n\thelper = cache --timeout=3600\n",
+        "[github]\n\ttoken = ${TOKEN}\n",
     ],
 )
 def test_what_gives_none_is_let_be(tmp_path: Path, config: str) -> None:
     """A plain clone, a helper that asks elsewhere, files that are gone and paths that lead nowhere."""
     assert shown(find_credentials(checkout(tmp_path, config))) == []
+
+
+# How Git can write one setting. `{}` stands for a file, and every value leads to it.
+WAYS_TO_WRITE = {
+    "plain": "[include]\n\tpath = {}\n",
+    "hash": "[include]\n\tpath = {} # a note\n",
+    "semicolon": "[include]\n\tpath = {};a note\n",
+    "note-with-backslash": "[core]\n\tbare = false # a note \\\n[include]\n\tpath = {}\n",
+    "quoted": '[include]\n\tpath = "{}" ; a "note\n',
+    "quoted-in-part": '[include]\n\tpath = "/"{}\n',
+    "hash-in-quotes": '[x]\n\ty = "# \\" ;" "#"\n[include]\n\tpath = {}\n',
+    "continued": "[include]\n\tpath = \\\n{}\n",
+    "continued-twice": "[include]\n\tpath = \\\r\n\\\r\n{}\r\n",
+    "escaped": '[x]\n\ty = \\t\\n\\b\\\\ \\"\n[include]\n\tpath = {}\n',
+    "mark-of-order": "\ufeff[include]\n\tpath = {}\n",
+    "one-line": "[x] y = 1\n[z][include] path={}",
+    "upper-case": "[INCLUDE]\n\tPaTh={}\n",
+    "other-line-ends": "[x]\n\ty = a\fb\u2028c\x1cd\n[include]\n\tpath = {}\n",
+    "no-value": "[x]\n\ty\n\tz =\n[include]\n\tpath = {}\n",
+    "after-a-nul": "[include]\n\tpath = {}\0z\n",
+    "odd-section": '[x "a\\"]\\\\b ] # "]\n\ty = 1\n[include]\n\tpath = {}\n',
+}
+
+
+@pytest.mark.parametrize("config", WAYS_TO_WRITE.values(), ids=WAYS_TO_WRITE)
+def test_settings_are_read_as_git_reads_them(tmp_path: Path, config: str) -> None:
+    """Git follows each of these, and so does the search."""
+    kept = write(tmp_path / "kept", HEADER)
+    repository = tmp_path / "repository"
+    git(tmp_path, "init", "-q", str(repository))
+    (repository / ".git/config").write_bytes(config.replace("{}", str(kept)).encode())
+    assert "AUTHORIZATION" in git(repository, "config", "--get-all", SETTING)
+    found = find_credentials(repository)
+    assert shown(found) == [f"{kept} ({SETTING})"]
+    assert kept in found.places
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "a",
+            "a b  c   ",
+            '"a "',
+            '"a" ',
+            'a "" ',
+            '"" a',
+            "a#b",
+            "a;b",
+            '"a;b"c',
+            '\\\\\\"',
+            "a\\tb\\nc",
+            "a \\\n  b",
+        ),
+        *('"a\\\nb"', '"q" \\\n  ', "\\\n", "#", '"#"#', "a=b", "[a]", "a\\\n#b", "\u00e9 \u20ac", "a\r", ""),
+    ],
+)
+def test_values_are_those_of_git(tmp_path: Path, value: str) -> None:
+    """Compared with what Git itself says."""
+    (tmp_path / "config").write_bytes(f"[x]\n\ty = {value}\n\tz = 1\n".encode())
+    told = git(tmp_path, "config", "--file", "config", "--null", "--list").split("\0")
+    read = _settings((tmp_path / "config").read_bytes().decode())
+    assert [f"{section}.{key}\n{value}" for section, key, value in read] == told[:-1]
+
+
+@pytest.mark.parametrize("length", [9, 10, 11, 40, 2000])
+def test_chains_of_files_are_followed_to_their_end(tmp_path: Path, length: int) -> None:
+    """Git follows 10. What is further away is no less readable."""
+    for number in range(length):
+        write(tmp_path / f"files/{number}", f"[include]\n\tpath = {number + 1}\n")
+    kept = write(tmp_path / f"files/{length}", HEADER)
+    found = find_credentials(checkout(tmp_path / "repository", "[include]\n\tpath = ../../files/1\n"))
+    assert shown(found) == [f"{kept} ({SETTING})"]
+
+
+def test_a_configuration_that_is_too_large_to_search_counts(tmp_path: Path) -> None:
+    """A megabyte of comments hides nothing: what is never searched is taken for a credential."""
+    large = write(tmp_path / "large", "#" * 2**20 + "\n" + HEADER)
+    found = find_credentials(checkout(tmp_path / "repository", f"[include]\n\tpath = {large}\n"))
+    assert shown(found) == [f"{large} (larger than 1 MiB, so not all of it was searched)"]
+    assert large in found.places
+
+
+@pytest.mark.parametrize(
+    ("start", "again"),
+    [
+        *(("[x]y=", 'a"'), ("", '[x "'), ("[", "a"), ("[x]y=", "\\\n"), ("[x]\n", " "), ("[x]\n", "a")),
+        *(("[credential]helper=!", "a "), ("[credential]helper='", "a;"), ("[core]sshCommand=", "-i a ")),
+        *(("[x]y=", "://a:b/"), ("[include]\n", "path=a\n"), ("[x]", "[x]")),
+    ],
+)
+def test_no_configuration_takes_long(tmp_path: Path, start: str, again: str) -> None:
+    """A pull request can bring any, as a bare repository. A pattern that goes back over it would take hours."""
+    repository = checkout(tmp_path, start + again * ((2**20 - len(start)) // len(again)))
+    began = time.monotonic()
+    find_credentials(repository)
+    assert time.monotonic() - began < 30
+
+
+def test_a_large_file_of_another_format_is_not_shut(tmp_path: Path) -> None:
+    """Or a stranger's repository could have Python itself shut."""
+    large = write(tmp_path / "library.so", "\x7fELF" * 2**21)
+    assert large not in find_credentials(checkout(tmp_path / "repository", f"[include]\n\tpath = {large}\n")).places
 
 
 def test_files_that_are_included_count(tmp_path: Path) -> None:
@@ -115,6 +234,56 @@ def test_a_key_that_is_there_counts(tmp_path: Path) -> None:
     found = find_credentials(checkout(tmp_path / "other", f"[credential]\n\thelper = store --file {store}\n"))
     assert shown(found) == [".git/config (credential.helper)"]
     assert store in found.places
+
+
+COOKIES = ".host.example\tTRUE\t/\tTRUE\t2147483647\tname\tabc\n"
+NAMING = {
+    "cookieFile": ("[http]\n\tcookieFile = {}\n", COOKIES),
+    "sslKey": ("[http]\n\tsslKey = {}\n", KEY),
+    "sslCert": ('[http "https://host.example"]\n\tsslCert = {}\n', "-----BEGIN CERTIFICATE-----\nabc\n" + KEY),
+    "ssh-i": ("[core]\n\tsshCommand = ssh -i {}\n", KEY),
+    "ssh-glued": ("[core]\n\tsshCommand = ssh -vi{} -4\n", KEY),
+    "ssh-o": ("[core]\n\tsshCommand = ssh -o IdentityFile={}\n", KEY),
+    "ssh-o-blank": ("[core]\n\tsshCommand = ssh -o 'identityfile {}' -T\n", KEY),
+    "ssh-F": ("[core]\n\tsshCommand = ssh -F {}\n", "Host *\n  User me\n"),
+    "store": ("[credential]\n\thelper = store --file={}\n", "https://me:abc@host.example\n"),
+    "store-quoted": ("[credential]\n\thelper = \"store --file '{}'\"\n", "https://me:abc@host.example\n"),
+    "shell": ('[credential]\n\thelper = "!cat {}"\n', "username=me\npassword=abc\n"),
+    "shell-redirected": ('[credential "https://host.example"]\n\thelper = "!f() { cat<{}; }; f"\n', "password=abc\n"),
+    "shell-open-quote": ('[credential]\n\thelper = "!cat {} \'"\n', "password=abc\n"),
+}
+
+
+@pytest.mark.parametrize("name", NAMING)
+@pytest.mark.parametrize("inside", [True, False], ids=["in-the-workspace", "elsewhere"])
+def test_files_that_settings_name_count(tmp_path: Path, name: str, inside: bool) -> None:
+    """In the workspace they are shut whatever is in them, elsewhere if that is known for a login."""
+    config, text = NAMING[name]
+    workspace = tmp_path / "workspace"
+    named = write((workspace if inside else tmp_path) / "some/file", "abc" if inside else text)
+    found = find_credentials(checkout(workspace / "repo", config.replace("{}", str(named))), workspace)
+    assert [each.shown for each in found.found] == ["repo/.git/config"]
+    assert found.found[0].what.endswith(("cookiefile", "sslkey", "sslcert", "sshcommand", "helper"))
+    assert (named in found.places) is (inside or name != "ssh-F")
+
+
+def test_files_are_named_in_several_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the top of the work tree, from the home, and by the settings of ssh."""
+    home, repository = tmp_path / "home", tmp_path / "repo"
+    monkeypatch.setenv("HOME", str(home))
+    places = [write(home / "a", "abc"), write(home / "b", "abc"), write(repository / "c", "abc")]
+    key = write(tmp_path / "key", KEY)
+    write(repository / "ssh", f"Host *\n\tIdentityFile {key}\n")
+    helper = '"!cat $HOME/b; cat ${HOME}/gone"'
+    config = f"[http]\n\tcookieFile = ~/a\n\tsslKey = c\n[credential]\n\thelper = {helper}\n"
+    found = find_credentials(checkout(repository, f"{config}[core]\n\tsshCommand = ssh -F ssh\n"))
+    assert {*places, key, repository / "ssh"} <= set(found.places)
+
+
+def test_a_certificate_without_its_key_is_public(tmp_path: Path) -> None:
+    """It goes over the wire in the clear."""
+    write(tmp_path / "client.pem", "-----BEGIN CERTIFICATE-----\nabc\n")
+    assert shown(find_credentials(checkout(tmp_path, "[http]\n\tsslCert = client.pem\n"))) == []
 
 
 # ── Of every checkout ───────────────────────────────────────────────────────────────────────────────────
@@ -223,6 +392,16 @@ def test_a_bare_repository_counts_under_any_name(tmp_path: Path) -> None:
     assert {tmp_path / "mirror", tmp_path / "mirror/config"} <= set(found.places)
 
 
+@pytest.mark.parametrize("entry", ["objects/x", "refs/x", "packed-refs"])
+def test_a_bare_repository_counts_without_some_of_its_parts(tmp_path: Path, entry: str) -> None:
+    """Packed, or copied in part. Git may not take it for one, but its configuration can be read."""
+    for name, text in (("HEAD", "ref: refs/heads/main\n"), ("config", HEADER), (entry, "")):
+        write(tmp_path / "mirror" / name, text)
+    found = find_credentials(tmp_path, tmp_path)
+    assert shown(found) == [f"mirror/config ({SETTING})"]
+    assert tmp_path / "mirror" in found.places
+
+
 @pytest.mark.parametrize("text", ["gitdir: /etc\n", "gitdir: ../nowhere\n", "gitdir: a\0b\n", "nonsense", ""])
 def test_a_file_that_leads_to_no_repository_leads_nowhere(tmp_path: Path, text: str) -> None:
     """Or a stranger's archive could have any folder of the machine shut."""
@@ -286,6 +465,21 @@ HOLDING = {
     ".dvc/config.local": "['remote \"store\"']\n    secret_access_key = abc\n",
     ".m2/settings.xml": "<server><password>abc</password></server>",
     ".pgpass": "db.example:5432:x:me:abc\n",
+    **{
+        f".netrc{copy}": "machine host.example login me password abc\n"
+        for copy in (".bak", ".old", ".orig", ".save", "~")
+    },
+    ".git-credentials~": "https://me:abc@host.example\n",
+    "server.key.old": KEY,
+    "gcp.json": '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\\nabc"}',
+    "login.json": '{"client_id": "x", "refresh_token": "abc", "type": "authorized_user"}',
+    ".config/gcloud/legacy_credentials/me/adc.json": '{"refresh_token": "abc"}',
+    "secrets.yaml": "db:\n  password: abcdef-123\n",
+    "secrets.yml": "- api-key: abcdef12345\n",
+    ".secrets": "SERVICE_TOKEN=abcdef-123\n",
+    ".snowflake/connections.toml": '[default]\naccount = "x"\npassword = "abcdef-123"\n',
+    "gradle.properties": "org.gradle.jvmargs=-Xmx2g\nmavenPassword=abcdef-123\n",
+    ".gradle/gradle.properties": "systemProp.https.proxyPassword = abcdef-123\n",
 }
 HARMLESS = {
     ".netrc": "machine host.example login me\n",
@@ -310,6 +504,20 @@ HARMLESS = {
     "tokens.py": "password = 'abc'\n",
     ".venv/lib/python3.11/site-packages/tornado/test/test.key": KEY,
     "web/node_modules/x/.env": "API_KEY=abcdef-123\n",
+    ".netrc.txt": "machine host.example login me\n",
+    ".npmrc.bak": "//registry.example/:_authToken=${NODE_AUTH_TOKEN}\n",
+    ".env.example~": "API_KEY=abcdef-123\n",
+    "deep/pip.conf": "[global]\nindex-url = https://oauth2accesstoken@index.example/simple\n",
+    "tokenizer.json": '{"type": "BPE", "refresh_token": 5, "private_key": 7}',
+    "fixture.json": '{"type": "service_account", "private_key": "${KEY}"}',
+    "big.json": '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----"}' + " " * 2**17,
+    "secrets.yaml": (
+        "password: ENC[AES256_GCM,data:abcdef]\ntoken: !vault |\n  61\n"
+        "api_key: {{ .Values.key }}\nexistingSecret: my-release-secret\nsecretName: abcdef-123\n"
+    ),
+    "secrets.example.yaml": "password: abcdef-123\n",
+    "connections.toml": '[default]\naccount = "x"\npassword = "${PASSWORD}"\n',
+    "gradle.properties": "signing.keyId=12345678\nmavenPassword=${PASSWORD}\ntokenizerVersion=1.2.3\n",
 }
 
 

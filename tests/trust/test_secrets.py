@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.trust import secret_files
-from onnx_gate.trust.secrets import is_secret, names_secret
+from onnx_gate.trust.secrets import is_secret, is_secret_variable
 
 # Put together here, so that no scanner takes this file for a leak.
 TOKENS = {
@@ -42,6 +42,11 @@ def test_tokens_are_known_by_their_beginning(token: str, around: str) -> None:
         "postgres://me:p%40ss@db:5432/x",
         "http://proxy.example:3128 http://me:pass@proxy.example:3128",
         URL.format("0123456789abcdef0123456789abcdef01234567"),
+        URL.format("a1b2c3d4e5f6a7b8"),
+        URL.format("glpat-abc"),
+        URL.format("gho_abc"),
+        URL.format("user:a/b"),
+        URL.format("user:1a/b"),
         "https://host.example/blob?sp=r&sig=abcdefgh%2Bijkl%3D",
         "https://host.example/x?access_token=abcdefgh1234",
         "Bearer abcdefgh",
@@ -70,6 +75,11 @@ def test_whatever_opens_a_door_is_a_secret(value: str) -> None:
         "ssh://git@host.example:22/o/r.git",
         "git@host.example:o/r.git",
         "https://organisation@host.example/project",
+        "https://organisation-12345@host.example/organisation-12345/_git/r",
+        "https://oauth2accesstoken@host.example/simple",
+        "https://host.example:8080/a/b@2",
+        "http://[::1]:8080/@scope/package",
+        "ssh://APKA0123456789ABCDEF@host.example/v1/r",
         URL.format("${USER}:${PASSWORD}"),
         URL.format("user:$PASSWORD"),
         URL.format("user:<password>"),
@@ -87,10 +97,43 @@ def test_what_opens_none_is_let_be(value: str) -> None:
     assert not is_secret(value)
 
 
-def test_names_speak_too() -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("TORCH_API_KEY", "TORCH_PASS", "ORT_PWD", "ORT_AUTH", "ORT_KEY", "TORCH_HUB_PAT", "CUDA_CREDENTIALS"),
+        *("torch_pass", "CUDA_CREDS", "LC_TOKEN"),
+    ],
+)
+def test_names_speak_too(name: str) -> None:
     """Also where the value looks like nothing."""
-    assert names_secret("TORCH_API_KEY")
-    assert not names_secret("TORCH_HOME")
+    assert is_secret_variable(name, "x")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(URL.format("me:a/b"), URL.format("tok1234"), "me:pass@host", "a=1 me:pass@host", URL.format("me:***a***")),
+        *("postgres://me:$PASSW0RD@host/x", URL.format("me:${abc")),
+        *TOKENS.values(),
+    ],
+)
+def test_a_variable_holds_no_placeholder(value: str) -> None:
+    """Whoever would fill it in has done so: what looks like one is a password. No model needs a URL with a user."""
+    assert is_secret_variable("TORCH_HOME", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("TORCH_HOME", "x"), ("CUDA_CACHE_PATH", "/cache"), ("LD_LIBRARY_PATH", "/opt/ssl@3/lib:/opt/x@2:/usr/lib")),
+        *(("PYTHONPATH", ":/a:b"), ("OMP_PLACES", "{0:4},{4:4}"), ("KMP_AFFINITY", "granularity=fine,compact,1,0")),
+        *(("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128"), ("LC_TIME", "ca_ES.UTF-8@valencia"), ("TZ", "Etc/UTC")),
+        *(("TORCH_LOGS", "+dynamo,aot:10"), ("HF_ENDPOINT", "https://host.example:8080/@x")),
+    ],
+)
+def test_variables_that_find_things_are_let_be(name: str, value: str) -> None:
+    """Without a path or a cache no model runs."""
+    assert not is_secret_variable(name, value)
 
 
 RANDOM = "a1b2C3d4" * 3
@@ -110,6 +153,7 @@ COUNT = [
     (".terraformrc", 'credentials "host.example" { token = "abc" }'),
     ("keyfile.json", ACCOUNT.format("-----BEGIN PRIVATE KEY-----")),
     ("my-account.json", ACCOUNT.format("abc")),
+    (".env", "TOKEN=hunter22\n" + "#" * 2**21),
 ]
 LET_BE = [
     (".env", "GOOGLE_APPLICATION_CREDENTIALS=/path/to/key.json"),
@@ -174,6 +218,8 @@ def test_what_leads_to_a_secret_is_let_be(tmp_path: Path, name: str, text: str) 
             ("", "redis://:@a"),
             ("", "token="),
         ),
+        *(("", "://a:"), ("://a:", "/"), ("", "https://a1"), ("https://", "a1"), ("", "a:,"), ("", "=a:")),
+        *(("", '"type":'), ('"type"', " "), ("", "- "), ("", "a.TOKEN"), ("", "existing"), ("://a:b/", "'")),
         *(("", '"private_key":'), ("", "TOKEN=\n"), ("KEY", " "), ("TOKEN=ref+", "a"), ("redis://:@", "a")),
     ],
 )
@@ -182,6 +228,7 @@ def test_no_text_takes_long(start: str, again: str) -> None:
     text = start + again * (100_000 // len(again))
     began = time.monotonic()
     assert not is_secret(text)
+    is_secret_variable("TORCH_HOME", text)
     for kind in secret_files._KINDS:
         secret_files._holds_secret(kind, text)
     assert time.monotonic() - began < 10

@@ -295,6 +295,60 @@ def test_a_cache_in_the_home_leaves_the_rest_of_it_shut(open_folder: Path) -> No
 
 @as_root
 @pytest.mark.usefixtures("users")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("HF_HOME", "{}"), ("TORCH_HOME", "{}/"), ("HF_HOME", "{}/.cache/.."), ("PYTHONPATH", "{}")),
+        *(("LD_LIBRARY_PATH", "/usr/lib:{}"), ("HF_HOME", "{}/../linked")),
+    ],
+)
+def test_a_variable_that_names_the_home_does_not_open_it(open_folder: Path, name: str, value: str) -> None:
+    """Whatever is hidden or known for a secret stays shut; another cache that is hidden in there stays open."""
+    home, workspace = open_folder / "home", open_folder / "workspace"
+    secrets = [
+        write(home / ".netrc", "machine host.example password a-secret"),
+        *(write(home / hidden) for hidden in (".ssh/key", ".config/x", ".cache/other", ".cache/mine/token")),
+        write(home / "tool/.npmrc", "//registry.example/:_authToken=a-secret"),
+        write(home / "project/.git/config", "[core]\n"),
+    ]
+    wanted = [write(home / plain) for plain in ("hub/model", "lib.so", "project/x.py", ".cache/mine/model")]
+    workspace.mkdir()
+    (open_folder / "linked").symlink_to(home)
+    environ = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache/mine"), name: value.format(home)}
+    private = (str(home), str(home / ".cache/mine/token"))
+    options = RunOptions(jobs=1, isolation="uids", workspace=workspace, private=private, environ=environ)
+    with unchanged(open_folder), secluded(options, folder=workspace, work=open_folder / "work"):
+        assert readable([*secrets, *wanted]) == wanted
+
+
+@as_root
+@pytest.mark.usefixtures("users")
+def test_a_variable_does_not_open_a_private_file(open_folder: Path) -> None:
+    """Nor a credential in the workspace."""
+    secrets = [write(open_folder / "key"), write(open_folder / "workspace/.netrc", "machine host.example password abc")]
+    model = write(open_folder / "workspace/model")
+    environ = {"CUDA_CACHE_PATH": str(secrets[0]), "LD_PRELOAD": f"{secrets[1]}:{model}"}
+    workspace, private = open_folder / "workspace", (str(secrets[0]),)
+    options = RunOptions(jobs=1, isolation="uids", workspace=workspace, private=private, environ=environ)
+    with unchanged(open_folder), secluded(options, folder=workspace, work=open_folder / "work"):
+        assert readable([*secrets, model]) == [model]
+
+
+@as_root
+@pytest.mark.usefixtures("users")
+def test_a_workspace_that_is_the_home_stays_open(open_folder: Path) -> None:
+    """Its credentials are found and shut; what else is hidden in there may be a model's."""
+    secret = write(open_folder / ".netrc", "machine host.example password a-secret")
+    wanted = [write(open_folder / name) for name in (".dvc/cache/model", "model")]
+    environ = {"HOME": str(open_folder), "PYTHONPATH": str(open_folder)}
+    private = (str(open_folder),)
+    options = RunOptions(jobs=1, isolation="uids", workspace=open_folder, private=private, environ=environ)
+    with unchanged(open_folder), secluded(options, folder=open_folder, work=open_folder / "work"):
+        assert readable([secret, *wanted]) == wanted
+
+
+@as_root
+@pytest.mark.usefixtures("users")
 def test_pip_can_read_what_its_variables_name(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its settings may hold the password of an index, and only it needs them: models don't get there."""
     text = "[global]\nindex-url = https://me:a-secret@index.example/simple\n"
