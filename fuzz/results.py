@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from fuzz.values import odd_text
 from onnx_gate import __version__
 from onnx_gate.errors import CannotMerge, GateError, UsageError
 from onnx_gate.folder import OutputFolder
-from onnx_gate.records import AskedModel, GateResult, ModelResult, Status
+from onnx_gate.records import AskedModel, Cause, Check, Confusion, GateResult, ModelResult, Status, Worst
 from onnx_gate.reports import json as results_json
 from onnx_gate.shards.gather import merge_folders
 from onnx_gate.shards.parts import read_result
@@ -98,10 +99,13 @@ def _dump(result: GateResult) -> bytes:
 
 
 def mutate(rng: Random, seed: Seed) -> Case:
-    """One verdict flipped and nothing else; or any change, of which some are made to fit together again; or bytes."""
+    """One verdict flipped, or one number made a lie, and nothing else; or any change, of which some are made to fit
+    together again; or bytes."""
     kind = rng.random()
     if kind < 0.15:
         return _flip(rng, seed)
+    if kind < 0.25 and (lie := _lie(rng, seed)):
+        return lie
     if kind > 0.85:
         data, how = mutate_bytes(rng, seed.data)
         return Case(seed=seed.name, data=data, how=how)
@@ -125,6 +129,36 @@ def _flip(rng: Random, seed: Seed) -> Case:
     slot.value = rng.choice([other for other in others if other != old])
     how = f"flip: {slot.key} from {old} to {slot.value}"
     return Case(seed=seed.name, data=write_json(tree).encode(), how=how)
+
+
+LIES: Sequence[dict[str, Any]] = (
+    *({"max_abs": value} for value in (1e9, math.inf, math.nan, -1.0, None)),
+    *({"worst": worst} for worst in (None, Worst(index=(0,), reference=1.0, actual=math.inf))),
+    *({name: None} for name in ("tolerance", "lowest", "rmse", "mean_abs")),
+    *({name: 0} for name in ("total", "calls")),
+    *({"limits": {name: value}} for name, value in (("max_mismatch", 5.0), ("max_rel", 1.0), ("min_speedup", 1.0))),
+    *({"top1": value} for value in (0.5, 5.0)),
+    *({"confusion": (Confusion(reference=0, actual=1, count=1),)}, {"labels": ("a",)}),
+    *({"fix": "x"}, {"message": "x"}, {"cause": Cause.NAN}),
+    *({"nonfinite_mismatched": 1}, {"shape": (10**6, 10**6)}, {"cosine": 7.0}, {"highest": math.inf}),
+)
+"""Of a pass of floats that has numbers, none of them can be, whatever the others are."""
+
+
+def _lie(rng: Random, seed: Seed) -> Case | None:
+    """One pass of which the numbers can't all be true; None where there is no such pass to change."""
+    result = results_json.parse(seed.data)
+    places = [(model, at) for model in result.models for at, check in enumerate(model.checks) if _has_numbers(check)]
+    if not places:
+        return None
+    (model, at), lie = rng.choice(places), rng.choice(LIES)
+    checks = tuple(replace(check, **lie) if at == number else check for number, check in enumerate(model.checks))
+    models = tuple(replace(one, checks=checks) if one is model else one for one in result.models)
+    return Case(seed=seed.name, data=_dump(replace(result, models=models)), how=f"lie: {lie}")
+
+
+def _has_numbers(check: Check) -> bool:
+    return check.status is Status.PASSED and check.tolerance is not None and check.max_abs is not None
 
 
 def _free(rng: Random, root: list[Any], words: Sequence[str]) -> str:
@@ -263,7 +297,9 @@ def _honest(seed: str) -> tuple[Verdicts | None, Verdicts | None]:
 
 
 def _require_sound(case: Case, result: GateResult, honest: Verdicts | None) -> None:
-    """One word that is flipped makes no verdict better; and nothing passes that its own checks speak against."""
+    """A lie is refused, and one word that is flipped makes no verdict better; nothing passes against its own checks."""
+    if case.how.startswith("lie: "):
+        raise Failed(f"{case.how}: taken for {_verdicts(result)}")
     if case.how.startswith("flip: ") and (honest is None or _is_better(_verdicts(result), honest)):
         raise Failed(f"{case.how}: made {_verdicts(result)} of it, expected {honest}")
     said = {model["id"]: model for model in json.loads(case.data)["models"]}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.numbers import require_consistent
+from onnx_gate.numbers import require_consistent, require_consistent_model
 from onnx_gate.records import (
     Cause,
     Check,
@@ -265,8 +265,12 @@ def _result(found: Findings) -> ModelResult:
     if found.result:
         return found.result
     try:
-        nothing_asked = not found.spec.providers and not found.failures
-        return _nothing_asked(found.spec) if nothing_asked else judge_model(found)
+        if not found.spec.providers and not found.failures:
+            return _nothing_asked(found.spec)
+        model = judge_model(found)
+        # `report` and `merge` would refuse it, and with it all others.
+        require_consistent_model(model)
+        return model
     except Exception as error:
         found.spoil(error)
         return judge_model(found)

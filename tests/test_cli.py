@@ -261,20 +261,23 @@ def test_a_bug_exits_4_with_a_report_to_paste(
 
 def whole_result() -> GateResult:
     """A run that has everything: all verdicts, numbers that aren't finite, labels of all kinds, odd characters."""
-    compared: dict[str, Any] = {"provider": "cpu", "dtype": "float32", "shape": (7, 5), "total": 35, "seconds": 0.25}
+    compared: dict[str, Any] = {"provider": "cpu", "dtype": "float32", "shape": (7, 5), "total": 35, "calls": 1}
     tolerance = Tolerance(rtol=1e-3, atol=1e-5)
     passed = Check(
         **compared,
         case="batch=7",
         output="logits",
         status=Status.PASSED,
+        seconds=0.25,
+        lowest=-1.0,
+        highest=2.5,
         max_abs=1.25e-7,
         mean_abs=1e-8,
         max_rel=INF,
-        rmse=1e-8,
+        rmse=2.5e-8,
         cosine=0.9999999999999999,
-        snr_db=INF,
-        worst=Worst(index=(3, 1), reference=0.1, actual=0.10000012),
+        snr_db=150.0,
+        worst=Worst(index=(3, 1), reference=0.1, actual=0.100000125),
         tolerance=tolerance,
     )
     diverged = replace(
@@ -285,16 +288,19 @@ def whole_result() -> GateResult:
         breaches=breaches_of(BreachKind.ELEMENTS, "12 of 35 elements differ", "NaN met 1.0"),
         mismatched=12,
         max_abs=NAN,
+        cosine=None,
         snr_db=-INF,
         nonfinite_mismatched=3,
-        worst=Worst(index=(0, 0), reference=1e300, actual=-0.0),
+        worst=Worst(index=(0, 0), reference="NaN", actual=-0.0),
     )
-    labels = replace(
-        diverged,
+    labels = Check(
+        **compared | {"dtype": "string"},
+        case="batch=1",
         output="label",
-        dtype="string",
-        max_abs=None,
-        tolerance=None,
+        status=Status.DIVERGED,
+        message=diverged.message,
+        breaches=diverged.breaches,
+        mismatched=12,
         worst=Worst(index=(6,), reference="a|b`c", actual="NaN"),
         confusion=(
             Confusion(reference="a|b`c", actual="NaN", count=2),

@@ -14,7 +14,7 @@ from datetime import datetime
 from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.numbers import contradictions
+from onnx_gate.numbers import contradictions, model_contradictions
 from onnx_gate.records import (
     AskedModel,
     Check,
@@ -172,6 +172,7 @@ def _own_misfits(model: ModelResult) -> Iterator[str]:
         yield f"{' '.join(twice[0])} is compared twice"
     for check in model.checks:
         yield from (f"{check.case} {check.output}: {reason}" for reason in _own_misfits_of_check(check))
+    yield from model_contradictions(model)
 
 
 def _own_misfits_of_check(check: Check) -> Iterator[str]:

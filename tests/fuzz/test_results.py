@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +11,19 @@ import pytest
 from fuzz import results
 from fuzz.case import Case, Failed
 from onnx_gate.records import Status
+
+
+class Chosen(Random):
+    """Chooses the first of the places, and the lie of this number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(0)
+        self.number = number
+
+    def choice(self, seq: Any) -> Any:
+        """Of the lies, the one asked for."""
+        return seq[self.number if seq is results.LIES else 0]
+
 
 AGAIN = "write the seeds anew: python -m fuzz.record"
 
@@ -34,6 +48,22 @@ def test_a_verdict_that_a_flip_changes_is_found(monkeypatch: pytest.MonkeyPatch)
     )
     with pytest.raises(Failed, match="flip: verdict"):
         results.check(Case(seed=seed.name, data=seed.data, how="flip: verdict from passed to diverged"))
+
+
+@pytest.mark.parametrize("number", range(len(results.LIES)))
+def test_a_lie_is_refused(number: int) -> None:
+    """By `report` and by `merge`, whichever number it is about."""
+    seed = next(seed for seed in results.seeds() if seed.name == "alone.json")
+    case = results._lie(Chosen(number), seed)
+    assert case is not None
+    assert results.check(case) == "report: refused, merge: refused"
+
+
+def test_a_lie_that_is_taken_is_found() -> None:
+    """Were it taken for what it says."""
+    seed = next(seed for seed in results.seeds() if seed.name == "alone.json")
+    with pytest.raises(Failed, match="lie: max_abs"):
+        results.check(Case(seed=seed.name, data=seed.data, how="lie: max_abs"))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,13 @@ def passed() -> GateResult:
             line=3,
             notes=("batch 128 was not run: the data has 45 rows",),
         ),
-        model("scaler", floats("data", "variable", 0.0, total=1200), framework="sklearn", line=9, convert=SHIPPED),
+        model(
+            "scaler",
+            floats("data", "variable", 0.0, total=1200, shape=(240, 5)),
+            framework="sklearn",
+            line=9,
+            convert=SHIPPED,
+        ),
         model(
             "norm",
             floats("fixed", "output", 12345.6, reference=2e7, shape=(), total=1, cosine=0.99999997),
@@ -75,7 +81,9 @@ def diverged() -> GateResult:
         mean_rel=None,
         rmse=None,
         cosine=None,
-        snr_db=None,
+        snr_db=-math.inf,
+        lowest=None,
+        highest=None,
         nonfinite_mismatched=3,
         worst=Worst(index=(0,), reference="Infinity", actual="NaN"),
     )
@@ -416,7 +424,7 @@ def variants() -> GateResult:
 
 def weak() -> GateResult:
     """Passes that a wrong model might have had too, each for another reason, and a manifest with a warning."""
-    tiny = {"lowest": -3e-6, "highest": 4e-6}
+    tiny = {"lowest": -3e-6, "highest": 4e-6, "reference": 2e-6}
     certain = {"lowest": 0.0, "highest": 1.0, "saturated": 35}
     return gate(
         model("good", floats("batch=1", "y", 1e-8), floats("batch=7", "y", 2e-8)),
@@ -428,7 +436,7 @@ def weak() -> GateResult:
             framework="sklearn",
             line=15,
         ),
-        model("zeros", floats("data", "y", 0.0, lowest=0.0, highest=0.0), line=21),
+        model("zeros", floats("data", "y", 0.0, lowest=0.0, highest=0.0, reference=0.0), line=21),
         model("deaf", floats("data", "y", 1e-8, same="cafe"), floats("more", "y", 1e-8, same="cafe"), line=27),
         model("single", floats("fixed", "y", 1e-8, samples=1), line=33, weak_reference=True, convert=SHIPPED),
         warnings=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import BreachKind, GateResult, ManifestWarning, Status, Worst
+from onnx_gate.records import BreachKind, Cause, Confusion, GateResult, ManifestWarning, Status, Worst
 from onnx_gate.reports import json
 from onnx_gate.split import make_scope
 from tests.golden.records import breaches_of
@@ -21,10 +22,10 @@ WRONG = breaches_of(BreachKind.ELEMENTS, "too far")
 
 
 def passing(shards: Path) -> tuple[Path, str]:
-    """A part, and a model of it that passed."""
+    """A part, and a model of it that passed; no variant, of which elements may be wrong."""
     for folder in sorted(shards.iterdir()):
         for model in json.read(folder).models:
-            if model.verdict is Status.PASSED:
+            if model.verdict is Status.PASSED and not model.variant_of:
                 return folder, model.id
     raise AssertionError("no model passed")
 
@@ -40,6 +41,31 @@ def first_check(result: GateResult, model_id: str, **values: object) -> GateResu
 
 def warning(name: str) -> ManifestWarning:
     return ManifestWarning(file="onnx-gate.yml", line=1, column=1, path="", message="odd", models=(name,))
+
+
+METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db")
+NOT_FINITE: dict[str, object] = {**dict.fromkeys((*METRICS, "lowest", "highest", "worst")), "saturated": 0}
+"""What a check says of which no element is a number."""
+
+
+def as_labels(result: GateResult, model_id: str, **values: object) -> GateResult:
+    """The same with the first check as one of labels, of which all agree."""
+    return first_check(result, model_id, **{**NOT_FINITE, "tolerance": None, "dtype": "int64", **values})
+
+
+def every_pass(result: GateResult, model_id: str, **values: object) -> GateResult:
+    model = next(model for model in result.models if model.id == model_id)
+    checks = tuple(
+        replace(check, **values) if check.status is Status.PASSED else check  # type: ignore[arg-type]
+        for check in model.checks
+    )
+    return change_model(result, model_id, checks=checks)
+
+
+def difference(size: float) -> dict[str, object]:
+    """Each element differs by so much, and is within its tolerance."""
+    worst = Worst(index=(0,), reference=1.0, actual=1.0 + size)
+    return {"max_abs": size, "mean_abs": size, "rmse": size, "snr_db": -20 * math.log10(size), "worst": worst}
 
 
 TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
@@ -60,7 +86,7 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     ),
     "mismatches": (lambda result, one: first_check(result, one, mismatched=1), "its own numbers are beyond its limits"),
     "more than all": (
-        lambda result, one: first_check(result, one, mismatched=99, total=1, limits={"max_mismatch": 100.0}),
+        lambda result, one: first_check(result, one, mismatched=99, total=1, limits={"max_mismatch": 1.0}),
         "it counts more elements than the 1 that it compared",
     ),
     "cosine": (
@@ -88,6 +114,137 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "nothing counted": (
         lambda result, one: first_check(result, one, total=0, mismatched=3),
         "it counts elements, and compared none",
+    ),
+    "larger difference": (
+        lambda result, one: first_check(result, one, max_abs=1e9),
+        "its largest difference is 1e+09",
+    ),
+    "larger difference without a worst": (
+        lambda result, one: first_check(result, one, max_abs=1e9, worst=None),
+        "its worst is missing",
+    ),
+    "infinite difference": (
+        lambda result, one: first_check(result, one, max_abs=math.inf),
+        "its largest difference is inf",
+    ),
+    "difference that is NaN": (
+        lambda result, one: first_check(result, one, max_abs=math.nan),
+        "its largest difference is nan",
+    ),
+    "reference beyond its range": (
+        lambda result, one: first_check(
+            result, one, max_abs=1e9, worst=Worst(index=(0,), reference=1e13, actual=1e13 + 1e9)
+        ),
+        "the worst should be 1e+13, and its reference goes from",
+    ),
+    "endless range": (
+        lambda result, one: first_check(result, one, lowest=-math.inf),
+        "expected finite numbers in order",
+    ),
+    "numbers of nothing": (
+        lambda result, one: first_check(result, one, total=0, shape=(0, 3)),
+        "it compared no element, and its max_abs is",
+    ),
+    "nothing of a shape": (
+        lambda result, one: as_labels(result, one, total=0, shape=(1, 3)),
+        "it compared 0 elements, and its shape has 3",
+    ),
+    "nothing in every case": (
+        lambda result, one: every_pass(result, one, **NOT_FINITE, total=0, shape=(0, 3)),
+        "is empty in every case on cpu, and passes",
+    ),
+    "more than its shape": (
+        lambda result, one: first_check(result, one, total=10**6, shape=(1, 1), calls=1),
+        "it compared 1,000,000 elements, and its shape has 1",
+    ),
+    "less than its shape": (
+        lambda result, one: first_check(result, one, shape=(1000, 1000), calls=5),
+        "and its shape has 1,000,000",
+    ),
+    "never asked": (lambda result, one: first_check(result, one, calls=0), "the model was never asked"),
+    "wrong for a NaN": (
+        lambda result, one: first_check(result, one, nonfinite_mismatched=1),
+        "1 elements are wrong for a NaN or Inf, and 0 in all",
+    ),
+    "NaN elsewhere": (
+        lambda result, one: first_check(
+            result, one, nan_matched=1, worst=Worst(index=(0,), reference=1.0, actual="Infinity")
+        ),
+        "it counts no wrong element, and the worst is inf instead of 1",
+    ),
+    "numbers of NaN": (
+        lambda result, one: first_check(result, one, total=1, shape=(1, 1), nan_matched=1),
+        "every element is NaN or infinite, and it has the numbers of finite ones",
+    ),
+    "NaN in every case": (
+        lambda result, one: every_pass(result, one, **NOT_FINITE, total=1, nan_matched=1, shape=(1, 1)),
+        "is NaN in every case on cpu, and passes",
+    ),
+    "confused labels": (
+        lambda result, one: as_labels(result, one, confusion=(Confusion(reference="a", actual="b", count=1),)),
+        "its pairs of labels count 1 that differ, and 0 do",
+    ),
+    "another label": (
+        lambda result, one: as_labels(result, one, worst=Worst(index=(0,), reference=1, actual=2)),
+        "no label differs, and the first that does is 2 instead of 1",
+    ),
+    "labels with a difference": (
+        lambda result, one: as_labels(result, one, max_abs=1e9),
+        "it has no tolerance, as labels have none, and its max_abs is 1e+09",
+    ),
+    "floats without tolerance": (
+        lambda result, one: as_labels(result, one, dtype="float32"),
+        "its elements are float32, and it has no tolerance",
+    ),
+    "floats with labels": (lambda result, one: first_check(result, one, labels=("a",)), "lists labels"),
+    "text": (
+        lambda result, one: first_check(result, one, worst=Worst(index=(0,), reference="1.0", actual="99.0")),
+        "the worst element differs by 98",
+    ),
+    "no number": (
+        lambda result, one: first_check(result, one, worst=Worst(index=(0,), reference="a", actual="b")),
+        "the worst is 'b' instead of 'a', expected numbers",
+    ),
+    "truth": (
+        lambda result, one: first_check(result, one, worst=Worst(index=(0,), reference=True, actual=False)),
+        "the worst element differs by 1",
+    ),
+    "loose limit": (
+        lambda result, one: first_check(result, one, limits={"max_mismatch": 5.0}),
+        "its max_mismatch is 5, expected 0 to 1",
+    ),
+    "loose limit of labels": (
+        lambda result, one: as_labels(result, one, limits={"min_agreement": -3.0}),
+        "its min_agreement is -3, expected 0 to 1",
+    ),
+    "unknown limit": (
+        lambda result, one: first_check(result, one, limits={"max_rel": 1e-9}),
+        "its limit max_rel is not for such an output",
+    ),
+    "limit on speed": (
+        lambda result, one: first_check(result, one, limits={"min_speedup": 9.0}),
+        "its limit min_speedup is not for such an output",
+    ),
+    "speed without times": (
+        lambda result, one: as_labels(
+            result, one, output="speedup", total=0, shape=(), calls=0, limits={"min_speedup": 9.0}
+        ),
+        "cpu keeps its min_speedup, and no speed-up was measured",
+    ),
+    "top1 of five": (
+        lambda result, one: first_check(result, one, top1=5.0, limits={"min_top1": 0.9}),
+        "its top1 is 5, expected 0 to 1",
+    ),
+    "fix": (lambda result, one: first_check(result, one, fix="mend it"), "passed, and its fix is set"),
+    "message": (lambda result, one: first_check(result, one, message="wrong"), "passed, and its message is set"),
+    "cause": (lambda result, one: first_check(result, one, cause=Cause.NAN), "passed, and its cause is set"),
+    "squares": (
+        lambda result, one: first_check(result, one, **{**difference(1e-4), "mean_abs": 1e-5, "rmse": 1e-6}),
+        "its rmse is 1e-06, and its mean_abs 1e-05",
+    ),
+    "noise": (
+        lambda result, one: first_check(result, one, **{**difference(1e-4), "snr_db": 200.0}),
+        "its snr_db is 200, and its rmse 0.0001",
     ),
     "no divergence": (
         lambda result, one: change_model(

@@ -21,12 +21,10 @@ from onnx_gate.records import (
     Placement,
     ProviderState,
     Status,
-    Tolerance,
-    Worst,
 )
 from onnx_gate.reports import json
 from onnx_gate.verdict import judge_run, worst
-from tests.golden.records import breaches_of
+from tests.golden.records import breaches_of, floats
 from tests.shards.project import change, merge, write_project
 
 MANIFEST = """
@@ -53,9 +51,7 @@ def on_a_gpu(result: GateResult) -> GateResult:
 def _on_a_gpu(model: ModelResult) -> ModelResult:
     if model.checks[0].case == "select":
         return model
-    compared = Check(
-        provider="cuda", case="batch=7", output="y", total=21, max_abs=1e-6, samples=7, status=Status.PASSED
-    )
+    compared = floats("batch=7", "y", 1e-6, provider="cuda", total=21, shape=(7, 3))
     return replace(
         model,
         verdict=worst([compared.status]),
@@ -243,16 +239,8 @@ def test_a_provider_that_two_machines_ran_is_refused(
 
 def diverged_on_cuda(result: GateResult) -> GateResult:
     first = result.models[0]
-    wrong = replace(
-        first.checks[0],
-        status=Status.DIVERGED,
-        mismatched=3,
-        max_abs=1.0,
-        worst=Worst(index=(0, 0), reference=1.0, actual=2.0),
-        tolerance=Tolerance(rtol=1e-3, atol=1e-5),
-        breaches=breaches_of(BreachKind.ELEMENTS, "far off"),
-        message="far off",
-    )
+    told = {"breaches": breaches_of(BreachKind.ELEMENTS, "far off"), "message": "far off"}
+    wrong = floats("batch=7", "y", 1.0, provider="cuda", total=21, shape=(7, 3), mismatched=3, **told)
     model = replace(first, checks=(wrong,), verdict=Status.DIVERGED, cause=Cause.PROVIDER, advice="Turn TF32 off.")
     models = (model, *result.models[1:])
     verdict, code = judge_run(models)

@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 DIFF = {"provider": "cpu", "case": "batch=1", "output": "variable"}
 BREACH = {"kind": "elements", "text": "x"}
+WRONG = {**DIFF, "total": 10_000, "mismatched": 10_000, "worst": {"index": [0], "reference": 0, "actual": 1}}
 
 
 def good():
@@ -67,7 +68,7 @@ def breaches():
     for number in itertools.count():
         say(
             *[
-                ("diff", {**DIFF, "case": f"{number}.{line}", "breaches": [BREACH] * 100, "labels": [""] * 100})
+                ("diff", {**WRONG, "case": f"{number}.{line}", "breaches": [BREACH] * 100, "labels": [""] * 100})
                 for line in range(100)
             ]
         )
@@ -77,7 +78,7 @@ def confusions():
     """As many small records in one event as fit: what costs the parent most for each byte."""
     pairs = [{"reference": 0, "actual": 1, "count": 1}] * 10_000
     for number in itertools.count():
-        say(("diff", {**DIFF, "case": str(number), "confusion": pairs, "breaches": [BREACH]}))
+        say(("diff", {**WRONG, "case": str(number), "confusion": pairs, "breaches": [BREACH]}))
 
 
 def wide_texts():
@@ -98,6 +99,12 @@ def latencies():
 def contradicts():
     """Numbers that can't all be true, for which `report` and `merge` would refuse the results of all models."""
     say(("diff", {**DIFF, "total": 2, "mismatched": 0, "cosine": 1.7e308, "tolerance": {"rtol": 0, "atol": 0}}))
+    return good()
+
+
+def keeps_a_limit_on_speed():
+    """Of which the parent has been told no time."""
+    say(("diff", {**DIFF, "case": "latency", "output": "speedup", "limits": {"min_speedup": 2.0}}))
     return good()
 
 
