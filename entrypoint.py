@@ -2,7 +2,7 @@
 
 import sys
 
-from onnx_gate.cli import main_action
+from onnx_gate.cli.main import main_action
 
 if __name__ == "__main__":
     sys.exit(main_action())

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from onnx_gate.compare.elements import Elements
-from onnx_gate.records import Tolerance
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.worker.compare.elements import Elements
 
 SIZE = 50_000_000
 ROUNDS = 5

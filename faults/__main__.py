@@ -17,7 +17,7 @@ from faults.mounts import can_mount
 from faults.plan import COUNT, REAL_DISK, SEED, SETS, Fault, plan
 from faults.trial import Trial, run_trial
 from faults.workload import RIGHT, write_workload
-from onnx_gate.records import Environment
+from onnx_gate.records.result import Environment
 from onnx_gate.reports.json import parse
 
 

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 from faults.plan import API, CLOCK, PIPE, SERVER, SETS, WORKER, Fault
 from faults.trial import OLD, Trial
 from faults.workload import RIGHT
-from onnx_gate.records import REPORTS, GateResult, ModelResult, Status
+from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports import RENDER
 from onnx_gate.reports.json import parse
+from onnx_gate.vocabulary import REPORTS, Status
 
 _LINE = re.compile(r"^\[\d+/\d+\] \S (?P<id>[\w-]+): (?P<verdict>\w+)", re.MULTILINE)
 _STOPPED = (signal.SIGINT, signal.SIGTERM)

@@ -87,8 +87,8 @@ def install_in_gate() -> None:
 
 
 def _watch_models(fault: Fault) -> None:
-    from onnx_gate import pipeline
-    from onnx_gate.worker import supervisor
+    from onnx_gate.gate import run
+    from onnx_gate.processes import supervisor
 
     stops = fault.kind == SERVER and fault.what == "SIGSTOP"
     if stops:
@@ -108,15 +108,15 @@ def _watch_models(fault: Fault) -> None:
                     strike(fault, os.getpid()) if fault.kind == GATE else jump(fault)
                 yield happening
 
-    pipeline.Supervisor = Watched
+    run.Supervisor = Watched
 
 
 def _spoil_disk(fault: Fault) -> None:
-    from onnx_gate import folder
+    from onnx_gate.gate import output
 
     count = Count(fault)
 
-    class Spoilt(folder.Disk):
+    class Spoilt(output.Disk):
         """Fails at the n-th step of a kind, or is where the gate is struck; a file is cut short then."""
 
         def make_folder(self, path: Path, **options: Any) -> None:
@@ -146,15 +146,15 @@ def _spoil_disk(fault: Fault) -> None:
                 number = getattr(errno, fault.what)
                 raise OSError(number, os.strerror(number), str(path))
 
-    folder.OutputFolder = partial(folder.OutputFolder, disk=Spoilt())
+    output.OutputFolder = partial(output.OutputFolder, disk=Spoilt())
 
 
 def _shorten_patience() -> None:
     """A server that stalls must not hold the plan up."""
-    from onnx_gate import comments
+    from onnx_gate.publish import comment
 
-    comments.Api = partial(comments.Api, timeout=API_TIMEOUT)
-    comments.PATIENCE = API_PATIENCE
+    comment.Api = partial(comment.Api, timeout=API_TIMEOUT)
+    comment.PATIENCE = API_PATIENCE
 
 
 # ── In servers and workers ──────────────────────────────────────────────────────────────────────────────
@@ -337,5 +337,5 @@ def install_calendar() -> None:
         def now(cls, tz: datetime_module.tzinfo | None = None) -> Any:
             return cls.fromtimestamp(_now(), tz)
 
-    assert "onnx_gate.pipeline" not in sys.modules
+    assert "onnx_gate.gate.run" not in sys.modules
     datetime_module.datetime = Jumping

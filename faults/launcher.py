@@ -12,6 +12,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hooks.install_in_gate()
-    from onnx_gate.cli import main
+    from onnx_gate.cli.main import main
 
     sys.exit(main())

@@ -9,7 +9,7 @@ from pathlib import Path
 from faults.honesty import Ending, broken_promises, ending_of, wrong_verdicts
 from faults.plan import SHARES
 from faults.trial import Trial
-from onnx_gate.records import Environment
+from onnx_gate.records.result import Environment
 from sweeps.page import write_page
 
 SHOWN = (Ending.SAME, Ending.ERRORS, Ending.INCOMPLETE, Ending.NOT_WRITTEN, Ending.REFUSED, Ending.DIED)

@@ -22,9 +22,9 @@ from faults import hooks, mounts
 from faults.plan import API, CLOCK, GATE, REAL_DISK, SETS, WORKER, Fault
 from faults.workload import HURRIED
 from onnx_gate.errors import UsageError
-from onnx_gate.folder import OutputFolder
+from onnx_gate.gate.output import OutputFolder
 from onnx_gate.github.comment import marker_of
-from onnx_gate.records import REPORTS
+from onnx_gate.vocabulary import REPORTS
 from tests.github import server
 from tests.github.server import GitHub
 

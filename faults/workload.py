@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from onnx import helper
 
-from onnx_gate.records import Status
+from onnx_gate.vocabulary import Status
 from tests.onnx_models import doubler, save, value
 
 RIGHT = {

@@ -26,7 +26,7 @@ from fuzz.values import TEXTS
 from onnx_gate.errors import ManifestError
 from onnx_gate.github.commands import MOST_ANNOTATIONS, error_annotations
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import Location, Manifest, ModelSpec
+from onnx_gate.records.asked import Location, Manifest, ModelSpec
 from onnx_gate.reports import comment, failure
 
 COUNT = 20_000

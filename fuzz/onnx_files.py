@@ -22,14 +22,16 @@ from fuzz.protobuf import mutate_message
 from fuzz.raw import mutate_bytes
 from fuzz.shown import require_shown
 from fuzz.values import odd_text
-from onnx_gate.folder import OutputFolder
+from onnx_gate.cli.environ import worker_environ
+from onnx_gate.cli.progress import PlainProgress
+from onnx_gate.gate.output import OutputFolder
+from onnx_gate.gate.run import run_gate
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.pipeline import run_gate
-from onnx_gate.progress import PlainProgress
-from onnx_gate.records import GateResult, ModelResult, RunOptions, Status
+from onnx_gate.records.asked import RunOptions
+from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports import json as results_json
-from onnx_gate.settings import worker_environ
-from onnx_gate.shards.trust import require_trust
+from onnx_gate.shards.verify import require_trust
+from onnx_gate.vocabulary import Status
 
 COUNT = 2_000
 BATCH = 50

@@ -28,19 +28,22 @@ from fuzz.trees import (
     write_json,
 )
 from fuzz.values import odd_text
-from onnx_gate.environment import describe_environment
+from onnx_gate.cli.progress import PlainProgress
+from onnx_gate.gate.environment import describe_environment
+from onnx_gate.gate.run import _provider_states, _result, _take_or_spoil
+from onnx_gate.gate.selection import describe_scope
+from onnx_gate.gate.verdict import Findings, judge_run
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.pipeline import _provider_states, _result, _take_or_spoil
-from onnx_gate.progress import PlainProgress
-from onnx_gate.records import Environment, Failure, GateResult, Manifest, ModelResult, ModelSpec, RunOptions, Status
+from onnx_gate.processes import endings
+from onnx_gate.processes.hearing import Hearing, SaidTooMuch, fair_share
+from onnx_gate.processes.process import Ended, Started
+from onnx_gate.protocol import Done, GarbageReply, Note, Stage
+from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
+from onnx_gate.records.found import Failure
+from onnx_gate.records.result import Environment, GateResult, ModelResult
 from onnx_gate.reports import json as results_json
-from onnx_gate.shards.trust import require_trust
-from onnx_gate.split import describe_scope
-from onnx_gate.verdict import Findings, judge_run
-from onnx_gate.worker import endings
-from onnx_gate.worker.hearing import Hearing, SaidTooMuch, fair_share
-from onnx_gate.worker.protocol import Done, GarbageReply, Note, Stage
-from onnx_gate.worker.running import Ended, Started
+from onnx_gate.shards.verify import require_trust
+from onnx_gate.vocabulary import Status
 
 COUNT = 20_000
 BATCH = 1

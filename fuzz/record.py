@@ -19,15 +19,15 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fuzz.case import SEEDS
-from onnx_gate.folder import OutputFolder
+from onnx_gate.cli.environ import worker_environ
+from onnx_gate.cli.progress import PlainProgress
+from onnx_gate.gate.output import OutputFolder
+from onnx_gate.gate.run import run_gate
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.pipeline import run_gate
-from onnx_gate.progress import PlainProgress
-from onnx_gate.records import RunOptions
+from onnx_gate.processes import supervisor
+from onnx_gate.processes.process import send_job
+from onnx_gate.records.asked import RunOptions
 from onnx_gate.reports import json
-from onnx_gate.settings import worker_environ
-from onnx_gate.worker import supervisor
-from onnx_gate.worker.launch import send_job
 
 PROJECT = Path(__file__).parent / "project"
 LARGEST = 100_000

@@ -19,15 +19,18 @@ from fuzz.trees import Change, Pairs, Raw, mutate_tree, other_number, parse_json
 from fuzz.values import odd_text
 from onnx_gate import __version__
 from onnx_gate.errors import CannotMerge, GateError, UsageError
-from onnx_gate.folder import OutputFolder
-from onnx_gate.records import AskedModel, Cause, Check, Confusion, GateResult, ModelResult, Status, Worst
+from onnx_gate.gate.output import OutputFolder
+from onnx_gate.gate.selection import make_scope, plan_digest
+from onnx_gate.gate.verdict import judge_run
+from onnx_gate.records.found import Confusion, Worst
+from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.records.result_scope import AskedModel
 from onnx_gate.reports import json as results_json
 from onnx_gate.shards.gather import merge_folders
 from onnx_gate.shards.parts import read_result
 from onnx_gate.shards.plan import seconds_if_known
-from onnx_gate.shards.trust import require_trust
-from onnx_gate.split import make_scope, plan_digest
-from onnx_gate.verdict import judge_run
+from onnx_gate.shards.verify import require_trust
+from onnx_gate.vocabulary import Cause, Status
 
 COUNT = 5_000
 BATCH = 1

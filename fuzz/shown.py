@@ -16,12 +16,12 @@ from markdown_it.token import Token
 
 from fuzz.case import Failed
 from onnx_gate.github.commands import facts, result_annotations
-from onnx_gate.github.files import SUMMARY_LIMIT, outputs_of
-from onnx_gate.records import GateResult
+from onnx_gate.github.step_files import SUMMARY_LIMIT, outputs_of
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import RENDER, comment, markdown
 from onnx_gate.reports import json as results_json
 from onnx_gate.reports.comment import About
-from onnx_gate.wording import headline
+from onnx_gate.wording.verdicts import headline
 
 ABOUT = About(marker="<!-- onnx-gate comment 0 -->", commit="a" * 40, run_url="https://github.example/a/b/runs/1")
 TAGS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from onnx_gate.records import GateResult
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports.json import parse
 
 LONGEST_MESSAGE = 2000

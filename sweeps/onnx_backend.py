@@ -13,8 +13,8 @@ from typing import Any
 
 import onnx
 
-from onnx_gate.records import Environment, ModelResult
-from onnx_gate.runtime import without_places
+from onnx_gate.records.result import Environment, ModelResult
+from onnx_gate.worker.runtime.options import without_places
 from sweeps.gate import broken_promises, run_gate
 from sweeps.onnx_cases import BackendCase, all_cases, sample, write_case
 from sweeps.onnx_plain import check_all

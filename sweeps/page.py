@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from onnx_gate.records import Environment
+from onnx_gate.records.result import Environment
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -17,8 +17,8 @@ from typing import Any
 import joblib
 import numpy as np
 
-from onnx_gate.records import Environment, ModelResult
-from onnx_gate.wording import number
+from onnx_gate.records.result import Environment, ModelResult
+from onnx_gate.wording.numbers import number
 from sweeps.gate import broken_promises, run_gate
 from sweeps.page import write_page
 from sweeps.sklearn_plain import judge_plainly

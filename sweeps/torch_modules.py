@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.records import Cause, GateResult, ModelResult, Status
+from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.vocabulary import Cause, Status
 from sweeps import (
     torch_zoo_functions,
     torch_zoo_layers,

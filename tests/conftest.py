@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.folder import OutputFolder
+from onnx_gate.cli.environ import worker_environ
+from onnx_gate.cli.progress import PlainProgress
+from onnx_gate.gate.output import OutputFolder
+from onnx_gate.gate.run import run_gate
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.pipeline import run_gate
-from onnx_gate.progress import PlainProgress
-from onnx_gate.records import Check, GateResult, ModelResult, RunOptions
+from onnx_gate.records.asked import RunOptions
+from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import json
-from onnx_gate.settings import worker_environ
-from onnx_gate.shards.trust import require_trust
+from onnx_gate.shards.verify import require_trust
 
 REPOSITORY = Path(__file__).parent.parent
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.cli import main
-from onnx_gate.records import Status
+from onnx_gate.cli.main import main
+from onnx_gate.vocabulary import Status
 from tests import onnx_models
 from tests.conftest import Run
 

@@ -21,6 +21,7 @@ from onnx_gate.vocabulary import Cause
 if TYPE_CHECKING:
     from onnx_gate.records.found import Answer, Triage
 
+
 Feed = dict[str, Any]
 Answers = dict[str, "Answer"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from onnx_gate.frameworks import boosters_info, onnx_info, sklearn_info, torch_info
+from onnx_gate.frameworks import boosters, onnx, sklearn, torch
 from onnx_gate.frameworks.info import FrameworkInfo, ManifestKey, Option
 
 REGISTRY: Mapping[str, FrameworkInfo] = {
-    "sklearn": sklearn_info.INFO,
-    "torch": torch_info.INFO,
-    "onnx": onnx_info.INFO,
-    "lightgbm": boosters_info.LIGHTGBM,
-    "xgboost": boosters_info.XGBOOST,
-    "catboost": boosters_info.CATBOOST,
+    "sklearn": sklearn.INFO,
+    "torch": torch.INFO,
+    "onnx": onnx.INFO,
+    "lightgbm": boosters.LIGHTGBM,
+    "xgboost": boosters.XGBOOST,
+    "catboost": boosters.CATBOOST,
 }
 
 

@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import Any
 
 from onnx_gate import __version__
-from onnx_gate.github.web import (
+from onnx_gate.github.http import (
     LONGEST_REASON,
     TRANSIENT,
     Answer,
@@ -23,7 +23,7 @@ from onnx_gate.github.web import (
     read_whole,
     refusal_of,
 )
-from onnx_gate.wording import one_line, shorten
+from onnx_gate.wording.text import one_line, shorten
 
 PATIENCE = 60.0
 """Seconds for all that one client does, waits included."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_gate.console import Command, workflow_command
 from onnx_gate.errors import GateError, ManifestError, Problem
-from onnx_gate.records import GateResult, ManifestWarning, ModelResult, Status
-from onnx_gate.wording import is_allowed, one_line, seconds, shorten, urgency, visible, with_fix, worst_check
+from onnx_gate.gate.console import Command, workflow_command
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording.numbers import seconds
+from onnx_gate.wording.text import one_line, shorten, visible
+from onnx_gate.wording.verdicts import is_allowed, urgency, with_fix, worst_check
 
 MOST_ANNOTATIONS = 10
 """Of one severity in one step: GitHub drops the others."""

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from onnx_gate.console import command, say, workflow_command
-from onnx_gate.records import ModelResult, Status
-from onnx_gate.wording import model_icon, one_line, plural, shorten, size, visible
+from onnx_gate.gate.console import command, say, workflow_command
+from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording.numbers import plural, size
+from onnx_gate.wording.text import one_line, shorten, visible
+from onnx_gate.wording.verdicts import model_icon
 
 MOST_OF_ONE = 32 * 1024
 """Bytes of one model's log: its end, where the reason is."""

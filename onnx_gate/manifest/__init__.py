@@ -1,1 +1,3 @@
 """YAML → Manifest, with the place of every problem and "did you mean"."""
+
+from __future__ import annotations

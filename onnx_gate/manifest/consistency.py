@@ -9,9 +9,9 @@ from onnx_gate.frameworks.info import ManifestKey
 from onnx_gate.frameworks.registry import has_key, takes_option, with_key
 from onnx_gate.manifest import schema
 from onnx_gate.manifest.problems import Reporter
-from onnx_gate.manifest.tensors import Input
+from onnx_gate.manifest.schema.tensors import Input
 from onnx_gate.manifest.yaml_tree import Trail
-from onnx_gate.records import Location
+from onnx_gate.records.asked import Location
 
 _DATA = (".npz", ".npy", ".csv", ".parquet")
 _TABLES = (".csv", ".parquet")

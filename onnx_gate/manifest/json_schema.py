@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from onnx_gate.manifest.schema import Model, Settings, Version
-from onnx_gate.manifest.section import Section
+from onnx_gate.manifest.schema.section import Section
 
 
 class Document(Section):

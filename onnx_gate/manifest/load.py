@@ -8,14 +8,16 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from onnx_gate.errors import ManifestError
-from onnx_gate.manifest.file import refuse_file
-from onnx_gate.manifest.paths import Paths, find_repository
+from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter, show
 from onnx_gate.manifest.schema import Model, Settings, Version
-from onnx_gate.manifest.section import Section, keys_of, nearest
+from onnx_gate.manifest.schema.section import Section, keys_of
 from onnx_gate.manifest.specs import SpecBuilder
+from onnx_gate.manifest.text import refuse_file
 from onnx_gate.manifest.yaml_tree import read_tree
-from onnx_gate.records import Manifest, ModelSpec
+from onnx_gate.records.asked import Manifest, ModelSpec
+from onnx_gate.repository.root import find_repository
+from onnx_gate.wording.hints import nearest
 
 
 class _Outline(Section):

@@ -6,19 +6,12 @@ import re
 from pathlib import Path
 
 from onnx_gate.manifest.problems import Reporter, show
-from onnx_gate.manifest.section import suggest
 from onnx_gate.manifest.yaml_tree import Trail
-from onnx_gate.records import Location
+from onnx_gate.records.asked import Location
+from onnx_gate.repository.root import find_repository
+from onnx_gate.wording.hints import suggest
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-
-def find_repository(folder: Path) -> Path:
-    """The nearest folder upwards with `.git`, else the folder itself."""
-    for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists():
-            return candidate
-    return folder
 
 
 class Paths:

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from onnx_gate.errors import Problem
-from onnx_gate.manifest.section import keys_of, nearest, suggest
+from onnx_gate.manifest.schema.section import keys_of
 from onnx_gate.manifest.yaml_tree import Trail, Tree, show_trail
-from onnx_gate.records import ManifestWarning
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.wording.hints import nearest, suggest
 
 _EXPECTED = {
     "string_type": "text",

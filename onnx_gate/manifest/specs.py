@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_gate.frameworks.info import ManifestKey
 from onnx_gate.frameworks.registry import convert_options, has_key, takes_option
-from onnx_gate.manifest import rules, schema
+from onnx_gate.manifest import schema
 from onnx_gate.manifest.consistency import (
     check_data,
     check_inputs,
@@ -18,18 +18,19 @@ from onnx_gate.manifest.consistency import (
     tensors_of,
     warn_of_options,
 )
-from onnx_gate.manifest.convert import Convert
-from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.frameworks import find_framework, is_source_folder
 from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter
-from onnx_gate.manifest.providers import Provider
-from onnx_gate.manifest.sessions import Session
-from onnx_gate.manifest.tensors import Input
-from onnx_gate.manifest.variants import DEFAULTS, Kind, Variant, label_of
+from onnx_gate.manifest.schema import rules
+from onnx_gate.manifest.schema.convert import Convert
+from onnx_gate.manifest.schema.dims import Limits
+from onnx_gate.manifest.schema.providers import Provider
+from onnx_gate.manifest.schema.session import Session
+from onnx_gate.manifest.schema.tensors import Input
+from onnx_gate.manifest.schema.variants import DEFAULTS, Kind, Variant, label_of
 from onnx_gate.manifest.yaml_tree import Trail
-from onnx_gate.providers_table import short_name
-from onnx_gate.records import (
+from onnx_gate.providers import short_name
+from onnx_gate.records.asked import (
     DimLimits,
     InputSpec,
     LatencySpec,

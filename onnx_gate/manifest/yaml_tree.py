@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from onnx_gate.errors import Problem
-from onnx_gate.manifest.file import Mark, digest, read_text, refuse_file
-from onnx_gate.manifest.scalars import resolve_scalar
+from onnx_gate.manifest.text import Mark, digest, read_text, refuse_file, resolve_scalar
 
 MAX_DEPTH = 50
 MAX_NODES = 100_000

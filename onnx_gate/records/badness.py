@@ -11,6 +11,7 @@ from onnx_gate.records.limits import LIMITS, Limit, distance_beyond
 if TYPE_CHECKING:
     from onnx_gate.records.found import OutputDiff
 
+
 Compared = TypeVar("Compared", bound="OutputDiff")
 
 

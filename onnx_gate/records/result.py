@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.found import ConvertInfo, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
-from onnx_gate.records.scope import Scope
+from onnx_gate.records.result_scope import Scope
 from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Isolation, Status
 
 

@@ -4,3 +4,5 @@ A folder holds one folder a model, named after its id, with an `index.json` that
 hash. Folders of several runs make up one by plain copying. What is in them was written by somebody else: nothing is
 trusted before it was checked, and nothing is ever unpickled.
 """
+
+from __future__ import annotations

@@ -13,8 +13,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from onnx_gate.manifest.paths import find_repository
-from onnx_gate.records import Cause, Environment, Location, ModelSpec
+from onnx_gate.records.asked import Location, ModelSpec
+from onnx_gate.records.result import Environment
+from onnx_gate.repository.root import find_repository
+from onnx_gate.vocabulary import Cause
 
 SCHEMA = 2
 NAME = "index.json"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.records import Cause, Failure, ModelSpec
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Failure
 from onnx_gate.references.index import (
     LARGEST,
     NAME,
@@ -21,6 +22,7 @@ from onnx_gate.references.index import (
     parse_index,
 )
 from onnx_gate.references.save import is_unfinished, plain_files
+from onnx_gate.vocabulary import Cause
 
 AGAIN = "make the reference again, with --save-reference where the source runs"
 

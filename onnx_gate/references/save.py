@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import Cause, Check, Environment, ModelResult, ModelSpec, Status
+from onnx_gate.protocol import CONTRACT, MADE, READ
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.result import Check, Environment, ModelResult
 from onnx_gate.references.index import (
     NAME,
     Index,
@@ -25,7 +27,7 @@ from onnx_gate.references.index import (
     hash_read,
     render_index,
 )
-from onnx_gate.worker.protocol import CONTRACT, MADE, READ
+from onnx_gate.vocabulary import Cause, Status
 
 _DEEPEST = 2
 """A reference holds files, and folders of files."""

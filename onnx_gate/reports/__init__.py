@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from onnx_gate.records import Cause, Check, GateResult, ModelResult, Status
+from onnx_gate.gate.verdict import judge_again
+from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import html, json, junit, markdown
-from onnx_gate.verdict import judge_again
+from onnx_gate.vocabulary import Cause, Status
 
 RENDER: dict[str, Callable[[GateResult], str]] = {
     "junit.xml": junit.render,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnx_gate import wording
-from onnx_gate.records import Check, ModelResult, Status
-from onnx_gate.reports.facts import facts
-from onnx_gate.reports.pieces import Row, few, items, more, name, row, table
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.reports.layout import Row, few, items, more, name, row, table
+from onnx_gate.reports.model_details import facts
 from onnx_gate.reports.safe import PARAGRAPH, Md, code, join, md, text
-from onnx_gate.vocabulary import EDGE_CASE
-from onnx_gate.wording import ICONS, number, plural
+from onnx_gate.vocabulary import EDGE_CASE, Status
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.numbers import number, plural
+from onnx_gate.wording.verdicts import ICONS
 
 MOST_ROWS = 100
 """Of one model."""
@@ -65,7 +66,7 @@ def _facts(model: ModelResult) -> Md:
 def _most_urgent(groups: list[Alike], count: int) -> tuple[list[Alike], list[Alike]]:
     """All in their order; where they are too many, what failed comes first. And those for which there is no row."""
     if len(groups) > count:
-        groups = sorted(groups, key=lambda alike: wording.WORST_FIRST.index(alike[0].status))
+        groups = sorted(groups, key=lambda alike: verdicts.WORST_FIRST.index(alike[0].status))
     return groups[:count], groups[count:]
 
 
@@ -102,7 +103,7 @@ def _passed_row(checks: Alike) -> Row:
         number(max(differences, default=None)),
         "",
         "",
-        wording.cosine(min(cosines, default=None)),
+        numbers.cosine(min(cosines, default=None)),
     )
 
 
@@ -119,7 +120,7 @@ def _check_row(check: Check) -> Row:
             number(check.max_abs),
             number(check.mean_abs),
             number(check.rmse),
-            wording.cosine(check.cosine),
+            numbers.cosine(check.cosine),
         ),
     ]
 

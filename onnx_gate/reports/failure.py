@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnx_gate.errors import GateError, ManifestError
-from onnx_gate.reports.fit import fill, size_in_bytes
-from onnx_gate.reports.safe import LINE, Md, md, text
-from onnx_gate.wording import plural
+from onnx_gate.reports.layout import fill
+from onnx_gate.reports.safe import LINE, Md, md, size_in_bytes, text
+from onnx_gate.wording.numbers import plural
 
 MOST_PROBLEMS = 200
 

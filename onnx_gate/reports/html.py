@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markdown_it import MarkdownIt
 
-from onnx_gate import wording
-from onnx_gate.records import GateResult
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import markdown
 from onnx_gate.reports.safe import html
+from onnx_gate.wording import verdicts
 
 # Nothing is loaded and nothing runs, whatever a model is called.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -28,7 +28,7 @@ _WARNING = "<p>[!WARNING]\n"
 
 def render(result: GateResult) -> str:
     """All that summary.md says, in one file."""
-    title = html("<title>{}</title>", wording.headline(result)).markup
+    title = html("<title>{}</title>", verdicts.headline(result)).markup
     body = MarkdownIt("commonmark").enable("table").render(markdown.render(result)).replace(_WARNING, "<p>⚠️ ")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

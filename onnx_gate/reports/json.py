@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import GateResult
+from onnx_gate.records.result import GateResult
 
 _LARGEST = 2**64
 _MOST_SECONDS = 1e9

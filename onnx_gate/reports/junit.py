@@ -14,20 +14,11 @@ from xml.etree import ElementTree
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
-from onnx_gate.records import Check, GateResult, ModelResult, Status
-from onnx_gate.wording import (
-    LONGEST,
-    cosine,
-    mismatched,
-    number,
-    one_line,
-    rests_on,
-    shorten,
-    tolerance,
-    two_scalars,
-    visible,
-    with_fix,
-)
+from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording.numbers import cosine, number, two_scalars
+from onnx_gate.wording.text import LONGEST, one_line, shorten, visible
+from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
 
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")

@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from onnx_gate import wording
-from onnx_gate.records import Environment, GateResult, ModelResult, Status
-from onnx_gate.reports.blocks import diverged_blocks, error_block
+from onnx_gate.records.result import Environment, GateResult, ModelResult
 from onnx_gate.reports.checks import Room, all_checks
-from onnx_gate.reports.fit import fill, size_in_bytes, table_within
-from onnx_gate.reports.latency import latency_table
+from onnx_gate.reports.layout import Row, few, fill, more, name, row, table, table_within
+from onnx_gate.reports.model import diverged_blocks, error_block
+from onnx_gate.reports.model_details import latency_table
 from onnx_gate.reports.overview import FAILED, FEW_MODELS, doubts, overview, skipped, stopped, title, weak_passes
-from onnx_gate.reports.pieces import Row, few, more, name, row, table
-from onnx_gate.reports.safe import PARAGRAPH, Html, Md, code, code_html, fold, html, join, md, prose, text
-from onnx_gate.wording import plural
+from onnx_gate.reports.safe import (
+    PARAGRAPH,
+    Html,
+    Md,
+    code,
+    code_html,
+    fold,
+    html,
+    join,
+    md,
+    prose,
+    size_in_bytes,
+    text,
+)
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.numbers import plural
 
 _LEFT_OUT = 140
 """Bytes for what is said of what is left out."""
@@ -49,7 +62,7 @@ def _left_out(missing: int = 0) -> Md:
 
 def _brief(result: GateResult, room: int) -> Md:
     """The worst of what failed: at most half of the room for rows, the rest for sections, each of them whole."""
-    failed = sorted((model for model in result.models if model.verdict in FAILED), key=wording.urgency)
+    failed = sorted((model for model in result.models if model.verdict in FAILED), key=verdicts.urgency)
     groups = alike(failed)
     sections = (join(PARAGRAPH, _section(group)) for group in groups)
     rows, kept = table_within(overview(failed or result.models), room // 2, size_in_bytes)
@@ -79,11 +92,11 @@ def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
 
 def _weak_passes(result: GateResult) -> list[Md]:
     lines = weak_passes(result)
-    return [md("{} **Passed, with a warning:**\n\n{}", wording.ALLOWED, lines)] if lines else []
+    return [md("{} **Passed, with a warning:**\n\n{}", verdicts.ALLOWED, lines)] if lines else []
 
 
 def _urgency(model: ModelResult) -> int:
-    return 2 if wording.is_allowed(model) else FAILED.index(model.verdict)
+    return 2 if verdicts.is_allowed(model) else FAILED.index(model.verdict)
 
 
 def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
@@ -98,19 +111,19 @@ def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
 def failed_title(group: list[ModelResult]) -> Md:
     """Who failed and why, in one line."""
     who = code(group[0].id) if len(group) == 1 else text(plural(len(group), "model"))
-    return md("{} {} {}", wording.model_icon(group[0]), who, _what_happened(group[0]))
+    return md("{} {} {}", verdicts.model_icon(group[0]), who, _what_happened(group[0]))
 
 
 def failed_title_html(group: list[ModelResult]) -> Html:
     """The same as the title of a fold."""
     who = code_html(group[0].id) if len(group) == 1 else html("{}", plural(len(group), "model"))
-    return html("{} {} {}", wording.model_icon(group[0]), who, _what_happened(group[0]))
+    return html("{} {} {}", verdicts.model_icon(group[0]), who, _what_happened(group[0]))
 
 
 def _what_happened(model: ModelResult) -> str:
     verdict = "diverged" if model.verdict is Status.DIVERGED else "could not be judged"
     cause = f": {model.cause}" if model.cause else ""
-    allowed = " (allow_failure: the job doesn't fail)" if wording.is_allowed(model) else ""
+    allowed = " (allow_failure: the job doesn't fail)" if verdicts.is_allowed(model) else ""
     return f"{verdict}{cause}{allowed}"
 
 
@@ -129,7 +142,7 @@ def failed_body(group: list[ModelResult]) -> list[Md]:
 
 def _warnings(model: ModelResult) -> list[Md]:
     warnings = model.coverage.warnings if model.coverage else ()
-    told = [md("{} {}", wording.ALLOWED, prose(warning)) for warning in warnings[:_MOST_WARNINGS]]
+    told = [md("{} {}", verdicts.ALLOWED, prose(warning)) for warning in warnings[:_MOST_WARNINGS]]
     left_out = len(warnings) - len(told)
     return [*told, more(left_out, "warnings")] if left_out else told
 
@@ -157,7 +170,7 @@ def _folds(models: list[ModelResult], rows: Room) -> Md:
 
 
 def _checks_title(model: ModelResult) -> Html:
-    icon, count = wording.model_icon(model), plural(len(model.checks), "check")
+    icon, count = verdicts.model_icon(model), plural(len(model.checks), "check")
     return html("{} {}: {}", icon, code_html(model.id), count)
 
 
@@ -168,7 +181,7 @@ def _details(model: ModelResult, rows: Room) -> Md:
 def _environment(result: GateResult) -> Md:
     run = {"manifest": result.manifest, "shard": result.shard, "started": result.started_at}
     rows = [row(label, value) for label, value in run.items() if value]
-    rows.append(row("took", wording.seconds(result.seconds)))
+    rows.append(row("took", numbers.seconds(result.seconds)))
     if not result.parts:
         return table(row("", ""), [*rows, *_machine(result.environment)])
     tables = [table(row("", ""), [*rows, row("parts", md("{:,}", len(result.parts)))])]

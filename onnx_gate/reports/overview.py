@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from onnx_gate import wording
-from onnx_gate.records import GateResult, ManifestWarning, ModelResult, Status
-from onnx_gate.reports.latency import speedups
-from onnx_gate.reports.pieces import Grid, Row, few, items, more, name, row
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.reports.layout import Grid, Row, few, items, more, name, row
+from onnx_gate.reports.model_details import speedups
 from onnx_gate.reports.safe import COMMA, Md, code, join, md, prose, text
-from onnx_gate.wording import ICONS, number, plural
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.numbers import number, plural
+from onnx_gate.wording.verdicts import ICONS
 
 FAILED = (Status.DIVERGED, Status.ERROR)
 FEW_MODELS = 10
@@ -21,7 +24,7 @@ _MOST_WARNINGS = 20
 
 def title(result: GateResult) -> Md:
     """The verdict, as the heading that everything starts with."""
-    return md("## {} {}", wording.run_icon(result), wording.headline(result))
+    return md("## {} {}", verdicts.run_icon(result), verdicts.headline(result))
 
 
 def stopped(result: GateResult) -> list[Md]:
@@ -41,7 +44,7 @@ def stopped(result: GateResult) -> list[Md]:
 def doubts(result: GateResult) -> list[Md]:
     """What may be wrong in the manifest, each with the models that it concerns."""
     lines = _first_of([_doubt(warning, result) for warning in result.warnings])
-    return [md("{} **The manifest has warnings:**\n\n{}", wording.ALLOWED, lines)] if lines else []
+    return [md("{} **The manifest has warnings:**\n\n{}", verdicts.ALLOWED, lines)] if lines else []
 
 
 def _doubt(warning: ManifestWarning, result: GateResult) -> Md:
@@ -58,7 +61,7 @@ def _first_of(lines: list[Md]) -> Md:
 
 def overview(models: Sequence[ModelResult]) -> Grid:
     """Models by providers, a row each."""
-    providers = wording.provider_names(models)
+    providers = verdicts.provider_names(models)
     left_out = len(providers) - MOST_PROVIDERS
     named = [*map(name, providers[:MOST_PROVIDERS]), *([md("{:,} more", left_out)] if left_out > 0 else [])]
     last = "cause" if any(model.cause for model in models) else "note"
@@ -71,15 +74,15 @@ def overview(models: Sequence[ModelResult]) -> Grid:
 
 
 def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> Row:
-    worst = wording.farthest_check(model)
+    worst = verdicts.farthest_check(model)
     return row(
-        md("{} {}", wording.model_icon(model), code(model.id)),
+        md("{} {}", verdicts.model_icon(model), code(model.id)),
         name(model.framework),
         *(_provider_cell(model, provider) for provider in providers[:MOST_PROVIDERS]),
         *["see results.json"] * (len(providers) > MOST_PROVIDERS),
-        number(worst.max_abs) if worst and worst.max_abs is not None else wording.difference(worst),
+        number(worst.max_abs) if worst and worst.max_abs is not None else verdicts.difference(worst),
         *[speedups(model)] * timed,
-        "cached" if model.cached else wording.seconds(model.seconds),
+        "cached" if model.cached else numbers.seconds(model.seconds),
         md("**{}**", model.cause) if model.cause else ", ".join(_notes(model)),
     )
 
@@ -89,7 +92,7 @@ def _notes(model: ModelResult) -> Iterable[str]:
     if model.weak_reference:
         yield "compared with itself only"
     if model.coverage and model.coverage.warnings:
-        yield f"{wording.ALLOWED} see below"
+        yield f"{verdicts.ALLOWED} see below"
 
 
 def weak_passes(result: GateResult) -> Md:
@@ -106,12 +109,12 @@ def weak_passes(result: GateResult) -> Md:
 
 def _provider_cell(model: ModelResult, provider: str) -> Md:
     """`❌ 5 of 10 diverged`: how many of the checks are what the cell says."""
-    status = wording.provider_status(model, provider)
+    status = verdicts.provider_status(model, provider)
     if status is None:
         return text("–")
     counts = Counter(check.status for check in model.checks if check.provider == provider)
     if status is Status.DIVERGED:
-        icon = wording.ALLOWED if model.allow_failure else ICONS[status]
+        icon = verdicts.ALLOWED if model.allow_failure else ICONS[status]
         return md("{} {:,} of {:,} diverged", icon, counts[status], counts.total())
     if status is Status.PASSED:
         return md("{} {:,} passed", ICONS[status], counts[status])

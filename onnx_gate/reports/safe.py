@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from onnx_gate.wording import LONGEST, LONGEST_NAME, one_line, shorten
+from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten
 
 # Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
 _MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
@@ -154,3 +154,13 @@ def unlinked(value: Md) -> Md:
             for match in _PIECES.finditer(value.markup)
         )
     )
+
+
+def size_in_bytes(text: Md) -> int:
+    """As a file counts."""
+    return len(text.markup.encode("utf-8", "backslashreplace"))
+
+
+def size_in_characters(text: Md) -> int:
+    """As GitHub counts a comment at worst: characters beyond the first 65,536 of Unicode as two."""
+    return len(text.markup.encode("utf-16-le", "surrogatepass")) // 2

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnx_gate.errors import CannotMerge, NotWritten, UsageError
-from onnx_gate.folder import OutputFolder
-from onnx_gate.records import GateResult
-from onnx_gate.shards.files import chunks, opened
+from onnx_gate.gate.output import OutputFolder
+from onnx_gate.records.result import GateResult
 from onnx_gate.shards.merge import merge_parts, require_known
 from onnx_gate.shards.parts import Found, read_part, read_parts
-from onnx_gate.wording import one_line
+from onnx_gate.shards.untrusted_files import chunks, opened
+from onnx_gate.wording.text import one_line
 
 LARGEST_LOG = 64 * 1024 * 1024
 LARGEST_MODEL = 64 * 1024 * 1024 * 1024

@@ -6,24 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_gate.errors import CannotMerge, UsageError
-from onnx_gate.providers_table import PROVIDERS
-from onnx_gate.records import (
-    AskedModel,
-    Check,
-    GateResult,
-    ManifestWarning,
-    ModelResult,
-    Part,
-    ProviderState,
-    Scope,
-)
-from onnx_gate.shards.idle import idle_providers
+from onnx_gate.gate.selection import make_scope
+from onnx_gate.gate.verdict import judge_run
+from onnx_gate.providers import PROVIDERS
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.result import Check, GateResult, ModelResult, Part, ProviderState
+from onnx_gate.records.result_scope import AskedModel, Scope
+from onnx_gate.shards.merge_model import merge_row, not_judged
+from onnx_gate.shards.missing import idle_providers
 from onnx_gate.shards.parts import Found, title_of
-from onnx_gate.shards.rows import merge_row, not_judged
-from onnx_gate.shards.trust import own_providers
-from onnx_gate.split import make_scope
-from onnx_gate.verdict import judge_run
-from onnx_gate.wording import one_line, plural
+from onnx_gate.shards.verify import own_providers
+from onnx_gate.wording.numbers import plural
+from onnx_gate.wording.text import one_line
 
 _MOST_NAMES = 20
 _AGAIN = "run that job again, and merge the artifacts of all"

@@ -9,12 +9,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from onnx_gate.errors import CannotMerge, UsageError
-from onnx_gate.records import GateResult, Scope
+from onnx_gate.gate.verdict import judge_again
+from onnx_gate.records.result import GateResult
+from onnx_gate.records.result_scope import Scope
 from onnx_gate.reports import json
-from onnx_gate.shards.files import opened
-from onnx_gate.shards.trust import MOST_PARTS, require_sound, require_trust
-from onnx_gate.verdict import judge_again
-from onnx_gate.wording import one_line, shorten
+from onnx_gate.shards.untrusted_files import opened
+from onnx_gate.shards.verify import MOST_PARTS, require_sound, require_trust
+from onnx_gate.wording.text import one_line, shorten
 
 LARGEST_RESULTS = 256 * 1024 * 1024
 _LONGEST_REASON = 300

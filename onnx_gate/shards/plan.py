@@ -11,12 +11,11 @@ from pathlib import Path
 from statistics import median
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import Manifest, ModelSpec, RunOptions
+from onnx_gate.gate.selection import MOST_SHARDS, select_models, write_plan
+from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
 from onnx_gate.reports.json import read
-from onnx_gate.selection import select_models
-from onnx_gate.split import MOST_SHARDS, write_plan
-from onnx_gate.wording import plural
-from onnx_gate.wording import seconds as in_words
+from onnx_gate.wording.numbers import plural
+from onnx_gate.wording.numbers import seconds as in_words
 
 LONGEST_PLAN = 100_000
 """Characters: an argument and a variable may have 131,071."""

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from onnx_gate.worker.privileges import adopt_orphans, become, die_with_parent, gain_nothing, keep_memory
-from onnx_gate.worker.protocol import Event, Job, encode
+from onnx_gate.kernel import adopt_orphans, become, die_with_parent, gain_nothing, keep_memory
+from onnx_gate.protocol import Event, Job, encode
 
 
 def run_child(channel: socket.socket, log_fd: int, *, user: int | None = None) -> None:

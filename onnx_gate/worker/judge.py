@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from onnx_gate.compare.rules import rule_for
 from onnx_gate.errors import CannotJudge
-from onnx_gate.manifest.paths import find_repository
-from onnx_gate.providers.placement import breaches
-from onnx_gate.providers.precision import fast_options
-from onnx_gate.providers.session import Session, open_session
-from onnx_gate.records import Cause, Expectation, Failure, Numerics, OutputDiff, ProviderSpec, Triage
+from onnx_gate.protocol import MADE, Computed, Done, Event, Job, Made, Note, Placed, ProviderDone, Stage
+from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
-from onnx_gate.structure import weights_of
-from onnx_gate.triage.causes import find_cause, first_guess
-from onnx_gate.triage.variants import find_variant_cause
-from onnx_gate.vocabulary import run_on
-from onnx_gate.worker.evidence import gather_evidence
-from onnx_gate.worker.given import GivenComparison
-from onnx_gate.worker.latency import measure_latency
-from onnx_gate.worker.lowered import gather_variant_evidence, without_variant
+from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.ran import Numerics
+from onnx_gate.repository.root import find_repository
+from onnx_gate.vocabulary import Cause, run_on
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.onnx_files.files import weights_of
 from onnx_gate.worker.opened import Opened
-from onnx_gate.worker.prepare import Prepared, prepare
-from onnx_gate.worker.protocol import MADE, Computed, Done, Event, Job, Made, Note, Placed, ProviderDone, Stage
-from onnx_gate.worker.run import failure_of, run_case
-from onnx_gate.worker.travel import load_reference, save_reference
-from onnx_gate.worker.twice import Twice, case_to_repeat
+from onnx_gate.worker.references import load_reference, save_reference
+from onnx_gate.worker.runtime.placement import breaches
+from onnx_gate.worker.runtime.precision import fast_options
+from onnx_gate.worker.runtime.session import Session, open_session
+from onnx_gate.worker.triage.causes import find_cause, first_guess
+from onnx_gate.worker.triage.evidence import gather_evidence
+from onnx_gate.worker.triage.variant_evidence import gather_variant_evidence, without_variant
+from onnx_gate.worker.triage.variants import find_variant_cause
+from onnx_gate.worker.trial.latency import measure_latency
+from onnx_gate.worker.trial.prepare import prepare
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
+from onnx_gate.worker.trial.run import failure_of, run_case
+from onnx_gate.worker.trial.unrounded import GivenComparison
 
 Send = Callable[[Event], None]
 NOT_ASKED = (

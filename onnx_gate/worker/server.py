@@ -18,9 +18,8 @@ import sys
 from pathlib import Path
 
 from onnx_gate.frameworks.plugin import get_plugin
+from onnx_gate.kernel import adopt_orphans, die_with_parent, end_strays
 from onnx_gate.worker.child import run_child
-from onnx_gate.worker.privileges import adopt_orphans, die_with_parent
-from onnx_gate.worker.strays import end_strays
 
 _MESSAGE = 65536
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import GateResult
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import html
 from tests.reports.hostile import payloads, results, strewn
 from tests.reports.test_hostile import of_page

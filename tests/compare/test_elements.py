@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from onnx_gate.compare.elements import CHUNK, Elements
-from onnx_gate.records import Tolerance
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.worker.compare.elements import CHUNK, Elements
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 

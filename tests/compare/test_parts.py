@@ -6,8 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnx_gate.compare.outputs import OutputComparison
-from onnx_gate.records import Actual, Answer, OutputDiff, OutputRule, Tolerance
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer, OutputDiff
+from onnx_gate.worker.compare.outputs import OutputComparison
 
 RULE = OutputRule(tolerance=Tolerance(rtol=1e-3, atol=1e-5))
 

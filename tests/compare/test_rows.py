@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_gate.compare.outputs import OutputComparison
-from onnx_gate.compare.rows import Rows
-from onnx_gate.records import Actual, Answer, BreachKind, OutputDiff, OutputRule, Tolerance
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer, OutputDiff
+from onnx_gate.vocabulary import BreachKind
+from onnx_gate.worker.compare.labels import Rows
+from onnx_gate.worker.compare.outputs import OutputComparison
 from tests.golden.records import breaches_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.compare.rules import EXACT, ignored, rule_for
-from onnx_gate.records import Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records.asked import Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.worker.compare.rules import EXACT, ignored, rule_for
 
 MODEL, PROVIDER, OUTPUT, BOTH = (Tolerance(rtol=0.0, atol=atol) for atol in (1.0, 2.0, 3.0, 4.0))
 

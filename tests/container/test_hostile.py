@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker import hostile
+from tests.processes import hostile
 
 pytestmark = pytest.mark.container
 

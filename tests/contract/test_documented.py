@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
-from onnx_gate import settings
-from onnx_gate.cli import main
-from onnx_gate.github.files import outputs_of
-from onnx_gate.manifest.convert import Convert, FinalType
-from onnx_gate.manifest.dims import Limits
-from onnx_gate.manifest.providers import Provider
-from onnx_gate.manifest.rules import OutputRule
+from onnx_gate.cli import settings
+from onnx_gate.cli.main import main
+from onnx_gate.github.step_files import outputs_of
 from onnx_gate.manifest.schema import Model
-from onnx_gate.manifest.section import Section, keys_of
-from onnx_gate.manifest.sessions import Session
-from onnx_gate.manifest.tensors import Input
-from onnx_gate.manifest.variants import Variant
-from onnx_gate.records import REPORTS, Environment, GateResult, Status
+from onnx_gate.manifest.schema.convert import Convert, FinalType
+from onnx_gate.manifest.schema.dims import Limits
+from onnx_gate.manifest.schema.providers import Provider
+from onnx_gate.manifest.schema.rules import OutputRule
+from onnx_gate.manifest.schema.section import Section, keys_of
+from onnx_gate.manifest.schema.session import Session
+from onnx_gate.manifest.schema.tensors import Input
+from onnx_gate.manifest.schema.variants import Variant
+from onnx_gate.records.result import Environment, GateResult
+from onnx_gate.vocabulary import REPORTS, Status
 from tests.contract.sources import REPOSITORY
 
 ACTION: dict[str, Any] = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))

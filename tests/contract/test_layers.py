@@ -1,138 +1,155 @@
-"""The plan of the house: who may import whom, and who may import what is heavy."""
+"""The plan of the house: a path says which process, and who may import whom."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from pathlib import PurePosixPath
 
 import pytest
 
 from onnx_gate.frameworks.registry import REGISTRY
-from tests.contract.sources import LIGHT, MODULES, Module, imports, reachable, room_of
+from tests.contract.sources import MODULES, PACKAGE, REPOSITORY, Module, imports, reachable
 
-# Left may import right, never back; those in one line don't import each other.
-LAYERS = (
+# Left may import right, never back; rooms in one set don't import each other.
+PARENT: tuple[set[str], ...] = (
     {"__main__"},
     {"cli"},
-    {"publish", "signals", "shards"},
-    {"comments"},
-    {"arguments", "progress", "doctor", "requirements", "settings", "github", "reports", "folder"},
-    {"console", "removal", "lock"},
-    {"pipeline"},
-    {"selection"},
-    {"verdict", "numbers", "environment", "split", "references"},
-    {"coverage"},
-    {"worker"},
-    {"triage"},
-    {"frameworks", "inputs", "providers", "compare", "structure", "variants"},
-    {"runtime", "onnx_names"},
-    {"sources", "cpu", "trust"},
+    {"publish", "shards"},
+    {"reports", "github"},
+    {"gate"},
+    {"processes", "references"},
     {"manifest"},
-    {"registry", "providers_table"},
+)
+CHILD: tuple[set[str], ...] = (
+    {"worker"},
+    {"worker.triage"},
+    {"worker.references"},
+    {"worker.archive", "worker.trial"},
+    {"plug-ins"},
+    {"worker.variants"},
+    {"worker.inputs", "worker.compare", "worker.onnx_files"},
+    {"worker.runtime"},
+    {"worker.user_code"},
+)
+BOTH: tuple[set[str], ...] = (
+    {"frameworks"},
+    {"protocol", "providers", "kernel", "machine", "repository"},
     {"wording"},
     {"records"},
     {"errors"},
     {"vocabulary"},
 )
-RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
-HEAVY = {package for info in REGISTRY.values() for package in info.packages}
-HEAVY |= {"numpy", "onnxruntime", "joblib", "pandas", "pyarrow", "skops", "onnxconverter_common"}
-HEAVY_ROOMS = {
-    "frameworks",
-    "inputs",
-    "providers",
-    "compare",
-    "structure",
-    "triage",
-    "runtime",
-    "onnx_names",
-    "variants",
+RANK = {
+    **{room: rank for rank, rooms in enumerate((*PARENT, *BOTH)) for room in rooms},
+    **{room: rank - len(CHILD) + len(PARENT) for rank, rooms in enumerate(CHILD) for room in rooms},
 }
-CHILD_SIDE = {
-    f"onnx_gate.worker.{name}"
-    for name in (
-        "child",
-        "server",
-        "judge",
-        "prepare",
-        "matching",
-        "evidence",
-        "rounding",
-        "rows",
-        "given",
-        "edges",
-        "run",
-        "lowering",
-        "lowered",
-        "twice",
-        "latency",
-        "archive",
-        "travel",
-    )
-}
+HEAVY = {"numpy", "onnx", "onnxruntime", "pandas", "pyarrow", "joblib", "skops", "onnxconverter_common"}
+HEAVY |= {package for info in REGISTRY.values() for package in info.packages}
+MOST_MODULES = 12
+MOST_LOOSE = 8
 
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
 
 
-def test_every_room_has_its_layer() -> None:
+def room_of(name: str) -> str:
+    """The room of a module: the longest name of the plan that it lies in; empty for the package itself."""
+    parts = name.split(".")[1:]
+    if parts[:1] == ["frameworks"]:
+        # What a framework's folder says of it is light and for both; the rest of the folder is for workers.
+        return "plug-ins" if len(parts) > 2 else "frameworks"
+    rooms = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((room for room in rooms if room in RANK), "")
+
+
+def is_childs(name: str) -> bool:
+    """Whether only workers may import it."""
+    return room_of(name).partition(".")[0] in ("worker", "plug-ins")
+
+
+def is_parents(name: str) -> bool:
+    """Whether only the gate's own process may import it."""
+    return any(room_of(name) in rooms for rooms in PARENT)
+
+
+def test_every_module_has_its_layer() -> None:
     """A new room is put into the order before anything imports it."""
-    assert {module.room for module in MODULES.values()} - {""} == set(RANK)
+    assert [name for name in MODULES if name != PACKAGE and not room_of(name)] == []
 
 
 @every_module
 def test_left_may_import_right_and_never_back(module: Module) -> None:
     """A module imports its own room and those further right; the package itself holds just the version."""
-    if not module.room:
+    if module.name == PACKAGE:
         assert not list(imports(module))
         return
-    own = RANK[module.room]
+    own = room_of(module.name)
     wrong = [
         f"{module.name}:{each.line} imports {each.name}"
         for each in imports(module)
-        if each.name.partition(".")[0] == "onnx_gate"
-        and (room := room_of(each.name)) not in ("", module.room)
-        and RANK[room] <= own
+        if each.name.startswith(f"{PACKAGE}.")
+        and (room := room_of(each.name)) not in ("", own)
+        and (RANK[room] <= RANK[own] or (is_childs(each.name) != is_childs(module.name) and not _is_for_both(room)))
     ]
     assert wrong == []
 
 
-@every_module
-def test_what_is_heavy_is_imported_in_workers_only(module: Module) -> None:
-    """No numpy, no onnx, no framework when a module of the parent is imported."""
-    if module.room in HEAVY_ROOMS or module.name in CHILD_SIDE:
-        return
-    heavy = [each.name for each in imports(module) if each.at_module_level and each.name.partition(".")[0] in HEAVY]
-    assert heavy == []
+def _is_for_both(room: str) -> bool:
+    return any(room in rooms for rooms in BOTH)
 
 
 def test_the_parent_never_gets_to_what_is_heavy() -> None:
-    """Following every import of the command line, also those in functions, leads to no framework."""
-    parent = reachable("onnx_gate.cli", "onnx_gate.__main__")
-    assert "onnx_gate.worker.supervisor" in parent
-    assert parent & CHILD_SIDE == set()
-    heavy = {(name, each.name) for name in parent for each in imports(MODULES[name])}
-    assert {pair for pair in heavy if pair[1].partition(".")[0] in HEAVY} == set()
+    """Following every import of the command line, also those in functions, leads to no worker and no framework."""
+    parent = reachable("onnx_gate.cli.main", "onnx_gate.__main__")
+    assert "onnx_gate.processes.supervisor" in parent
+    assert {name for name in parent if is_childs(name)} == set()
+    assert {(name, each.name) for name in parent for each in imports(MODULES[name]) if _is_heavy(each.name)} == set()
+
+
+def test_a_worker_never_gets_to_the_parents_rooms() -> None:
+    """Nor to the code that judges, reports or starts others."""
+    child = reachable("onnx_gate.worker.server", "onnx_gate.worker.child", *(info.plugin for info in REGISTRY.values()))
+    assert "onnx_gate.worker.judge" in child
+    assert {name for name in child if is_parents(name)} == set()
 
 
 @every_module
-def test_framework_modules_are_loaded_by_name(module: Module) -> None:
-    """Nobody imports one when it is imported itself: a missing torch must not break scikit-learn.
+def test_what_is_heavy_is_imported_in_workers_only(module: Module) -> None:
+    """No numpy, no onnx, no framework in a module that the parent may import."""
+    if not is_childs(module.name):
+        assert [each.name for each in imports(module) if _is_heavy(each.name)] == []
 
-    What a plug-in is made of is for plug-ins only.
+
+def _is_heavy(name: str) -> bool:
+    return name.partition(".")[0] in HEAVY
+
+
+@every_module
+def test_plug_ins_are_loaded_by_name(module: Module) -> None:
+    """Nobody outside of a framework's folder imports from it: a missing package must not break another framework.
+
+    What a folder offers to others stands here.
     """
+    shared = {("sklearn", "boosters")}
+    own = module.name.split(".")[2] if module.name.startswith("onnx_gate.frameworks.") else ""
     named = {
-        each.name
-        for each in imports(module)
-        if each.at_module_level and each.name.startswith("onnx_gate.frameworks.") and not LIGHT.fullmatch(each.name)
+        each.name.split(".")[2] for each in imports(module) if each.at_module_level and room_of(each.name) == "plug-ins"
     }
-    assert named & {info.plugin for info in REGISTRY.values()} == set()
-    if not module.name.startswith("onnx_gate.frameworks."):
-        assert named == set()
+    assert {(own, other) for other in named - {own}} - shared == set()
+
+
+def test_no_folder_is_crowded() -> None:
+    """Somebody who looks for a thing finds it by name."""
+    files = [path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / PACKAGE).rglob("*.py")]
+    counted = Counter(str(PurePosixPath(file).parent) for file in files)
+    assert {folder: count for folder, count in counted.items() if count > MOST_MODULES} == {}
+    assert counted[PACKAGE] <= MOST_LOOSE
 
 
 @every_module
-def test_settings_is_the_only_reader_of_the_environment(module: Module) -> None:
+def test_one_module_reads_the_environment(module: Module) -> None:
     """Neither os.environ nor os.getenv anywhere else; a worker is given its own by the parent."""
-    if module.name in ("onnx_gate.settings", "onnx_gate.worker.child"):
+    if module.name in ("onnx_gate.cli.settings", "onnx_gate.cli.environ", "onnx_gate.worker.child"):
         return
     names = {"environ", "environb", "getenv", "getenvb"}
     readers = [

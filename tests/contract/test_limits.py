@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_gate import wording
-from onnx_gate.compare.outputs import OutputComparison
-from onnx_gate.compare.rules import rule_for
-from onnx_gate.numbers import contradictions
-from onnx_gate.records import Actual, Answer, Check, GateResult, OutputDiff, OutputRule, Status, Tolerance
+from onnx_gate.gate.numbers import contradictions
+from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.badness import badness
+from onnx_gate.records.found import Actual, Answer, OutputDiff
 from onnx_gate.records.limits import LIMITS, Limit
+from onnx_gate.records.result import Check, GateResult
 from onnx_gate.reports import html, json, junit, markdown
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording import verdicts
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.compare.rules import rule_for
 from tests.contract.sources import REPOSITORY
 from tests.golden.records import gate, model
 from tests.manifest.conftest import Project, project
@@ -110,7 +113,7 @@ def test_the_reports_show_it(limit: Limit, render: Callable[[GateResult], str]) 
     check = held_against(limit, limit.of)
     text = render(gate(model("net", check)))
     assert limit.name in text
-    assert f"{limit.name} {strictest(limit)}" in wording.tolerance(check)
+    assert f"{limit.name} {strictest(limit)}" in verdicts.tolerance(check)
     assert limit.share or f"{limit.direction} {strictest(limit)} is required" in text
 
 

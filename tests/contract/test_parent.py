@@ -13,7 +13,7 @@ import pytest
 FRAMEWORKS = {"torch", "sklearn", "onnx", "onnxruntime", "skl2onnx", "onnxscript", "joblib", "scipy", "pandas"}
 PROBE = """
 import json, sys, time
-from onnx_gate.cli import main
+from onnx_gate.cli.main import main
 try:
     code = main(sys.argv[1:])
 except SystemExit as leaving:
@@ -78,5 +78,5 @@ def test_a_good_manifest_loads_no_framework(tmp_path: Path) -> None:
     checked = tell(tmp_path, "check")
     assert (checked.code, checked.modules & (FRAMEWORKS | {"numpy"})) == (0, set())
     refused = tell(tmp_path, "run", "--only", "b")
-    assert "onnx_gate.worker.supervisor" in refused.modules
+    assert "onnx_gate.processes.supervisor" in refused.modules
     assert (refused.code, refused.modules & (FRAMEWORKS | {"numpy"})) == (2, set())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.sources import MODULES, Module
 
-VERDICT = "onnx_gate.verdict"
+VERDICT = "onnx_gate.gate.verdict"
 KEYWORDS = ("status", "verdict")
 
 

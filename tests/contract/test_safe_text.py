@@ -10,11 +10,11 @@ import pytest
 from tests.contract.sources import MODULES, Module, imports
 
 SAFE = "onnx_gate.reports.safe"
-CONSOLE = "onnx_gate.console"
+CONSOLE = "onnx_gate.gate.console"
 TEMPLATES = {"md", "html"}
 MAKERS = {"Md": SAFE, "Html": SAFE, "_Safe": SAFE, "Command": CONSOLE}
 """Types for what is escaped, and the one module that may make each."""
-FINISHERS = {f"onnx_gate.reports.{name}" for name in ("safe", "fit", "markdown", "comment", "failure", "html")}
+FINISHERS = {f"onnx_gate.reports.{name}" for name in ("safe", "markdown", "comment", "failure", "html")}
 """Who may see the markup of safe text: to measure it, and to hand over a finished report."""
 
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
@@ -84,14 +84,14 @@ def test_text_enters_the_xml_in_one_place() -> None:
         "from onnx_gate.reports.safe import md as literal\nliteral(name)",
         "from onnx_gate.reports.safe import Md\nMd(name)",
         "from onnx_gate.reports.safe import Html\nHtml(markup=name)",
-        "from onnx_gate.console import Command\nCommand(f'{name}')",
+        "from onnx_gate.gate.console import Command\nCommand(f'{name}')",
         "command(f'::error::{name}')",
         "text(name).markup + name",
     ],
 )
 def test_the_search_finds_what_it_looks_for(code: str) -> None:
     """Each of these would let somebody's words through."""
-    assert list(carelessness(Module("onnx_gate.reports.blocks", ast.parse(code), is_package=False)))
+    assert list(carelessness(Module("onnx_gate.reports.model", ast.parse(code), is_package=False)))
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_the_search_finds_what_it_looks_for(code: str) -> None:
         "from onnx_gate.reports.safe import md\nmd('**{}**', name)",
         "from onnx_gate.reports.safe import Md, text\ndef f(value: Md) -> Md:\n    return text(name)",
         "import html\nhtml.escape(name)",
-        "from onnx_gate.console import workflow_command\nworkflow_command('error', name)",
+        "from onnx_gate.gate.console import workflow_command\nworkflow_command('error', name)",
     ],
 )
 def test_the_search_leaves_the_rest_alone(code: str) -> None:
     """None of these does."""
-    assert list(carelessness(Module("onnx_gate.reports.blocks", ast.parse(code), is_package=False))) == []
+    assert list(carelessness(Module("onnx_gate.reports.model", ast.parse(code), is_package=False))) == []

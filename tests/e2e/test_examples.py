@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from onnx_gate.records import REPORTS, Cause, Status
 from onnx_gate.reports import json
+from onnx_gate.vocabulary import REPORTS, Cause, Status
 from tests.conftest import REPOSITORY
 
 EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0}

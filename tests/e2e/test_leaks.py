@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
 from tests.conftest import Run, run_manifest
 

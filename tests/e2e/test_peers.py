@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 from skl2onnx import to_onnx
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import INT, D, F, value

@@ -15,9 +15,10 @@ from faults.mounts import can_mount
 from faults.plan import REAL_DISK, SHARES, Fault, plan
 from faults.trial import Trial, run_trial
 from faults.workload import RIGHT, write_workload
-from onnx_gate.records import GateResult, Status
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import RENDER
 from onnx_gate.reports.json import parse
+from onnx_gate.vocabulary import Status
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes and mounts as Linux has them")
 SLOW = ("SIGSTOP", "stuck", "stalled", "slow")

@@ -16,7 +16,7 @@ import pytest
 import xgboost
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
 pytestmark = pytest.mark.extras

@@ -28,10 +28,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks.lightgbm import round_down
+from onnx_gate.frameworks.boosters.lightgbm import round_down
 from onnx_gate.frameworks.plugin import get_plugin
-from onnx_gate.records import Cause, Status
-from onnx_gate.sources import failed
+from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.worker.user_code import failed
 from tests.conftest import Run, run_manifest
 
 pytestmark = pytest.mark.extras
@@ -277,8 +277,8 @@ def test_thresholds_rounded_to_the_nearest_flip_rows(tmp_path):
 
 
 def _converted_here(model, folder: Path) -> bytes:
-    from onnx_gate.frameworks import lightgbm as framework
-    from onnx_gate.records import InputSpec, Location, ModelSpec
+    from onnx_gate.frameworks.boosters import lightgbm as framework
+    from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 
     schema = InputSpec(name="X", dtype="float32", shape=("batch", 10))
     source = Location(shown="model")

@@ -20,8 +20,8 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.info import FrameworkInfo, is_data_only
 from onnx_gate.frameworks.plugin import Plugin, get_plugin
 from onnx_gate.frameworks.registry import REGISTRY, convert_options, suffixes
-from onnx_gate.records import InputSpec, Location, ModelSpec
-from onnx_gate.trust.pickles import refusal, runs_code
+from onnx_gate.gate.trust import refusal, runs_code
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from tests.onnx_models import doubler
 
 REPOSITORY = Path(__file__).parents[2]

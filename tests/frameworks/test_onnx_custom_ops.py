@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import value
 from tests.onnx_values import data_set

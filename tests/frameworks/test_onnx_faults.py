@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import value

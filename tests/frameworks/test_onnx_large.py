@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_gate.records import Status
+from onnx_gate.vocabulary import Status
 from tests.conftest import run_manifest
 from tests.onnx_models import F, value
 

@@ -16,10 +16,10 @@ from onnx_gate.errors import ManifestError
 from onnx_gate.frameworks import registry
 from onnx_gate.frameworks.info import FrameworkInfo
 from onnx_gate.frameworks.plugin import get_plugin
-from onnx_gate.frameworks.torch_load import Source
+from onnx_gate.frameworks.torch.load import Source
+from onnx_gate.gate.trust import refusal
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import Location, ModelSpec
-from onnx_gate.trust.pickles import refusal
+from onnx_gate.records.asked import Location, ModelSpec
 
 SPEC = ModelSpec(id="m", line=1, framework="toy", folder="/", source=Location(shown="m"))
 MODEL = "version: 1\nmodels: [{{id: m, source: {}, inputs: {{X: {{dtype: float32, shape: [batch, 3]}}}}}}]\n"

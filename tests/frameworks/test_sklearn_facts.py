@@ -37,7 +37,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, QuantileTransf
 from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
 IRIS, DIABETES, CANCER, DIGITS = load_iris(), load_diabetes(), load_breast_cancer(), load_digits()

@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
 IRIS = load_iris()

@@ -47,7 +47,7 @@ from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScal
 from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from onnx_gate.records import Status
+from onnx_gate.vocabulary import Status
 from tests.conftest import Run, run_manifest
 
 IRIS = load_iris()

@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
 from tests.conftest import Run, run_manifest
 

@@ -11,8 +11,8 @@ import onnx
 import pytest
 import torch
 
-from onnx_gate.records import Cause, Status
-from onnx_gate.settings import worker_environ
+from onnx_gate.cli.environ import worker_environ
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import save, value
 

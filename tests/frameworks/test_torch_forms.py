@@ -10,8 +10,8 @@ import onnx
 import pytest
 import torch
 
-from onnx_gate.cpu import has_vnni
-from onnx_gate.records import Cause, Status
+from onnx_gate.machine import has_vnni
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
 MANIFEST = """

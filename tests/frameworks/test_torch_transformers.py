@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import Status
+from onnx_gate.vocabulary import Status
 from tests.conftest import Run, run_manifest
 
 pytestmark = pytest.mark.extras

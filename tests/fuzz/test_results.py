@@ -10,7 +10,7 @@ import pytest
 
 from fuzz import results
 from fuzz.case import Case, Failed
-from onnx_gate.records import Status
+from onnx_gate.vocabulary import Status
 
 
 class Chosen(Random):

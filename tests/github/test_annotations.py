@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.console import Command
 from onnx_gate.errors import ManifestError, Problem, UsageError
+from onnx_gate.gate.console import Command
 from onnx_gate.github.commands import (
     LONGEST_MESSAGE,
     MOST_WARNINGS,
@@ -17,8 +17,9 @@ from onnx_gate.github.commands import (
     result_annotations,
     warning_annotations,
 )
-from onnx_gate.github.places import place_in_repository
-from onnx_gate.records import Cause, ManifestWarning
+from onnx_gate.github.step_files import place_in_repository
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.vocabulary import Cause
 from tests.golden.families import FAMILIES
 from tests.golden.records import breach, error, floats, gate, labels, model
 

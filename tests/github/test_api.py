@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from onnx_gate.github import api as module
-from onnx_gate.github import web
+from onnx_gate.github import http
 from onnx_gate.github.api import Api
-from onnx_gate.github.web import ApiError
+from onnx_gate.github.http import ApiError
 from tests.github.server import REPOSITORY, TOKEN, Fault, GitHub, serve
 
 COMMENTS = f"/repos/{REPOSITORY}/issues/7/comments"
@@ -267,7 +267,7 @@ def test_a_list_without_an_end_is_left(github: GitHub, clock: Clock, monkeypatch
 
 def test_an_answer_has_a_largest_size(github: GitHub, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond that it isn't read."""
-    monkeypatch.setattr(web, "LARGEST_ANSWER", 100_000)
+    monkeypatch.setattr(http, "LARGEST_ANSWER", 100_000)
     github.add("x" * 60_000)
     github.add("x" * 60_000)
     assert "larger than" in str(refused(lambda: api.get(COMMENTS)))

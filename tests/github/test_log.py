@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.console import command, say, workflow_command
+from onnx_gate.gate.console import command, say, workflow_command
 from onnx_gate.github.log import MOST_GROUPS, MOST_OF_ONE, foreign, read_end, show_logs
-from onnx_gate.records import Cause, ModelResult
+from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Cause
 from tests.golden.records import error, floats, model
 
 ATTACKS = [

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_gate import comments
-from onnx_gate.cli import main, main_action
+from onnx_gate.cli.main import main, main_action
 from onnx_gate.github import api
-from onnx_gate.records import REPORTS
+from onnx_gate.publish import comment
 from onnx_gate.reports import RENDER
+from onnx_gate.vocabulary import REPORTS
 from tests.github.server import REPOSITORY, TOKEN, Fault, GitHub
 from tests.github.test_log import commands_of
 from tests.golden.families import FAMILIES
@@ -161,7 +161,7 @@ def test_a_comment_that_fails_changes_nothing(
     words: str,
 ) -> None:
     """One warning says why, which permission it takes, and what forks are to do."""
-    monkeypatch.setattr(comments, "PATIENCE", 2.0)
+    monkeypatch.setattr(comment, "PATIENCE", 2.0)
     monkeypatch.setattr(api.Api.__init__, "__kwdefaults__", {**api.Api.__init__.__kwdefaults__, "timeout": 0.3})
     github.faults = [fault]
     done = step()
@@ -197,7 +197,7 @@ def test_a_workflow_that_lacks_something(
     report: Callable[..., Step], monkeypatch: pytest.MonkeyPatch, environ: dict[str, str | None], words: str
 ) -> None:
     """The same."""
-    monkeypatch.setattr(comments, "PATIENCE", 0.5)
+    monkeypatch.setattr(comment, "PATIENCE", 0.5)
     done = report(**environ)
     (warning,) = done.warnings
     assert done.code == 1
@@ -231,7 +231,7 @@ def test_a_bug_in_the_comment_changes_nothing(
     def broken(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(comments.comment, "render", broken)
+    monkeypatch.setattr(comment.comment, "render", broken)
     done = step()
     assert_stands(done, workspace)
     assert "a bug in onnx-gate (ZeroDivisionError)" in done.warnings[0]
@@ -298,7 +298,7 @@ def test_a_bug_of_ours_takes_an_old_verdict_down(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a slip of ours")
 
-    monkeypatch.setattr("onnx_gate.pipeline.run_gate", broken)
+    monkeypatch.setattr("onnx_gate.gate.run.run_gate", broken)
     assert step().code == 4
     assert "a bug in onnx-gate itself (ZeroDivisionError)" in github.comments[0]["body"]
 
@@ -339,7 +339,7 @@ def test_a_summary_that_is_full_is_left_alone(
     step: Callable[..., Step], workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Above its limit GitHub would drop all of it."""
-    monkeypatch.setattr("onnx_gate.github.files.SUMMARY_LIMIT", 900)
+    monkeypatch.setattr("onnx_gate.github.step_files.SUMMARY_LIMIT", 900)
     done = step(INPUT_COMMENT="never")
     assert (done.code, done.summary) == (1, "")
     assert "the step's summary is full" in done.err

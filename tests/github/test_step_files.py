@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.errors import GateError, ManifestError, Problem, UsageError
-from onnx_gate.github.files import (
+from onnx_gate.github.step_files import (
     SUMMARY_LIMIT,
     output_block,
     outputs_of,

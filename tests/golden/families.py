@@ -5,26 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from onnx_gate.coverage import state_coverage
-from onnx_gate.records import (
-    BreachKind,
-    Cause,
-    Check,
-    ConvertInfo,
-    Elsewhere,
-    GateResult,
-    Latency,
-    ManifestWarning,
-    Numerics,
-    Part,
-    Placement,
-    ProviderState,
-    RunToRun,
-    Status,
-    Timing,
-    Tolerance,
-    Worst,
-)
+from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.records.asked import ManifestWarning, Tolerance
+from onnx_gate.records.found import ConvertInfo, Worst
+from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
+from onnx_gate.records.result import Check, GateResult, Part, ProviderState
+from onnx_gate.vocabulary import BreachKind, Cause, Status
 from tests.golden.records import breach, breaches_of, error, floats, gate, labels, model, skip
 
 CONVERSION = (

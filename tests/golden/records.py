@@ -5,24 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from onnx_gate.coverage import state_coverage
-from onnx_gate.records import (
-    Breach,
-    BreachKind,
-    Cause,
-    Check,
-    Confusion,
-    ConvertInfo,
-    Environment,
-    GateResult,
-    ModelResult,
-    ProviderState,
-    Status,
-    Tolerance,
-    Worst,
-)
-from onnx_gate.verdict import judge_run, worst
-from onnx_gate.wording import with_fix
+from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.verdict import judge_run, worst
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.found import Breach, Confusion, ConvertInfo, Worst
+from onnx_gate.records.result import Check, Environment, GateResult, ModelResult, ProviderState
+from onnx_gate.vocabulary import BreachKind, Cause, Status
+from onnx_gate.wording.verdicts import with_fix
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 NO_GPU = (

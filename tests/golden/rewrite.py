@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from onnx_gate.records import GateResult
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import RENDER, comment
 from onnx_gate.reports.comment import About
 from tests.golden.families import BEFORE, FAMILIES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records import REPORTS
 from onnx_gate.reports import RENDER
+from onnx_gate.vocabulary import REPORTS
 from tests.golden.rewrite import FOLDER, SUFFIXES, golden_files
 
 FILES = golden_files()

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.calls import Case
-from onnx_gate.inputs.cases import plan_cases, schema_from_graph
-from onnx_gate.inputs.data import Dataset
-from onnx_gate.inputs.dims import example_sizes
-from onnx_gate.records import DimLimits, Graph, GraphValue, InputSpec, Location, ModelSpec
+from onnx_gate.records.asked import DimLimits, InputSpec, Location, ModelSpec
+from onnx_gate.records.found import Graph, GraphValue
+from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.inputs.cases import plan_cases, schema_from_graph
+from onnx_gate.worker.inputs.data import Dataset
+from onnx_gate.worker.inputs.dims import example_sizes
 
 X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
 TOKENS = InputSpec(name="tokens", dtype="int64", shape=("batch", "seq"), range=(0, 99))

@@ -9,9 +9,10 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.cases import outputs_by_row, plan_cases
-from onnx_gate.inputs.data import load_dataset
-from onnx_gate.records import Graph, GraphValue, InputSpec, Location, ModelSpec
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from onnx_gate.records.found import Graph, GraphValue
+from onnx_gate.worker.inputs.cases import outputs_by_row, plan_cases
+from onnx_gate.worker.inputs.data import load_dataset
 
 X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
 Y = GraphValue(name="y", dtype="float32", shape=None)

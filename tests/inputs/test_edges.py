@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.calls import Call, Case
-from onnx_gate.inputs.cases import plan_cases
-from onnx_gate.inputs.data import Dataset, Recorded
-from onnx_gate.inputs.edges import NEEDS, plan_edges
-from onnx_gate.records import EDGES, DimLimits, InputSpec, Location, ModelSpec
+from onnx_gate.records.asked import DimLimits, InputSpec, Location, ModelSpec
+from onnx_gate.vocabulary import EDGES
+from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.inputs.cases import plan_cases
+from onnx_gate.worker.inputs.data import Dataset, Recorded
+from onnx_gate.worker.inputs.edges import NEEDS, plan_edges
 
 FLOATS = {"tiny", "huge", "negative-zero", "denormal"}
 ROWS = {"empty-batch", "single-row", "odd-batch", "large-batch", "repeated-rows", "permuted-rows", "row-consistency"}

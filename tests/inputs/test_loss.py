@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.loss import in_schema_dtype
-from onnx_gate.records import InputSpec
+from onnx_gate.records.asked import InputSpec
+from onnx_gate.worker.inputs.data.casting import in_schema_dtype
 
 
 def fit(array, dtype: str):

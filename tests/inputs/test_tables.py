@@ -14,8 +14,9 @@ import pytest
 from pyarrow import parquet
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.data import Dataset, load_dataset
-from onnx_gate.records import GraphValue, InputSpec, Location, ModelSpec
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from onnx_gate.records.found import GraphValue
+from onnx_gate.worker.inputs.data import Dataset, load_dataset
 
 AGE = InputSpec(name="age", dtype="int64", shape=("batch",))
 PAY = InputSpec(name="pay", dtype="float32", shape=("batch", 1))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.test_sets import read_test_sets
-from onnx_gate.records import Location
+from onnx_gate.records.asked import Location
+from onnx_gate.worker.inputs.data.test_sets import read_test_sets
 from tests.onnx_values import data_set
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.inputs.values import fit_text, fit_value, needs_data
-from onnx_gate.records import InputSpec
+from onnx_gate.records.asked import InputSpec
+from onnx_gate.worker.inputs.data.values import fit_text, fit_value, needs_data
 
 
 def given(form: str) -> InputSpec:

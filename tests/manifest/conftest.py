@@ -9,7 +9,7 @@ import pytest
 
 from onnx_gate.errors import ManifestError, Problem
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import Manifest, ModelSpec
+from onnx_gate.records.asked import Manifest, ModelSpec
 
 FILES = ("m.onnx", "m.joblib", "m.pkl", "m.jit", "m.pt2", "m.skops", "m.txt", "f.py", "w.safetensors", "d.csv", "d.npz")
 

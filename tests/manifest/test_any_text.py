@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnx_gate.errors import ManifestError
-from onnx_gate.manifest.convert import Convert
-from onnx_gate.manifest.dims import Limits
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.manifest.rules import OutputRule
 from onnx_gate.manifest.schema import Model, Provider
-from onnx_gate.manifest.section import keys_of
-from onnx_gate.manifest.tensors import Input
-from onnx_gate.manifest.variants import Variant
-from onnx_gate.records import Manifest
+from onnx_gate.manifest.schema.convert import Convert
+from onnx_gate.manifest.schema.dims import Limits
+from onnx_gate.manifest.schema.rules import OutputRule
+from onnx_gate.manifest.schema.section import keys_of
+from onnx_gate.manifest.schema.tensors import Input
+from onnx_gate.manifest.schema.variants import Variant
+from onnx_gate.records.asked import Manifest
 
 BOUNDED = settings(
     max_examples=150,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records import DimLimits
+from onnx_gate.records.asked import DimLimits
 from tests.manifest.conftest import Project
 
 MODEL = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: float32, shape: [batch, seq]}}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import InputSpec, Location, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records.asked import InputSpec, Location, OutputRule, ProviderSpec, Tolerance
 from tests.manifest.conftest import Project, place
 
 EXAMPLE = """\

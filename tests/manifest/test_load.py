@@ -9,7 +9,7 @@ import pytest
 
 from onnx_gate.errors import ManifestError
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import ModelSpec, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records.asked import ModelSpec, OutputRule, ProviderSpec, Tolerance
 from tests.manifest.conftest import Project, place
 
 EVERYTHING_WRONG = """\

@@ -8,8 +8,8 @@ import pytest
 
 from onnx_gate.errors import ManifestError
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.manifest.paths import find_repository
-from onnx_gate.records import Location
+from onnx_gate.records.asked import Location
+from onnx_gate.repository.root import find_repository
 from tests.manifest.conftest import Project, place
 
 FACTORY = "framework: torch, inputs: {X: {dtype: float32, shape: [batch, 4]}}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.providers_table import PROVIDERS
-from onnx_gate.records import InputSpec, OutputRule, ProviderSpec, SessionSpec, Tolerance
+from onnx_gate.providers import PROVIDERS
+from onnx_gate.records.asked import InputSpec, OutputRule, ProviderSpec, SessionSpec, Tolerance
 from tests.manifest.conftest import Project, place
 
 ONNX = "id: a, source: m.onnx"

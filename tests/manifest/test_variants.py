@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.compare.rules import rule_for
-from onnx_gate.records import Location, OutputRule, Tolerance
+from onnx_gate.records.asked import Location, OutputRule, Tolerance
+from onnx_gate.worker.compare.rules import rule_for
 from tests.manifest.conftest import Project
 
 MODEL = (

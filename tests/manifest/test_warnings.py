@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records import ManifestWarning
+from onnx_gate.records.asked import ManifestWarning
 from tests.manifest.conftest import Project, place
 
 ONNX = "id: a, source: m.onnx"

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.errors import ManifestError
-from onnx_gate.manifest.file import MAX_BYTES
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.manifest.scalars import resolve_scalar
+from onnx_gate.manifest.text import MAX_BYTES, resolve_scalar
 from onnx_gate.manifest.yaml_tree import MAX_DEPTH
 from tests.manifest.conftest import Project, place
 

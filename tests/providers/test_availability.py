@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.providers import availability
-from onnx_gate.providers.availability import did_not_load, explain, lost, not_built_in
-from onnx_gate.providers.nvidia import Driver, ask_driver, other_version
-from onnx_gate.records import Absence, ProviderSpec
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.vocabulary import Absence
+from onnx_gate.worker.runtime import availability
+from onnx_gate.worker.runtime.availability import did_not_load, explain, lost, not_built_in
+from onnx_gate.worker.runtime.nvidia import Driver, ask_driver, other_version
 
 CUDA = ProviderSpec(name="cuda")
 HEALTHY = Driver(kind=None, words="the driver serves CUDA 13.0 and reports Some GPU", devices=("Some GPU",))

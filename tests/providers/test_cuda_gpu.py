@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from onnx_gate.providers.devices import device_present
-from onnx_gate.records import Absence, Cause, Status
+from onnx_gate.vocabulary import Absence, Cause, Status
+from onnx_gate.worker.runtime.devices import device_present
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import save, value
 from tests.providers.real import models

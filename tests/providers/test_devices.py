@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.providers.devices import device_present
+from onnx_gate.worker.runtime.devices import device_present
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.providers.placement import breaches, fell_back, profiled, proven
-from onnx_gate.records import Absence, Elsewhere, Placement, ProviderSpec
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.records.ran import Elsewhere, Placement
+from onnx_gate.vocabulary import Absence
+from onnx_gate.worker.runtime.placement import breaches, fell_back, profiled, proven
 
 NAME = "CUDAExecutionProvider"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.providers.precision import fast_options, precise_options
+from onnx_gate.worker.runtime.precision import fast_options, precise_options
 
 
 @pytest.mark.parametrize(

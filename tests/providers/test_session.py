@@ -12,10 +12,11 @@ import onnxruntime as ort
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.providers.availability import explain
-from onnx_gate.providers.session import as_actual, not_taken, open_session, options_in_force
-from onnx_gate.records import Absence, ProviderSpec, SessionSpec, Status
-from onnx_gate.runtime import session_options
+from onnx_gate.records.asked import ProviderSpec, SessionSpec
+from onnx_gate.vocabulary import Absence, Status
+from onnx_gate.worker.runtime.availability import explain
+from onnx_gate.worker.runtime.options import session_options
+from onnx_gate.worker.runtime.session import as_actual, not_taken, open_session, options_in_force
 from tests import onnx_models
 
 
@@ -75,7 +76,7 @@ def test_zipmaps_list_of_dicts_is_a_matrix():
 @pytest.mark.parametrize(("name", "available", "words"), [("cpu", True, ""), ("cuda", False, "libcublasLt.so")])
 def test_a_probe_tells_what_works_here(name, available, words):
     """In a process of its own, as `doctor` asks it. (This machine has no CUDA.)"""
-    command = [sys.executable, "-m", "onnx_gate.providers.probe", name]
+    command = [sys.executable, "-m", "onnx_gate.worker.runtime.probe", name]
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     assert told["available"] is available
     assert words in told["reason"]

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from onnx_gate.providers_table import PROVIDERS, SHORT_NAMES, ProviderInfo, provider_info, short_name
+from onnx_gate.providers import PROVIDERS, SHORT_NAMES, ProviderInfo, provider_info, short_name
 from tests.contract.sources import MODULES
 
 rows = pytest.mark.parametrize("row", PROVIDERS.values(), ids=PROVIDERS)
@@ -47,7 +47,7 @@ def test_no_other_module_lists_providers() -> None:
     listed = [
         f"{module.name}:{node.lineno}"
         for module in MODULES.values()
-        if module.name != "onnx_gate.providers_table"
+        if module.name != "onnx_gate.providers"
         for node in ast.walk(module.tree)
         if isinstance(node, literals) and len(_names_in(node)) >= 3
     ]

@@ -12,11 +12,13 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_gate.errors import UsageError
+from onnx_gate.gate.selection import require_folders
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.records import Failure, Location, ModelSpec, RunOptions, Status, Tolerance
+from onnx_gate.records.asked import Location, ModelSpec, RunOptions, Tolerance
+from onnx_gate.records.found import Failure
 from onnx_gate.references.index import Unreadable, hash_file, hash_read, parse_index, render_index
 from onnx_gate.references.read import Reference, check_reference
-from onnx_gate.selection import require_folders
+from onnx_gate.vocabulary import Status
 from tests.conftest import run_manifest
 from tests.onnx_models import doubler, external
 

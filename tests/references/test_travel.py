@@ -19,8 +19,9 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from onnx_gate.records import Cause, Check, Status
+from onnx_gate.records.result import Check
 from onnx_gate.reports import json as results
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import REPOSITORY, Run, run_manifest
 from tests.onnx_models import doubler, external, save, value
 

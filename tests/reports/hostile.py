@@ -13,7 +13,8 @@ from functools import cache
 from itertools import count
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from onnx_gate.records import Cause, GateResult, ModelResult
+from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.vocabulary import Cause
 from tests.golden.records import breach, error, floats, gate, labels, model, skip
 
 HARMLESS = "harmless"

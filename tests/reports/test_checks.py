@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.records import Cause, Confusion, Latency, Placement, Timing
+from onnx_gate.records.found import Confusion
+from onnx_gate.records.ran import Latency, Placement, Timing
 from onnx_gate.reports import html, markdown
 from onnx_gate.reports.checks import MOST_ROWS, MOST_ROWS_OF_PAGE
+from onnx_gate.vocabulary import Cause
 from tests.golden.records import breach, error, floats, gate, labels, model, skip
 from tests.reports.test_markdown import assert_closed, rows, tables
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from markdown_it.token import Token
 
 from onnx_gate.errors import ManifestError, Problem, UsageError
-from onnx_gate.records import BreachKind, Cause, GateResult, ModelResult
+from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports import comment
 from onnx_gate.reports.comment import LIMIT, About
+from onnx_gate.reports.comment.memory import recall
 from onnx_gate.reports.safe import Md, unlinked
-from onnx_gate.reports.state import recall
-from onnx_gate.wording import headline
+from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.wording.verdicts import headline
 from tests.golden.families import FAMILIES
 from tests.golden.records import breaches_of, error, floats, gate, labels, model, skip
 from tests.reports.test_markdown import cells, many, parse, tables

@@ -16,11 +16,11 @@ from lxml import etree
 from markdown_it import MarkdownIt
 from pydantic import ValidationError
 
-from onnx_gate.console import command, say
+from onnx_gate.cli.progress import tell_results
 from onnx_gate.errors import GateError, ManifestError, Problem, UsageError
+from onnx_gate.gate.console import command, say
 from onnx_gate.github.commands import debug, facts, result_annotations
-from onnx_gate.progress import tell_results
-from onnx_gate.records import GateResult
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import RENDER, comment, failure
 from onnx_gate.reports import json as results_json
 from onnx_gate.reports.comment import About

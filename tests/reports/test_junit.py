@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from onnx_gate.records import Cause, Status
 from onnx_gate.reports import junit
+from onnx_gate.vocabulary import Cause, Status
 from tests.golden.families import FAMILIES
 from tests.golden.records import error, floats, gate, model
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.records import GateResult, Status
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import RENDER, render_all
 from onnx_gate.reports.json import parse
+from onnx_gate.vocabulary import Status
 from tests.golden.families import FAMILIES
 
 UNSHOWABLE: dict[str, Any] = {"max_abs": 10**400, "shape": None, "limits": 7}

@@ -12,10 +12,14 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from onnx_gate.records import AskedModel, Cause, GateResult, Placement, SessionSpec, Status
+from onnx_gate.gate.selection import make_scope
+from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.ran import Placement
+from onnx_gate.records.result import GateResult
+from onnx_gate.records.result_scope import AskedModel
 from onnx_gate.reports import markdown
-from onnx_gate.split import make_scope
-from onnx_gate.wording import headline
+from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.wording.verdicts import headline
 from tests.golden.families import CONVERSION, FAMILIES
 from tests.golden.records import breach, error, floats, gate, labels, model, skip
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onnx_gate.errors import UsageError
-from onnx_gate.records import Worst
+from onnx_gate.records.found import Worst
 from onnx_gate.reports import json
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, model

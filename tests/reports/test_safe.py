@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from onnx_gate.reports import safe
 from onnx_gate.reports.safe import COMMA, code_html, fold, html, join, link, md
-from onnx_gate.wording import one_line
+from onnx_gate.wording.text import one_line
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 anything = st.text(st.characters() | st.sampled_from("\\`*_[]()<>|~#&$!-+=.:\n\r\t1 "), max_size=60)

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.runtime import load_failed, session_options
+from onnx_gate.worker.runtime.options import load_failed, session_options
 from tests import onnx_models
 from tests.onnx_models import value
 

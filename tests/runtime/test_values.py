@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.runtime import plain_value, run_session
+from onnx_gate.worker.runtime.values import plain_value, run_session
 from tests import onnx_models, onnx_values
 
 TYPES = {

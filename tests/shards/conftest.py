@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.cli import main
+from onnx_gate.cli.main import main
 from tests.shards.project import write_project
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_gate.cli import main
-from onnx_gate.records import GateResult, ModelResult
+from onnx_gate.cli.main import main
+from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports import json
 from tests import onnx_models
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.cli import main
-from onnx_gate.records import REPORTS, GateResult, ManifestWarning, ProviderState, Status
+from onnx_gate.cli.main import main
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.result import GateResult, ProviderState
 from onnx_gate.reports import json
+from onnx_gate.vocabulary import REPORTS, Status
 from tests.shards.conftest import Runs
 from tests.shards.project import IDS, change, merge, timeless
 

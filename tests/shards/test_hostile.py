@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.records import BreachKind, Cause, Confusion, GateResult, ManifestWarning, Status, Worst
+from onnx_gate.gate.selection import make_scope
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.found import Confusion, Worst
+from onnx_gate.records.result import GateResult
 from onnx_gate.reports import json
-from onnx_gate.split import make_scope
+from onnx_gate.vocabulary import BreachKind, Cause, Status
 from tests.golden.records import breaches_of
 from tests.shards.conftest import Runs
 from tests.shards.project import change, change_model, change_text, held, merge, refused

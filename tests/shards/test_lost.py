@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.cli import main
-from onnx_gate.records import Cause, GateResult, Part, Status
-from onnx_gate.split import make_scope
-from onnx_gate.verdict import judge_run
+from onnx_gate.cli.main import main
+from onnx_gate.gate.selection import make_scope
+from onnx_gate.gate.verdict import judge_run
+from onnx_gate.records.result import GateResult, Part
+from onnx_gate.vocabulary import Cause, Status
 from tests.shards.conftest import Runs
 from tests.shards.project import IDS, change, held, merge, refused
 

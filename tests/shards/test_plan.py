@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_gate.cli import main
+from onnx_gate.cli.main import main
 from onnx_gate.errors import UsageError
-from onnx_gate.records import Location, Manifest, ModelSpec, ProviderSpec, RunOptions
-from onnx_gate.selection import select_models
+from onnx_gate.gate.selection import select_models
+from onnx_gate.records.asked import Location, Manifest, ModelSpec, ProviderSpec, RunOptions
 from onnx_gate.shards.plan import Plan, expected_seconds, make_plan
 from tests.shards.conftest import Runs, printed
 from tests.shards.project import IDS

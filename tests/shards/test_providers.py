@@ -11,19 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.cli import main
-from onnx_gate.records import (
-    BreachKind,
-    Cause,
-    Check,
-    GateResult,
-    ModelResult,
-    Placement,
-    ProviderState,
-    Status,
-)
+from onnx_gate.cli.main import main
+from onnx_gate.gate.verdict import judge_run, worst
+from onnx_gate.records.ran import Placement
+from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
 from onnx_gate.reports import json
-from onnx_gate.verdict import judge_run, worst
+from onnx_gate.vocabulary import BreachKind, Cause, Status
 from tests.golden.records import breaches_of, floats
 from tests.shards.project import change, merge, write_project
 

@@ -8,11 +8,13 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from onnx_gate.compare.outputs import OutputComparison
-from onnx_gate.records import Actual, Answer, BreachKind, Cause, OutputDiff, OutputRule, Tolerance, Triage
-from onnx_gate.triage.causes import NOBODY, Evidence, Questions, find_cause, first_guess
-from onnx_gate.triage.precision import Rounding, measure
-from onnx_gate.worker.evidence import SecondOpinion
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer, OutputDiff, Triage
+from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions, find_cause, first_guess
+from onnx_gate.worker.triage.evidence import SecondOpinion
+from onnx_gate.worker.triage.precision import Rounding, measure
 from tests.golden.records import breaches_of
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_gate.records import Cause, Tolerance
-from onnx_gate.triage.order import find_order
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.triage.order import find_order
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 RNG = np.random.default_rng(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_gate.records import Tolerance
-from onnx_gate.triage.precision import (
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.worker.triage.precision import (
     FLOAT32_EPS,
     compare_noise,
     explains,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records import Cause, RunToRun
-from onnx_gate.triage.causes import find_cause, first_guess
-from onnx_gate.triage.provider import Precise
+from onnx_gate.records.ran import RunToRun
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.triage.causes import find_cause, first_guess
+from onnx_gate.worker.triage.provider import Precise
 from tests.triage.test_causes import diff, evidence
 
 TF32 = {"use_tf32": ("1", "0")}

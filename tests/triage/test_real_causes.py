@@ -19,7 +19,7 @@ from sklearn.preprocessing import Binarizer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
-from onnx_gate.records import Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
 CANCER, DIABETES, DIGITS = load_breast_cancer(), load_diabetes(), load_digits()

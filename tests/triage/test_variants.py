@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.records import BreachKind, Cause, OutputDiff, Overflow, Tolerance, Triage, VariantSpec
+from onnx_gate.records.asked import Tolerance, VariantSpec
 from onnx_gate.records.badness import badness
-from onnx_gate.triage.variants import VariantEvidence, find_variant_cause
+from onnx_gate.records.found import OutputDiff, Overflow, Triage
+from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.worker.triage.variants import VariantEvidence, find_variant_cause
 from tests.golden.records import breaches_of
 
 NOISY: dict[str, Any] = {

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from onnx_gate import wording
-from onnx_gate.records import Cause, OutputDiff
 from onnx_gate.records.badness import badness, worst_first
+from onnx_gate.records.found import OutputDiff
 from onnx_gate.reports import markdown
-from onnx_gate.triage.precision import Rounding
+from onnx_gate.vocabulary import Cause
+from onnx_gate.wording import verdicts
+from onnx_gate.worker.triage.precision import Rounding
 from tests.golden.records import floats, gate, labels, model
 from tests.triage.test_causes import diff, triage
 
@@ -59,4 +60,4 @@ def test_nan_and_other_labels_are_worse_than_any_number() -> None:
     same = labels("batch=1")
     assert badness(not_a_number) > badness(numbers)
     assert worst_first([same, numbers, other_label]) == [other_label, numbers, same]
-    assert wording.worst_check(model("m", numbers, other_label)) is other_label
+    assert verdicts.worst_check(model("m", numbers, other_label)) is other_label

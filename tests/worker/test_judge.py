@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.records import Answer, Cause
-from onnx_gate.worker.endings import explain
-from onnx_gate.worker.prepare import Prepared
-from onnx_gate.worker.protocol import Stage
-from onnx_gate.worker.run import failure_of
+from onnx_gate.processes.endings import explain
+from onnx_gate.protocol import Stage
+from onnx_gate.records.found import Answer
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import failure_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_gate.providers.devices import device_present
+from onnx_gate.worker.runtime.devices import device_present
 from tests.providers.real import models
 from tests.providers.real.conftest import Outcome, run_in
 

@@ -1,0 +1,1 @@
+"""The command: arguments and environment in, exit code out."""

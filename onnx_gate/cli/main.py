@@ -1,0 +1,203 @@
+"""argv → Settings → pipeline → reports → exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from onnx_gate import __version__
+from onnx_gate.cli import arguments, environ, settings
+from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
+from onnx_gate.gate.console import prepare_streams, say
+from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.settings import Settings
+from onnx_gate.records.workflow import CommentMode
+
+# What is imported inside a function is what `--help` doesn't need.
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `onnx-gate`."""
+    given = build_parser().parse_args(argv)
+    return _guarded(lambda: given.command(given))
+
+
+def main_action() -> int:
+    """The action: `run` with the inputs of the step."""
+
+    def run_action() -> int:
+        from onnx_gate.cli import requirements
+        from onnx_gate.kernel import hide
+        from onnx_gate.publish import results
+
+        hide()
+        with results.errors_told(settings.to_tell_failure(None)):
+            asked = settings.from_inputs()
+        with (
+            results.errors_told(asked),
+            requirements.installed(asked.requirements, environ.pip_environ(), asked.options) as packages,
+        ):
+            return _judge_and_publish(replace(asked, options=replace(asked.options, packages=packages)))
+
+    return _guarded(run_action)
+
+
+def build_parser() -> ArgumentParser:
+    """The command line, with what each command does."""
+    return arguments.build_parser(run=_run, plan=_plan, merge=_merge, check=_check, report=_report, doctor=_doctor)
+
+
+def _run(given: Namespace) -> int:
+    from onnx_gate.kernel import hide
+    from onnx_gate.publish import results
+
+    hide()
+    with results.errors_told(settings.to_tell_failure(given)):
+        asked = settings.from_arguments(given)
+    with results.errors_told(asked):
+        return _judge_and_publish(asked)
+
+
+def _judge_and_publish(asked: Settings) -> int:
+    from onnx_gate.manifest.load import load_manifest
+
+    manifest = load_manifest(asked.manifest, sources_here=asked.options.reference is None)
+    from onnx_gate.cli.progress import LiveProgress, PlainProgress
+    from onnx_gate.cli.signals import Signals
+    from onnx_gate.gate.output import OutputFolder
+    from onnx_gate.gate.run import run_gate
+    from onnx_gate.gate.selection import require_folders, select_models
+    from onnx_gate.publish import results
+
+    _say_warnings(manifest.warnings)
+    # A call that is wrong costs nothing: not even the reports of the last one.
+    select_models(manifest, asked.options)
+    require_folders(manifest, asked.options)
+    signals = Signals()
+    with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
+        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
+        try:
+            result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
+        finally:
+            progress.close()
+        return results.publish(result, asked, folder).exit_code
+
+
+def _plan(given: Namespace) -> int:
+    from onnx_gate.manifest.load import load_manifest
+    from onnx_gate.publish import results
+    from onnx_gate.shards.plan import make_plan, seconds_if_known
+
+    asked = settings.from_plan(given)
+    with results.errors_told(asked):
+        seconds, told = seconds_if_known(given.results)
+        manifest = load_manifest(asked.manifest)
+        _say_warnings(manifest.warnings)
+        plan = make_plan(manifest, asked.options, given.shards, seconds)
+        results.publish_plan(plan.outputs[given.print], [*told, *plan.told], plan.outputs, asked, manifest.warnings)
+    return EXIT_PASSED
+
+
+def _merge(given: Namespace) -> int:
+    from onnx_gate.cli.progress import tell_results
+    from onnx_gate.gate.output import OutputFolder
+    from onnx_gate.manifest.text import digest, read_text
+    from onnx_gate.publish import results
+    from onnx_gate.shards.gather import merge_folders, require_apart, require_expected
+    from onnx_gate.shards.parts import find_parts
+
+    asked = settings.from_merge(given)
+    with results.errors_told(asked):
+        folders, barren = find_parts(given.folders)
+        require_apart(asked.output, folders)
+        require_expected(asked.options.providers, folders)
+        expected = digest(read_text(asked.manifest, given.manifest)) if given.manifest else ""
+        with OutputFolder(asked.output) as folder:
+            result = merge_folders(
+                folders, folder, providers=asked.options.providers, manifest_sha256=expected, problems=barren
+            )
+            _say_warnings(result.warnings)
+            tell_results(result.models, sys.stdout)
+            return results.publish(result, asked, folder).exit_code
+
+
+def _say_warnings(warnings: Iterable[ManifestWarning]) -> None:
+    """What may be wrong in the manifest, as its problems are printed."""
+    for warning in warnings:
+        say(f"warning: {warning}", sys.stderr)
+
+
+def _debugger(asked: Settings) -> Callable[[str], None]:
+    from onnx_gate.gate.console import command
+    from onnx_gate.github.commands import debug
+
+    return (lambda line: command(debug(line))) if asked.debugs else lambda line: None
+
+
+def _check(given: Namespace) -> int:
+    from onnx_gate.manifest.load import load_manifest
+    from onnx_gate.wording.numbers import plural
+
+    manifest = load_manifest(Path(given.manifest))
+    _say_warnings(manifest.warnings)
+    warned = f", {plural(len(manifest.warnings), 'warning')}" if manifest.warnings else ""
+    say(f"{manifest.path}: {plural(len(manifest.models), 'model')}, no problems{warned}")
+    return EXIT_PASSED
+
+
+def _report(given: Namespace) -> int:
+    from onnx_gate.gate.output import OutputFolder
+    from onnx_gate.publish import results
+    from onnx_gate.publish.comment import publish_comment
+    from onnx_gate.shards.parts import read_result
+
+    result = read_result(Path(given.results))
+    with OutputFolder(Path(given.output)) as folder:
+        result = results.write_reports(result, folder)
+    results.say_done(result, folder.path)
+    publish_comment(result, CommentMode(given.comment), settings.workflow())
+    return result.exit_code
+
+
+def _doctor(given: Namespace) -> int:
+    from onnx_gate.cli import doctor
+
+    text, healthy = doctor.examine(environ.worker_environ(), environ.isolation())
+    say(text)
+    return EXIT_PASSED if healthy else EXIT_NOT_JUDGED
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    """The one place that turns errors into exit codes."""
+    prepare_streams()
+    try:
+        return command()
+    except GateError as error:
+        say(str(error) if isinstance(error, ManifestError) else f"onnx-gate: {error}", sys.stderr)
+        _tell_where()
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("onnx-gate: stopped before anything was run", sys.stderr)
+        return 128 + signal.SIGINT
+    except Exception:
+        say(
+            f"onnx-gate: this is a bug in onnx-gate {__version__}. Please report it with all of the following:\n"
+            f"Python {sys.version}\n{traceback.format_exc()}",
+            sys.stderr,
+        )
+        return EXIT_BUG
+
+
+def _tell_where() -> None:
+    """Where an error comes from, for those who run the job again with debug logging on."""
+    known = settings.workflow()
+    if known.in_actions and known.debug:
+        from onnx_gate.gate.console import command
+        from onnx_gate.github.commands import debug
+
+        command(debug(traceback.format_exc()))

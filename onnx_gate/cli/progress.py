@@ -1,0 +1,155 @@
+"""How a run goes, for those who watch: live on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from onnx_gate.gate.console import say
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording.numbers import plural, seconds
+from onnx_gate.wording.text import LONGEST, one_line, shorten
+from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed
+
+_MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
+_WARNS = "⚠"
+
+
+def result_line(result: ModelResult) -> str:
+    """One model in one line."""
+    line = f"{_MARKS[result.verdict]} {result.id}: {result.verdict}"
+    # As in the reports: an empty batch has no element, and a form that was compared.
+    passed = sum(check.status is Status.PASSED for check in result.checks)
+    if result.verdict is Status.ERROR:
+        line += f" ({result.cause}): {shorten(result.error, LONGEST)}"
+    elif result.verdict is Status.DIVERGED:
+        allowed = ", allowed" if is_allowed(result) else ""
+        line += f" ({result.cause}{allowed}), {_what_differs(result)}"
+    elif passed:
+        weak = " with itself (no outputs are recorded)" if result.weak_reference else ""
+        line += f", {plural(passed, 'comparison')}{weak}, {difference(farthest_check(result))}"
+    skipped = [provider for provider, _ in _skips(result) if provider]
+    more = f" [{', '.join(skipped)} skipped]" if skipped else ""
+    return one_line(f"{line}{more} ({seconds(result.seconds)})")
+
+
+def _skips(result: ModelResult) -> list[tuple[str, str]]:
+    return [(check.provider, check.message) for check in result.checks if check.status is Status.SKIPPED]
+
+
+def _what_differs(result: ModelResult) -> str:
+    """The largest difference; where none was compared, what is wrong with the form."""
+    if found := farthest_check(result):
+        return difference(found)
+    return next((shorten(check.message, LONGEST) for check in result.checks if check.status is result.verdict), "–")
+
+
+class PlainProgress:
+    """A line a model; `debug` is told of every stage."""
+
+    def __init__(self, stream: TextIO, debug: Callable[[str], None] = lambda line: None) -> None:
+        self._stream = stream
+        self._debug = debug
+        self._started: dict[str, float] = {}
+        self._total = self._done = 0
+        self._told: set[tuple[str, str]] = set()
+
+    def began(self, models: Sequence[ModelSpec]) -> None:
+        self.expect(len(models))
+
+    def expect(self, count: int) -> None:
+        """So many models are told of."""
+        self._total = count
+        self._print(f"onnx-gate: {plural(count, 'model')}")
+
+    def started(self, model_id: str) -> None:
+        self._started[model_id] = time.monotonic()
+        self._debug(f"{model_id}: started")
+
+    def stage(self, model_id: str, name: str) -> None:
+        since = time.monotonic() - self._started.get(model_id, time.monotonic())
+        self._debug(one_line(f"{model_id}: {name}, after {seconds(since)}"))
+
+    def ended(self, result: ModelResult) -> None:
+        self._done += 1
+        self._print(f"[{self._done}/{self._total}] {result_line(result)}")
+        for warning in result.coverage.warnings if result.coverage else ():
+            self._print(one_line(f"{_WARNS} {result.id}: {warning}"))
+        for provider, why in _skips(result):
+            # Once a reason: fifty models on a machine without a GPU have the same one.
+            if (provider, why) not in self._told:
+                self._told.add((provider, why))
+                self._print(one_line(f"{provider or result.id}: {shorten(why, LONGEST)}"))
+
+    def close(self) -> None:
+        pass
+
+    def _print(self, line: str) -> None:
+        say(line, self._stream)
+
+
+def tell_results(models: Sequence[ModelResult], stream: TextIO) -> None:
+    """The lines of models that were judged elsewhere."""
+    told = PlainProgress(stream)
+    told.expect(len(models))
+    for model in models:
+        told.ended(model)
+
+
+class LiveProgress(PlainProgress):
+    """The same lines, above a display of what is running."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        # Imported here: a log needs none of it, and it takes time.
+        from rich.console import Console
+        from rich.live import Live
+
+        self._running: dict[str, tuple[str, float]] = {}
+        self._began = time.monotonic()
+        self._console = Console(file=stream, highlight=False)
+        # It renders at once: what it shows has to be there.
+        self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True)
+
+    def began(self, models: Sequence[ModelSpec]) -> None:
+        super().began(models)
+        self._live.start()
+
+    def started(self, model_id: str) -> None:
+        self._running[model_id] = ("start", time.monotonic())
+
+    def stage(self, model_id: str, name: str) -> None:
+        self._running[model_id] = (name, self._running.get(model_id, ("", time.monotonic()))[1])
+
+    def ended(self, result: ModelResult) -> None:
+        self._running.pop(result.id, None)
+        super().ended(result)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _print(self, line: str) -> None:
+        from rich.text import Text
+
+        colours = {"✔": "green", "✘": "red", "!": "red", "-": "yellow", _WARNS: "yellow"}
+        colour = next((colours[mark] for mark in line.split() if mark in colours), "")
+        self._console.print(Text(line, style=colour), soft_wrap=True)
+
+    def _render(self) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        table = Table.grid(padding=(0, 2))
+        # Drawn by a thread of its own, while models start and end.
+        running = list(self._running.items())
+        waiting = max(0, self._total - self._done - len(running))
+        told = f"{self._done} done, {len(running)} running, {waiting} waiting"
+        told += ", frameworks are loading" if waiting and not running else ""
+        table.add_row("", told, seconds(now - self._began))
+        for model_id, (stage, since) in running:
+            table.add_row("…", Text(one_line(f"{model_id}: {stage}")), seconds(now - since))
+        return table

@@ -1,0 +1,213 @@
+"""Arguments, action inputs and environment → Settings. Nothing else reads the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.cli.environ import available_cpus, isolation, worker_environ
+from onnx_gate.errors import UsageError
+from onnx_gate.gate.selection import parse_shard
+from onnx_gate.providers import short_name
+from onnx_gate.records.asked import RunOptions
+from onnx_gate.records.settings import Settings
+from onnx_gate.records.workflow import CommentMode, Workflow
+
+# Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
+_STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")
+_PRIVATE_PLACES = (
+    *("HOME", "RUNNER_TEMP", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "GNUPGHOME", "DOCKER_CONFIG", "GH_CONFIG_DIR"),
+    *("NETRC", "PIP_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "GIT_CONFIG_GLOBAL", "KUBECONFIG", "HF_TOKEN_PATH"),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GHA_CREDS_PATH", "CLOUDSDK_CONFIG", "AZURE_FEDERATED_TOKEN_FILE"),
+)
+# Caches that models may read, with tokens beside what was downloaded.
+_CACHES = {"HF_HOME": "", "XDG_CACHE_HOME": "huggingface"}
+_TOKENS_IN_CACHE = ("token", "stored_tokens")
+_TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE", "")
+
+
+def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of `plan`: which models, and who listens."""
+    return Settings(
+        manifest=Path(arguments.manifest),
+        output=Path(),
+        options=RunOptions(jobs=1, only=_ids(arguments.only), providers=_providers(arguments.provider), environ={}),
+        **_listeners(environ),
+    )
+
+
+def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of `merge`: which providers are to have run, where the reports go, and who listens."""
+    return Settings(
+        manifest=Path(arguments.manifest or "onnx-gate.yml"),
+        output=Path(arguments.output),
+        options=RunOptions(jobs=1, providers=_providers(arguments.provider), environ={}),
+        comment=CommentMode(arguments.comment),
+        **_listeners(environ),
+    )
+
+
+def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The command line's settings."""
+    return Settings(
+        manifest=Path(arguments.manifest),
+        output=Path(arguments.output),
+        options=RunOptions(
+            jobs=arguments.jobs or available_cpus(),
+            only=_ids(arguments.only),
+            providers=_providers(arguments.provider),
+            require_cuda=arguments.require_cuda,
+            shard=parse_shard(arguments.shard) if arguments.shard is not None else None,
+            plan=_plan(arguments.plan, arguments.shard, arguments.only),
+            allow_pickle=arguments.allow_pickle,
+            save_reference=Path(arguments.save_reference) if arguments.save_reference else None,
+            reference=Path(arguments.reference) if arguments.reference else None,
+            **_surroundings(environ),
+        ),
+        comment=CommentMode(arguments.comment),
+        **_listeners(environ),
+    )
+
+
+def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
+    """The action's settings; the runner passes inputs as variables whose names keep their hyphens."""
+    jobs = _input("jobs", environ)
+    if jobs and not re.fullmatch(r"0*[1-9][0-9]{0,8}", jobs):
+        raise UsageError(f"input 'jobs': got {jobs!r}, expected a whole number of at least 1. Fix: leave it out")
+    requirements = _input("requirements", environ)
+    only, shard = _list(_input("only", environ)), _input("shard", environ)
+    return Settings(
+        manifest=Path(_input("manifest", environ) or "onnx-gate.yml"),
+        output=Path(_input("output", environ) or "onnx-gate-report"),
+        options=RunOptions(
+            jobs=int(jobs) if jobs else available_cpus(),
+            only=only,
+            providers=_providers(_list(_input("providers", environ))),
+            require_cuda=_boolean("require-cuda", environ),
+            shard=parse_shard(shard) if shard else None,
+            plan=_plan(_input("plan", environ) or None, shard or None, only),
+            allow_pickle=_boolean("allow-pickle", environ) if _input("allow-pickle", environ) else None,
+            **_surroundings(environ),
+        ),
+        requirements=Path(requirements) if requirements else None,
+        comment=_comment_mode(environ),
+        **_listeners(environ, token=_input("token", environ)),
+    )
+
+
+def to_tell_failure(arguments: Namespace | None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Where to tell that the inputs or the arguments are wrong: what doesn't depend on them, else the defaults."""
+    given = _input("comment", environ) if arguments is None else arguments.comment
+    manifest = _input("manifest", environ) or "onnx-gate.yml" if arguments is None else arguments.manifest
+    return Settings(
+        manifest=Path(manifest),
+        output=Path(),
+        options=RunOptions(jobs=1),
+        comment=CommentMode(given) if given in tuple(CommentMode) else CommentMode.AUTO,
+        **_listeners(environ, token="" if arguments else _input("token", environ)),
+    )
+
+
+def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
+    """The plan says which models: to choose a second time could leave one between two shards."""
+    if text is None:
+        return ""
+    if shard is None or only:
+        raise UsageError(
+            "--plan: a plan holds which models each shard judges, so it goes with --shard and without --only. "
+            "Fix: give --shard I/N from the plan's matrix, and --only to `onnx-gate plan`"
+        )
+    if not text.strip():
+        raise UsageError("--plan: got nothing, expected the text of a plan. Fix: is the output's name right?")
+    return text.strip()
+
+
+def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What models see, and what is kept from them."""
+    workspace = environ.get("GITHUB_WORKSPACE")
+    return {
+        "environ": worker_environ(environ),
+        "isolation": isolation(environ),
+        "private": tuple(_private(environ)),
+        "workspace": Path(workspace) if workspace else None,
+    }
+
+
+def _private(environ: Mapping[str, str]) -> Iterator[str]:
+    """What is the workflow's, the runner's, or a tool's that logs in somewhere."""
+    for file in filter(None, (environ.get(f"GITHUB_{name}") for name in _STEP_FILES)):
+        yield from (file, str(Path(file).parent))
+    for name in _PRIVATE_PLACES:
+        yield from filter(None, environ.get(name, "").split(os.pathsep))
+    for name, folder in _CACHES.items():
+        if environ.get(name):
+            yield from (str(Path(environ[name], folder, token)) for token in _TOKENS_IN_CACHE)
+
+
+def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Workflow:
+    """What the runner says; a command's token comes from the environment, the action's is an input."""
+    server, repository, run = (environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    event, workspace = environ.get("GITHUB_EVENT_PATH"), environ.get("GITHUB_WORKSPACE")
+    return Workflow(
+        in_actions=environ.get("GITHUB_ACTIONS") == "true",
+        debug=environ.get("RUNNER_DEBUG") == "1",
+        workspace=Path(workspace) if workspace else None,
+        api_url=environ.get("GITHUB_API_URL", ""),
+        graphql_url=environ.get("GITHUB_GRAPHQL_URL", ""),
+        repository=repository,
+        event_path=Path(event) if event else None,
+        ref=environ.get("GITHUB_REF", ""),
+        commit=environ.get("GITHUB_SHA", ""),
+        run_url=f"{server}/{repository}/actions/runs/{run}" if server and repository and run else "",
+        token=(token or environ.get("GITHUB_TOKEN", "")).strip(),
+    )
+
+
+def _listeners(environ: Mapping[str, str], *, token: str = "") -> dict[str, Any]:
+    known = workflow(environ, token=token)
+    summary, output = environ.get("GITHUB_STEP_SUMMARY"), environ.get("GITHUB_OUTPUT")
+    return {
+        "step_summary": Path(summary) if summary else None,
+        "github_output": Path(output) if output else None,
+        "workflow": known,
+        "live": sys.stdout.isatty() and not known.in_actions and "CI" not in environ,
+    }
+
+
+def _comment_mode(environ: Mapping[str, str]) -> CommentMode:
+    value = _input("comment", environ) or CommentMode.AUTO
+    if value not in tuple(CommentMode):
+        raise UsageError(f"input 'comment': got {value!r}, expected one of {', '.join(CommentMode)}")
+    return CommentMode(value)
+
+
+def _input(name: str, environ: Mapping[str, str]) -> str:
+    upper = name.upper()
+    return (environ.get(f"INPUT_{upper}") or environ.get(f"INPUT_{upper.replace('-', '_')}") or "").strip()
+
+
+def _boolean(name: str, environ: Mapping[str, str]) -> bool:
+    value = _input(name, environ)
+    if value not in (*_TRUE, *_FALSE):
+        raise UsageError(f"input '{name}': got {value!r}, expected true or false")
+    return value in _TRUE
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part for part in re.split(r"[,\s]+", text) if part)
+
+
+def _ids(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part for each in given for part in _list(each) or (each,))
+
+
+def _providers(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Under the names that the reports have; what is no provider, the manifest has to know."""
+    parts = [part for name in names for part in _list(name)]
+    return tuple(dict.fromkeys(short_name(part) for part in parts))

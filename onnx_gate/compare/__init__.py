@@ -1,1 +1,0 @@
-"""Tolerance, metrics and labels → OutputDiff."""

@@ -1,0 +1,16 @@
+"""What the gate has to know of .onnx files as sources."""
+
+from __future__ import annotations
+
+from onnx_gate.frameworks.info import FrameworkInfo, is_data_only
+
+INFO = FrameworkInfo(
+    name="onnx",
+    title="ONNX",
+    plugin="onnx_gate.frameworks.onnx.plugin",
+    packages={"onnx": ("onnx",)},
+    extra="",
+    runs_code=is_data_only,
+    suffixes=(".onnx",),
+    factories=False,
+)

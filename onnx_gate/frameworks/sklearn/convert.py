@@ -1,0 +1,122 @@
+"""skl2onnx asked to convert, again with an older `ai.onnx.ml` where that alone works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import skl2onnx
+from google.protobuf.message import EncodeError
+from sklearn.base import is_classifier
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.boosters.common import register_boosters
+from onnx_gate.frameworks.sklearn.options import ML_DOMAIN, ML_OPSET, arguments, supports, without_gaps
+from onnx_gate.frameworks.sklearn.parts import last_step
+from onnx_gate.frameworks.sklearn.refusals import refused
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.runtime.options import session_options
+from onnx_gate.worker.user_code import describe
+
+LARGEST_FILE = 2**31 - 1
+
+
+def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
+    """Write the ONNX file, with ZipMap off unless the manifest asks for it."""
+    registered = register_boosters(source)
+    given = arguments(source, spec)
+    wanted = given["target_opset"][ML_DOMAIN]
+    notes = [*registered, *_notes(source, spec)]
+    first: Exception | None = None
+    why = ""
+    for version in [wanted, *(older for older in range(ML_OPSET, 0, -1) if older < wanted)]:
+        given["target_opset"] = {**given["target_opset"], ML_DOMAIN: version}
+        try:
+            converted = _convert(without_gaps(source), spec.id, given)
+        except MemoryError:
+            raise
+        except Exception as error:
+            first = first or error
+            if not _is_about_versions(error):
+                break
+            why = why or describe(error)
+            continue
+        _write(_with_columns(converted, spec), path, spec)
+        # What every runtime loads needs no trial.
+        if version > ML_OPSET and (told := _load_error(path)) and ML_DOMAIN in told:
+            why = told
+            continue
+        if version != wanted:
+            notes.append(f"converted with {ML_DOMAIN} {version}, as {wanted} did not work: {why}")
+        return notes
+    if first is None:
+        return notes
+    raise refused(source, spec, first) from first
+
+
+def _convert(source: Any, name: str, given: dict[str, Any]) -> Any:
+    try:
+        return skl2onnx.convert_sklearn(source, name=name, **given)
+    except TypeError as error:
+        # The converter of GaussianMixture takes the opset for a number.
+        if "'dict' and 'int'" not in str(error):
+            raise
+        return skl2onnx.convert_sklearn(source, name=name, **{**given, "target_opset": given["target_opset"][""]})
+
+
+def _notes(source: Any, spec: ModelSpec) -> list[str]:
+    last = last_step(source)
+    if spec.convert.get("zipmap") and not (is_classifier(last) and supports(last, "zipmap")):
+        return [f"convert.zipmap has no effect: skl2onnx makes no ZipMap of {type(last).__name__}"]
+    return []
+
+
+def _is_about_versions(error: Exception) -> bool:
+    text = describe(error)
+    return any(sign in text for sign in ("opset", ML_DOMAIN, "op_version"))
+
+
+def _load_error(path: Path) -> str:
+    try:
+        onnxruntime.InferenceSession(str(path), session_options(optimize=False), providers=["CPUExecutionProvider"])
+    except Exception as error:
+        return describe(error).replace(str(path), path.name)
+    return ""
+
+
+def _with_columns(model: Any, spec: ModelSpec) -> Any:
+    """Inputs that the schema has as vectors are vectors in the file too, made columns by its first nodes."""
+    for given in spec.inputs or ():
+        if len(given.shape) == 1:
+            _take_vector(model.graph, given.name)
+    return model
+
+
+def _take_vector(graph: Any, name: str) -> None:
+    declared = next(value for value in graph.input if value.name == name)
+    del declared.type.tensor_type.shape.dim[1:]
+    column, shape = f"{name}_as_column", f"{name}_column_shape"
+    for node in graph.node:
+        for i, each in enumerate(node.input):
+            if each == name:
+                node.input[i] = column
+    graph.initializer.append(onnx.helper.make_tensor(shape, onnx.TensorProto.INT64, [2], [-1, 1]))
+    graph.node.insert(0, onnx.helper.make_node("Reshape", [name, shape], [column], name=f"{name}_as_column"))
+
+
+def _write(model: Any, path: Path, spec: ModelSpec) -> None:
+    """In one file; what is too large for one keeps its tensors in a second."""
+    try:
+        if model.ByteSize() <= LARGEST_FILE:
+            path.write_bytes(model.SerializeToString())
+            return
+        onnx.save_model(model, str(path), save_as_external_data=True, location=f"{path.name}.data")
+    except (ValueError, EncodeError) as error:
+        raise CannotJudge(
+            Cause.CONVERSION_FAILED,
+            f"{spec.source.shown}: the ONNX model is larger than 2 GiB, which one file can't hold: {describe(error)}",
+            fix="trees are kept in the file itself: fit fewer or shallower ones",
+        ) from error

@@ -1,0 +1,140 @@
+"""Why skl2onnx refused, and the way out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.sklearn.parts import Part, parts
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.user_code import describe, shorten
+
+_REGISTER = "register a converter for it (`register: file.py:callable`, see skl2onnx.update_registered_converter)"
+_OWN_FILE = "export it yourself and name the file as `onnx:`"
+_NO_CONVERTER = re.compile(r"(?:MissingShapeCalculator|MissingConverter).*?type '<class '([\w.]+)'>'", re.DOTALL)
+_NO_ALIAS = re.compile(r"(?:operator name found for|alias for model type) '<class '([\w.]+)'>'")
+_AS_NUMBERS = "declare this column as float32 or int64: its converter takes neither bools nor int32"
+_A_COLUMN_AN_INPUT = (
+    "name an input after each column that the ColumnTransformer reads, such as age: {dtype: float32, shape: [batch, 1]}"
+)
+_SIGNS: tuple[tuple[str, Cause, str], ...] = (
+    (
+        "flatten_transform",
+        Cause.CONVERSION_FAILED,
+        "set flatten_transform=False in the VotingClassifier: its predictions stay the same",
+    ),
+    (
+        "'list' object has no attribute 'sum'",
+        Cause.CONVERSION_FAILED,
+        "give the weights of the VotingClassifier as a numpy array: skl2onnx can't read a list",
+    ),
+    (
+        "is not an int64",
+        Cause.CONVERSION_FAILED,
+        "ONNX knows categories of whole numbers and of text only: encode such a column as text, or bin it",
+    ),
+    (
+        "FunctionTransformer",
+        Cause.UNSUPPORTED_OPERATOR,
+        f"a Python function can't be converted: use a transformer that skl2onnx knows instead, or {_REGISTER}",
+    ),
+    (
+        "same type",
+        Cause.CONVERSION_FAILED,
+        "declare all numeric columns as float32: one branch of a ColumnTransformer can't mix ints and floats",
+    ),
+    (
+        "one input vector",
+        Cause.CONVERSION_FAILED,
+        "give the model one 2-D input, such as X: {dtype: float32, shape: [batch, n]}, or a ColumnTransformer",
+    ),
+    (
+        "Unable to find column name",
+        Cause.CONVERSION_FAILED,
+        _A_COLUMN_AN_INPUT,
+    ),
+    (
+        "Unable to find matching",
+        Cause.CONVERSION_FAILED,
+        _A_COLUMN_AN_INPUT,
+    ),
+    (
+        "sparse",
+        Cause.CONVERSION_FAILED,
+        "make it answer densely (sparse_output=False, encode='onehot-dense')",
+    ),
+    ("BooleanTensorType", Cause.CONVERSION_FAILED, _AS_NUMBERS),
+    ("Int32TensorType", Cause.CONVERSION_FAILED, _AS_NUMBERS),
+    ("with double", Cause.CONVERSION_FAILED, "declare the inputs as float32: this converter knows no double"),
+    ("DoubleTensorType", Cause.CONVERSION_FAILED, "declare the inputs as float32: this converter knows no double"),
+    ("black listed", Cause.CONVERSION_FAILED, "take it off `black_op`: this converter needs the operator"),
+    ("white listed", Cause.CONVERSION_FAILED, "add it to `white_op`: this converter needs the operator"),
+    ("is too low to convert", Cause.CONVERSION_FAILED, "raise `convert: {opset: …}` to the version that is named"),
+    ("higher than the version", Cause.CONVERSION_FAILED, "lower `convert: {opset: …}`, or leave it out"),
+    ("Number of declared outputs", Cause.CONVERSION_FAILED, "list all outputs under `final_types`, in their order"),
+    ("Unexpected number of outputs", Cause.CONVERSION_FAILED, "list all outputs under `final_types`, in their order"),
+)
+
+
+def refused(source: Any, spec: ModelSpec, error: Exception) -> CannotJudge:
+    """skl2onnx's innermost words, the part that they are about, and what to do."""
+    root = _root(error)
+    text = f"{type(root).__name__}: {root}"
+    shown = spec.source.shown
+    if missing := _missing_class(text):
+        return _no_converter(missing, source, shown)
+    cause, fix = next(((cause, fix) for sign, cause, fix in _SIGNS if sign in text), (Cause.CONVERSION_FAILED, ""))
+    where = _part_named(text, source)
+    return CannotJudge(
+        cause,
+        f"{shown}: skl2onnx can't convert {where}: {describe(error)}",
+        fix=fix or f"{_OWN_FILE}, choose an estimator that skl2onnx supports, or {_REGISTER}",
+    )
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _missing_class(text: str) -> str:
+    for pattern in (_NO_CONVERTER, _NO_ALIAS):
+        if found := pattern.search(text):
+            return next(group for group in found.groups() if group)
+    return ""
+
+
+def _no_converter(missing: str, source: Any, shown: str) -> CannotJudge:
+    name = missing.rpartition(".")[2]
+    part = next((part for part in parts(source) if type(part.model).__name__ == name), None)
+    own = not missing.startswith("sklearn.")
+    whose = f"the class {missing}" if own else f"scikit-learn's {name}"
+    fix = _INSTEAD.get(name, "choose an estimator that skl2onnx supports")
+    ways = f"{_REGISTER}, or {_OWN_FILE}" if own else f"{fix}, {_REGISTER}, or {_OWN_FILE}"
+    return CannotJudge(
+        Cause.UNSUPPORTED_OPERATOR, f"{shown}: skl2onnx has no converter for {whose}{_step(part)}", fix=ways
+    )
+
+
+_INSTEAD = {
+    "RandomizedSearchCV": "save its best_estimator_ instead",
+    "HalvingGridSearchCV": "save its best_estimator_ instead",
+    "HalvingRandomSearchCV": "save its best_estimator_ instead",
+    "FixedThresholdClassifier": "save its estimator_ and apply the threshold to the probabilities",
+    "TransformedTargetRegressor": "save its regressor_ and transform the target back yourself",
+    "ClassifierChain": "use a MultiOutputClassifier, which skl2onnx knows",
+    "RegressorChain": "use a MultiOutputRegressor, which skl2onnx knows",
+}
+
+
+def _part_named(text: str, source: Any) -> str:
+    """The innermost part whose class the error names."""
+    named = [part for part in parts(source) if re.search(rf"\b{type(part.model).__name__}\b", text)]
+    return f"{type(named[-1].model).__name__}{_step(named[-1])}" if named else "it"
+
+
+def _step(part: Part | None) -> str:
+    return f" (the step {shorten(part.name)!r})" if part and part.name else ""

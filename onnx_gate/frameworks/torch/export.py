@@ -1,0 +1,205 @@
+"""Export a torch source with either exporter, under our own names, and without changing it."""
+
+from __future__ import annotations
+
+import copy
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.jit._trace import TracerWarning
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch.inputs import Binding
+from onnx_gate.frameworks.torch.load import Source
+from onnx_gate.frameworks.torch.names import WRAPPED, name_dims, name_values, placeholder
+from onnx_gate.frameworks.torch.outputs import flatten
+from onnx_gate.frameworks.torch.refusals import export_failed
+from onnx_gate.records.asked import DimLimits, ModelSpec
+from onnx_gate.vocabulary import Cause
+
+
+class Flat(torch.nn.Module):
+    """Tensors in, tensors out, whatever forward() takes and gives: exporters lose the names of all else."""
+
+    def __init__(self, module: Any, binding: Binding) -> None:
+        super().__init__()
+        setattr(self, WRAPPED, module)
+        self._binding = binding
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The leaves of what the user's module answers."""
+        args, kwargs = self._binding.arrange(tensors)
+        return tuple(leaf for _, leaf in flatten(getattr(self, WRAPPED)(*args, **kwargs)))
+
+
+def export(
+    source: Source, spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor], path: Path, outputs: list[str]
+) -> list[str]:
+    """Write the ONNX file; returns notes."""
+    exporter = spec.convert.get("exporter", "torchscript" if source.scripted else "dynamo")
+    _require_exporter(source, spec, exporter)
+    names = {
+        "input_names": [placeholder("input", number) for number, _ in enumerate(binding.names)],
+        "output_names": [placeholder("output", number) for number, _ in enumerate(outputs)],
+        "opset_version": spec.convert.get("opset"),
+        "verbose": False,
+    }
+    try:
+        with torch.no_grad():
+            if exporter == "torchscript":
+                program = None
+                _export_script(source, spec, binding, tensors, path, names)
+            else:
+                program = _export_dynamo(source, spec, binding, tensors, path, names)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise export_failed(spec, error) from error
+    name_values(path, binding.names, outputs)
+    name_dims(path, {given.name: given.shape for given in spec.inputs or ()})
+    if program is not None and source.program is None:
+        source.restricted = _restricted(program, spec, binding)
+    return [
+        f"the exporter narrowed the dimension {name}: the file is made for {told}"
+        for name, told in source.restricted.items()
+    ] + [
+        f"the TorchScript exporter follows one example: what depends on a value is frozen at {line}"
+        for line in source.frozen
+    ]
+
+
+def _require_exporter(source: Source, spec: ModelSpec, exporter: str) -> None:
+    wrong = ""
+    if exporter == "dynamo" and source.scripted:
+        wrong = "the dynamo exporter takes no TorchScript"
+    if exporter == "torchscript" and source.program is not None:
+        wrong = "the TorchScript exporter takes no exported program"
+    if exporter == "torchscript" and source.translations:
+        wrong = "the TorchScript exporter knows nothing of the translations that `register` returns"
+    if wrong:
+        other = "torchscript" if exporter == "dynamo" else "dynamo"
+        raise CannotJudge(
+            Cause.CONVERSION_FAILED, f"{spec.source.shown}: {wrong}", fix=f"write `convert: {{exporter: {other}}}`"
+        )
+
+
+def _export_dynamo(
+    source: Source, spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor], path: Path, names: dict[str, Any]
+) -> Any:
+    common = {
+        **names,
+        "dynamo": True,
+        "optimize": spec.convert.get("optimize", True),
+        "custom_translation_table": dict(source.translations) or None,
+    }
+    if source.program is not None:
+        return torch.onnx.export(source.program, None, str(path), **common)  # type: ignore[arg-type]
+    # The example is a copy, and so is all of the module that a call may change.
+    flat = Flat(_apart(source.module), binding).eval()
+    shapes = (tuple(_dynamic(spec, binding, tensors)),)
+    return torch.onnx.export(flat, tuple(tensors), str(path), dynamic_shapes=shapes, **common)
+
+
+def _export_script(
+    source: Source, spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor], path: Path, names: dict[str, Any]
+) -> None:
+    shapes = {given.name: given.shape for given in spec.inputs or ()}
+    axes = {
+        placeholder("input", number): {axis: size for axis, size in enumerate(shapes[name]) if isinstance(size, str)}
+        for number, name in enumerate(binding.names)
+    }
+    flat: Any = Flat(source.module if source.scripted else _apart(source.module), binding).eval()
+    if source.scripted:
+        # The exporter's own tracing loses sight of a script inside of a module; a trace made before keeps it whole.
+        flat = torch.jit.trace(flat, tuple(tensors), check_trace=False)  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.onnx.export(flat, tuple(tensors), str(path), dynamic_axes=axes, dynamo=False, **names)
+    source.frozen = _frozen(caught)
+
+
+def _frozen(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Where in the user's code a trace took a value for a constant; everything goes to the log."""
+    for warning in caught:
+        print(f"{warning.filename}:{warning.lineno}: {warning.message}", file=sys.stderr)
+    lines = [
+        f"{Path(warning.filename).name}, line {warning.lineno}"
+        for warning in caught
+        if issubclass(warning.category, TracerWarning) and "site-packages" not in warning.filename
+    ]
+    return tuple(dict.fromkeys(lines))
+
+
+def _apart(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy that shares nothing but the parameters, which may be large and don't change."""
+    shared = {id(parameter): parameter for parameter in module.parameters()}
+    try:
+        return copy.deepcopy(module, shared)
+    except Exception:
+        # What can't be copied (locks, handles, tensors with a history) is exported as it is.
+        return module
+
+
+def _dynamic(spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor]) -> list[dict[int, Any]]:
+    shapes = {given.name: given.shape for given in spec.inputs or ()}
+    sizes = {
+        name: int(tensor.shape[axis])
+        for given, tensor in zip(binding.names, tensors, strict=True)
+        for axis, name in enumerate(shapes[given])
+        if isinstance(name, str)
+    }
+    dims = {name: _dim(name, size, spec.dim_limits.get(name, DimLimits())) for name, size in sizes.items()}
+    return [
+        {axis: dims[name] for axis, name in enumerate(shapes[given]) if isinstance(name, str)}
+        for given in binding.names
+    ]
+
+
+def _dim(name: str, size: int, limits: DimLimits) -> Any:
+    """A dimension within its limits, unless the example isn't."""
+    safe = re.sub(r"\W", "_", name)
+    safe = safe if safe.isidentifier() else f"dim_{safe}"
+    if size < limits.min or size % limits.multiple or (limits.max is not None and size > limits.max):
+        return torch.export.Dim(safe)
+    # Exporters take a factor of 1 for a constant, as they do a size of 1.
+    step = 1 if size == limits.multiple else limits.multiple
+    smallest = -(-limits.min // step)
+    factor = torch.export.Dim(
+        safe if step == 1 else f"_{safe}",
+        min=smallest if smallest > 1 else None,
+        max=None if limits.max is None else limits.max // step,
+    )
+    return factor if step == 1 else step * factor
+
+
+def _restricted(exported: Any, spec: ModelSpec, binding: Binding) -> dict[str, str]:
+    """Dimensions that the exporter narrowed without a word, and to what."""
+    program = getattr(exported, "exported_program", None)
+    if program is None:
+        return {}
+    shapes = {given.name: given.shape for given in spec.inputs or ()}
+    placeholders = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
+    found: dict[str, str] = {}
+    for given, node in zip(binding.names, placeholders, strict=False):
+        for name, size in zip(shapes[given], getattr(node.meta.get("val"), "shape", ()), strict=False):
+            bounds = program.range_constraints.get(getattr(getattr(size, "node", None), "expr", None))
+            if isinstance(name, str) and bounds is not None and (told := _narrower(bounds, spec, name)):
+                found[name] = told
+    return found
+
+
+def _narrower(bounds: Any, spec: ModelSpec, name: str) -> str:
+    """The bounds in words, where a size that is to be run lies outside of them."""
+    limits = spec.dim_limits.get(name, DimLimits())
+    tried = spec.batches if name == "batch" else spec.dims.get(name, ())
+    low, high = bounds.lower, bounds.upper
+    outside = [size for size in (*tried, limits.max) if size is not None and not low <= size <= high]
+    if not outside or limits.multiple != 1:
+        return ""
+    finite = str(high).isdigit()
+    low = max(int(low), limits.min)
+    return f"sizes from {low} to {high}" if finite else f"sizes from {low}"

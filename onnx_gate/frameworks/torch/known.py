@@ -1,0 +1,81 @@
+"""What a torch source tells of why its ONNX file answers differently."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.frameworks.torch.load import Source
+from onnx_gate.frameworks.torch.random import random_nodes
+from onnx_gate.frameworks.torch.state import changed_since, in_training, snapshot
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Answer, Triage
+from onnx_gate.vocabulary import Cause
+
+Ask = Callable[[dict[str, Any]], dict[str, Answer]]
+
+
+def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) -> Triage | None:
+    """The first that is so: state, training mode, random numbers, narrowed dimensions, frozen values."""
+    if changed := _state(source, feed, ask):
+        return Triage(
+            cause=Cause.NONDETERMINISTIC,
+            advice=f"The source keeps state: each call changes {_list(changed)}, and the next one answers differently. "
+            "An ONNX file keeps nothing from call to call: make the state an input and an output of forward().",
+        )
+    if training := in_training(source.module):
+        return Triage(
+            cause=Cause.TRAIN_MODE,
+            advice=f"In training mode, though the module was put into eval mode: {_list(training)}. "
+            "Don't call .train() in forward() or overwrite train(), and look for dropout or batch statistics there.",
+        )
+    if spec.onnx and (drawn := random_nodes(spec.onnx)):
+        return Triage(
+            cause=Cause.NONDETERMINISTIC,
+            advice=f"The shipped .onnx draws random numbers ({_list(drawn)}), and no two runtimes draw the same. "
+            "Make the noise an input of forward(), and export it again.",
+        )
+    if source.frozen:
+        return Triage(
+            cause=Cause.CONVERSION,
+            advice="The TorchScript exporter follows one example, and took for a constant what depends on a tensor's "
+            f"values: {_list(list(source.frozen))}. Use torch.where there, script the module with torch.jit.script, "
+            "or export it with `convert: {exporter: dynamo}`, which refuses what it can't follow.",
+        )
+    if source.restricted:
+        told = "; ".join(f"{name} to {sizes}" for name, sizes in source.restricted.items())
+        return Triage(
+            cause=Cause.BATCH_BAKED,
+            advice=f"The exporter narrowed a dimension without a word: {told}. forward() decides by its size: make the "
+            "code general, or give the manifest the same limits: `dims: {seq: {min: …, max: …}}`.",
+        )
+    return None
+
+
+def _state(source: Source, feed: dict[str, Any], ask: Ask) -> list[str]:
+    """What the source keeps, where that changes its answer to the same feed; another feed comes in between."""
+    before = snapshot(source.module)
+    first = ask(feed)
+    changed = changed_since(before, source.module)
+    with contextlib.suppress(Exception):
+        ask({name: _other(value) for name, value in feed.items()})
+    changed = list(dict.fromkeys([*changed, *changed_since(before, source.module)]))
+    return changed if changed and not _same(first, ask(feed)) else []
+
+
+def _other(value: Any) -> Any:
+    """As good a feed, and another one."""
+    turned = np.flip(value)
+    return (turned * 0.5).astype(turned.dtype) if "float" in turned.dtype.name else turned.copy()
+
+
+def _same(one: dict[str, Answer], other: dict[str, Answer]) -> bool:
+    return one.keys() == other.keys() and all(one[name].value.tobytes() == other[name].value.tobytes() for name in one)
+
+
+def _list(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -1,0 +1,104 @@
+"""What a torch model answers: nested tuples, lists, dicts, dataclasses → named tensors → Answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Answer
+from onnx_gate.vocabulary import Cause
+
+Steps = tuple[str, ...]
+
+
+def flatten(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Any]]:
+    """Every leaf that isn't None, with the steps that lead to it."""
+    if value is None:
+        return
+    parts = _parts(value, top=not path)
+    if parts is None:
+        yield path, value
+        return
+    for step, part in parts:
+        yield from flatten(part, (*path, step))
+
+
+def _parts(value: Any, *, top: bool) -> list[tuple[str, Any]] | None:
+    """The parts of a container, by name; None for a leaf."""
+    if isinstance(value, torch.Tensor):
+        return None
+    # Mappings first: the outputs of transformers are dataclasses too, and only as dicts they know what is None.
+    if isinstance(value, Mapping):
+        return [(str(key), part) for key, part in value.items()]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return list(zip(value._fields, value, strict=True))
+    if isinstance(value, tuple | list) or _is_cache(value):
+        return [(f"output_{number}" if top else str(number), part) for number, part in enumerate(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(part.name, getattr(value, part.name)) for part in dataclasses.fields(value)]
+    return None
+
+
+def _is_cache(value: Any) -> bool:
+    """The key-value cache of transformers, which is a sequence of layers and says so to nobody."""
+    return all(hasattr(value, name) for name in ("layers", "get_seq_length", "__iter__"))
+
+
+def name_outputs(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
+    """`output`, `output_0`, `logits`, `aux.0`, or the names that the manifest gives."""
+    leaves = list(flatten(answered))
+    names = [".".join(path) or "output" for path, _ in leaves]
+    if not names:
+        raise CannotJudge(Cause.LOAD_FAILED, "forward() returns no tensor at all", fix="return what is to be compared")
+    if spec.output_names:
+        if len(spec.output_names) != len(names):
+            raise CannotJudge(
+                Cause.LOAD_FAILED,
+                f"output_names: got {len(spec.output_names)} names, and the model has {len(names)} outputs: "
+                f"{', '.join(names)}",
+                fix="give one name an output",
+            )
+        names = list(spec.output_names)
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"two outputs of forward() are called {twice[0]!r}",
+            fix="give each a name of its own with `output_names: […]`",
+        )
+    return [(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
+
+
+def as_answer(name: str, value: Any) -> Answer:
+    """A tensor as numpy has it; numpy has no bfloat16, and float32 holds all of its values."""
+    if not isinstance(value, torch.Tensor):
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"forward() returns a {type(value).__name__} as {name!r}, expected tensors",
+            fix="return tensors only",
+        )
+    array = value.detach().cpu()
+    if array.is_quantized or array.layout is not torch.strided:
+        kind = "quantised" if array.is_quantized else "sparse"
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"forward() returns a {kind} tensor as {name!r}, which ONNX has no form for",
+            fix=f"return a plain tensor: .{'dequantize' if array.is_quantized else 'to_dense'}()",
+        )
+    if array.is_complex():
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"forward() returns {_name(array.dtype)} as {name!r}, and ONNX Runtime has no complex numbers",
+            fix="return torch.view_as_real(…)",
+        )
+    array = array.resolve_neg()
+    return Answer(value=(array.float() if array.dtype == torch.bfloat16 else array).numpy(), dtype=_name(array.dtype))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

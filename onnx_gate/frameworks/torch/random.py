@@ -1,0 +1,77 @@
+"""Nodes of an exported graph that draw random numbers: no two runtimes draw the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch.refusals import user_line
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.vocabulary import Cause
+
+RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+def refuse_random(path: Path, spec: ModelSpec) -> None:
+    """Raise where the graph is random: what it answers can't be compared with anything."""
+    model = onnx.load(str(path), load_external_data=False)
+    for node in _nodes(model):
+        if node.op_type in RANDOM:
+            raise CannotJudge(
+                Cause.NONDETERMINISTIC,
+                f"{spec.source.shown}: the exported graph draws random numbers ({told(node)}), and no two runtimes "
+                "draw the same",
+                fix="make the noise an input of forward(), or export the part that isn't random",
+            )
+        if node.op_type == "Dropout" and _in_training(model, node):
+            raise CannotJudge(
+                Cause.TRAIN_MODE,
+                f"{spec.source.shown}: the exported graph holds a Dropout that is always in training mode "
+                f"({told(node)}), though the module is in eval mode",
+                fix="pass `training=self.training` to functional.dropout, or use nn.Dropout",
+            )
+
+
+def random_nodes(path: str) -> list[str]:
+    """The random nodes of a file, in words."""
+    return [told(node) for node in _nodes(onnx.load(path, load_external_data=False)) if node.op_type in RANDOM]
+
+
+def told(node: Any) -> str:
+    """`RandomNormalLike, model.py, line 12`."""
+    trace = next((entry.value for entry in node.metadata_props if entry.key.endswith("stack_trace")), "")
+    line = user_line(trace).strip(" ()")
+    return f"{node.op_type}, {line}" if line else f"{node.op_type} {node.name!r}"
+
+
+def _nodes(model: Any) -> Iterator[Any]:
+    yield from _inside(model.graph)
+    for function in model.functions:
+        yield from _inside(function)
+
+
+def _inside(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _inside(inner)
+
+
+def _in_training(model: Any, node: Any) -> bool:
+    if len(node.input) < 3 or not node.input[2]:
+        return False
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    for other in _nodes(model):
+        for attribute in other.attribute if other.op_type == "Constant" else ():
+            stored[other.output[0]] = attribute.t
+    tensor = stored.get(node.input[2])
+    if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return True
+    return bool(onnx.numpy_helper.to_array(tensor).all())

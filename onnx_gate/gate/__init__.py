@@ -1,0 +1,1 @@
+"""A run: which models, in which order, and what their verdicts are."""

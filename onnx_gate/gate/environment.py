@@ -1,0 +1,97 @@
+"""What this machine and this installation are, found without importing any framework."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import metadata
+
+from onnx_gate import __version__
+from onnx_gate.errors import UsageError
+from onnx_gate.frameworks.registry import packages
+from onnx_gate.machine import cpu_name, has_vnni, int8_features
+from onnx_gate.records.result import Environment, ProviderState
+from onnx_gate.vocabulary import ORT_THREADS, Isolation
+
+
+def describe_environment(providers: dict[str, ProviderState], isolation: Isolation = "none") -> Environment:
+    """Versions and hardware, for the report."""
+    return Environment(
+        onnx_gate=__version__,
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        cpu=_cpu(),
+        cpu_features=int8_features(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        ort_threads=ORT_THREADS,
+        onnxruntime=_runtime(),
+        versions=_versions(),
+        isolation=isolation,
+        providers=providers,
+    )
+
+
+def installed(distributions: Iterable[str]) -> dict[str, str]:
+    """Those of the distributions that are installed, with their versions."""
+    found = {}
+    for name in distributions:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _versions() -> dict[str, str]:
+    """What every model needs first, then what frameworks and variants do."""
+    of_frameworks = (name for brought in packages().values() for name in brought)
+    return installed(dict.fromkeys(("onnx", "numpy", *of_frameworks, "onnxconverter-common")))
+
+
+def installed_runtimes() -> dict[str, str]:
+    """Every onnxruntime distribution that is installed, with its version."""
+    found = {}
+    for distribution in metadata.distributions():
+        name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
+        if name.startswith("onnxruntime") and _is_a_runtime(distribution):
+            found[name] = distribution.version
+    return found
+
+
+def _is_a_runtime(distribution: metadata.Distribution) -> bool:
+    """It brings the package itself: plug-in providers and extensions are named after it, and live beside it."""
+    files = distribution.files
+    return files is None or any(file.as_posix() == "onnxruntime/__init__.py" for file in files)
+
+
+def require_supported_system() -> None:
+    """Workers need process groups and resource limits as POSIX has them."""
+    if sys.platform == "win32":
+        raise UsageError("onnx-gate runs on Linux and macOS. Fix: use WSL or the container on Windows")
+
+
+def require_one_runtime() -> None:
+    """Their wheels overwrite one folder: with two installed, nobody knows which one answers."""
+    found = installed_runtimes()
+    if len(found) == 1:
+        return
+    if not found:
+        raise UsageError("onnxruntime is not installed. Fix: pip install onnxruntime (or onnxruntime-gpu)")
+    names = " and ".join(f"{name} {number}" for name, number in sorted(found.items()))
+    raise UsageError(
+        f"{names} are both installed, and their files overwrite each other; expected exactly one. "
+        f"Fix: pip uninstall -y {' '.join(sorted(found))}, then install the one you want"
+    )
+
+
+def _runtime() -> str | None:
+    found = installed_runtimes()
+    return (
+        " + ".join(number if name == "onnxruntime" else f"{number} ({name})" for name, number in sorted(found.items()))
+        or None
+    )
+
+
+def _cpu() -> str:
+    return f"{cpu_name()}{'' if has_vnni() else ', no VNNI'}"

@@ -1,0 +1,209 @@
+"""The output folder: the one place that writes files. Each is written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from onnx_gate.errors import UsageError
+from onnx_gate.gate.console import say
+from onnx_gate.gate.lock import FolderLock, Held
+from onnx_gate.kernel import is_ours
+from onnx_gate.vocabulary import REPORTS
+
+_WORK = re.compile(r"\.work-[a-z0-9_]{8}")
+
+
+class Disk:
+    """All that an output folder asks of the disk; one that fails can take its place."""
+
+    def make_folder(self, path: Path, *, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        path.mkdir(mode, parents=parents, exist_ok=exist_ok)
+
+    def write(self, path: Path, pieces: Iterable[bytes]) -> None:
+        with path.open("wb") as file:
+            file.writelines(pieces)
+
+    def replace(self, path: Path, target: Path) -> None:
+        path.replace(target)
+
+    def remove_file(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+
+class OutputFolder:
+    """Use as a context manager: the work folder inside it goes when it is left."""
+
+    def __init__(self, path: Path, *, beside: Path | None = None, disk: Disk | None = None) -> None:
+        self.path = path
+        self._disk = disk or Disk()
+        if beside is not None:
+            self._refuse_to_overwrite(beside)
+        with self._refusing():
+            self._refuse_links()
+            self._given = next(folder for folder in path.absolute().parents if folder.exists())
+            self._disk.make_folder(path, parents=True, exist_ok=True)
+            with ExitStack() as undo:
+                self._lock = FolderLock(path)
+                undo.callback(self._lock.release)
+                self._prepare(undo)
+                undo.pop_all()
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """A folder that can't be used is the caller's mistake; nothing was run."""
+        try:
+            yield
+        except Held:
+            raise UsageError(
+                f"--output {self.path}: another run is writing to this folder. "
+                "Fix: wait until it has ended, or name another folder"
+            ) from None
+        except OSError as error:
+            raise UsageError(
+                f"--output {self.path}: the folder can't be written ({error.strerror}: {error.filename}). "
+                "Fix: name a folder that you may write to"
+            ) from error
+
+    def _prepare(self, undo: ExitStack) -> None:
+        for part in ("models", "logs"):
+            if (self.path / part).exists() and not (self.path / part).is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(self.path / part))
+        # Where others may be here as well, this may be theirs.
+        if self._lock.exclusive:
+            self._remove_stale()
+        self.work = self.path / f".work-{secrets.token_hex(4)}"
+        self._disk.make_folder(self.work, mode=0o700)
+        undo.callback(remove, self.work)
+        # Each kind of file has its own folder: a model's id may be any name.
+        self.logs, self.scratch, self._fresh = (self.work / name for name in ("logs", "scratch", "reports"))
+        for folder in (self.logs, self.scratch, self._fresh):
+            self._disk.make_folder(folder)
+        # What an earlier run said is not what this one says.
+        for name in REPORTS:
+            self._disk.remove_file(self.path / name)
+
+    def _remove_stale(self) -> None:
+        """The work folders of runs that were killed."""
+        for entry in self.path.iterdir():
+            if _WORK.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
+                remove(entry)
+
+    def __enter__(self) -> OutputFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        try:
+            for log in self.logs.glob("*.log"):
+                self._move(log, "logs")
+        except OSError as problem:
+            # The verdict, which is written by now, doesn't depend on them.
+            say(f"onnx-gate: {self.path}: the logs could not be kept ({problem.strerror})", sys.stderr)
+        finally:
+            remove(self.work)
+            self._hand_to_owner()
+            self._lock.release()
+
+    def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
+        """Move a model that a worker left in its scratch folder to `models/`, with the files of its weights.
+
+        Code of the model's own may have put anything there, and named anything as weights.
+        """
+        scratch = self.scratch / model_id
+        own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data")
+        names = [*dict.fromkeys(name for name in weights if own.fullmatch(name)), f"{model_id}.onnx"]
+        if _is_plain(scratch / names[-1]):
+            for file in filter(_is_plain, (scratch / name for name in names)):
+                self._move(file, "models")
+        remove(scratch)
+
+    def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a file of another output folder to `models/` or `logs/`, whole or not at all."""
+        fresh = self._fresh / name
+        self._disk.write(fresh, pieces)
+        self._move(fresh, part)
+
+    def write(self, name: str, text: str) -> Path:
+        """A temporary file, then a rename."""
+        self.write_all({name: text.encode("utf-8", "backslashreplace")})
+        return self.path / name
+
+    def write_all(self, contents: Mapping[str, bytes]) -> None:
+        """All of these files or none: some reports of a run without the others would pass for all of it."""
+        for name, content in contents.items():
+            self._disk.write(self._fresh / name, [content])
+        with ExitStack() as undo:
+            for name in contents:
+                self._disk.replace(self._fresh / name, self.path / name)
+                undo.callback(self._take_back, name)
+            undo.pop_all()
+
+    def _take_back(self, name: str) -> None:
+        with suppress(OSError):
+            self._disk.remove_file(self.path / name)
+
+    def _move(self, file: Path, part: str) -> None:
+        self._disk.make_folder(self.path / part, exist_ok=True)
+        self._disk.replace(file, self.path / part / file.name)
+
+    def _refuse_to_overwrite(self, manifest: Path) -> None:
+        if manifest.resolve().is_relative_to(self.path.resolve()):
+            raise UsageError(
+                f"--output {self.path}: the manifest is in this folder, and reports would overwrite files beside it. "
+                "Fix: name a folder of its own, such as onnx-gate-report"
+            )
+
+    def _refuse_links(self) -> None:
+        """Root would write, and give away, whatever a link leads to; and a repository can hold any link."""
+        if os.name != "posix" or os.geteuid() != 0:
+            return
+        here, output = Path.cwd(), self.path.absolute()
+        within = [folder for folder in (output, *output.parents) if folder.is_relative_to(here)]
+        for folder in (*within, output / "models", output / "logs"):
+            if folder.is_symlink():
+                raise UsageError(
+                    f"--output {self.path}: {folder} is a link, which is not followed by root. "
+                    "Fix: remove it, or name another folder"
+                )
+
+    def _hand_to_owner(self) -> None:
+        """As root in a container: files that root leaves in a workspace break its owner's next checkout."""
+        if os.name != "posix" or os.geteuid() != 0:
+            return
+        owner = self._given.stat()
+        made = [folder for folder in self.path.absolute().parents if folder.is_relative_to(self._given)]
+        for file in (*(folder for folder in made if folder != self._given), self.path, *self.path.rglob("*")):
+            with suppress(OSError):
+                of_a_model = is_ours(file.lstat().st_uid)
+                if of_a_model or owner.st_uid != 0:
+                    os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                if of_a_model and file.is_file():
+                    file.chmod(0o644)
+
+
+def _is_plain(path: Path) -> bool:
+    """A link, or a second name, could lead to what is somebody else's."""
+    with suppress(OSError):
+        found = path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    return False
+
+
+def remove(folder: Path) -> None:
+    """A folder with all that is in it; links are not followed."""
+    with suppress(OSError, RecursionError):
+        shutil.rmtree(folder)
+        return
+    # rm needs neither a stack frame nor an open file for each level.
+    if folder.exists():
+        subprocess.run(["/bin/rm", "-rf", "--", str(folder)], env={}, stderr=subprocess.DEVNULL, check=False)

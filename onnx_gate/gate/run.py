@@ -1,0 +1,289 @@
+"""run_gate(): the whole story, top to bottom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
+from onnx_gate.gate.numbers import require_consistent, require_consistent_model
+from onnx_gate.gate.selection import describe_scope, require_folders, select_models
+from onnx_gate.gate.trust import refusal, runs_code
+from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
+from onnx_gate.processes.process import Ended, Started
+from onnx_gate.processes.sandbox import Quarters
+from onnx_gate.processes.seclusion import secluded
+from onnx_gate.processes.supervisor import Supervisor
+from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
+from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
+from onnx_gate.records.found import ConvertInfo, Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.ran import Latency
+from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
+from onnx_gate.references.read import Reference, check_reference
+from onnx_gate.references.save import ReferenceStore
+from onnx_gate.repository.credentials import find_credentials
+from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.wording.verdicts import with_fix
+
+
+class Cancelled(BaseException):
+    """The run is to stop now; whoever handles the signals raises it."""
+
+    def __init__(self, signum: int) -> None:
+        self.signum = signum
+        super().__init__(signum)
+
+
+class Folder(Protocol):
+    """Where a run puts its files."""
+
+    work: Path
+    scratch: Path
+    logs: Path
+
+    def keep_model(self, model_id: str, weights: Sequence[str]) -> None: ...
+
+
+class Watcher(Protocol):
+    """Who is told how the run goes."""
+
+    def began(self, models: Sequence[ModelSpec]) -> None: ...
+    def started(self, model_id: str) -> None: ...
+    def stage(self, model_id: str, name: str) -> None: ...
+    def ended(self, result: ModelResult) -> None: ...
+
+
+def run_gate(
+    manifest: Manifest,
+    options: RunOptions,
+    folder: Folder,
+    watcher: Watcher,
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> GateResult:
+    """Judge every model that was asked for; `interruptible` is where whoever handles signals may raise Cancelled."""
+    require_supported_system()
+    require_one_runtime()
+    started_at, began = datetime.now(UTC), time.monotonic()
+    specs = select_models(manifest, options)
+    require_folders(manifest, options)
+    store = ReferenceStore(options.save_reference, describe_environment({})) if options.save_reference else None
+    # A reference is worth making for providers that only another machine has.
+    found = {spec.id: Findings(spec=spec, ended=not spec.providers and not store) for spec in specs}
+    warnings = _warnings(manifest, found)
+    references = _check_references(found, options)
+    watcher.began(specs)
+    for findings in found.values():
+        if findings.ended:
+            watcher.ended(_result(findings))
+    loaded = [each.spec for each in found.values() if not each.ended and each.spec.id not in references]
+    for model_id, event in _refuse_pickles(loaded, options):
+        _take(found[model_id], event, folder, watcher, store)
+    runnable = [findings.spec for findings in found.values() if not findings.ended]
+    cancelled = None
+    try:
+        with (
+            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
+            Supervisor(
+                jobs=options.jobs,
+                work=folder.work,
+                quarters=_quarters(options, folder),
+                environ=options.environ,
+                save_references=store is not None,
+                references=references,
+            ) as supervisor,
+            interruptible(),
+        ):
+            for model_id, happening in supervisor.run(runnable):
+                _take_or_spoil(found[model_id], happening, folder, watcher, store)
+    except Cancelled as error:
+        cancelled = error
+    models = tuple(_result(findings) for findings in found.values())
+    verdict, exit_code = judge_run(models, empty_shard=not specs)
+    return GateResult(
+        verdict=verdict,
+        exit_code=128 + cancelled.signum if cancelled else exit_code,
+        complete=cancelled is None,
+        started_at=started_at.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began, 3),
+        manifest=manifest.path,
+        shard="{}/{}".format(*options.shard) if options.shard else None,
+        scope=describe_scope(manifest, options),
+        warnings=warnings,
+        environment=describe_environment(_provider_states(models), options.isolation),
+        models=models,
+    )
+
+
+def _warnings(manifest: Manifest, found: Mapping[str, Findings]) -> tuple[ManifestWarning, ...]:
+    """Those of the run as a whole and of the models that are run, where they stand as notes too."""
+    for warning in manifest.warnings:
+        for findings in found.values():
+            if warning.concerns(findings.spec.base):
+                findings.add_note(str(warning))
+    run = {findings.spec.base for findings in found.values()}
+    return tuple(each for each in manifest.warnings if not each.models or any(map(each.concerns, run)))
+
+
+def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
+    """What the workflow, or what lies beside it, forbids to load."""
+    for spec in specs:
+        searched = options.allow_pickle is None and runs_code(spec)
+        credentials = find_credentials(Path(spec.folder), options.workspace).found if searched else ()
+        if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
+            yield spec.id, refused
+            yield spec.id, Ended(seconds=0.0)
+
+
+def _quarters(options: RunOptions, folder: Folder) -> Quarters:
+    return Quarters(
+        work=folder.work,
+        scratch=folder.scratch,
+        logs=folder.logs,
+        environ=options.environ,
+        isolation=options.isolation,
+        packages=options.packages,
+    )
+
+
+def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[str, str]:
+    """The folder of each model's reference; a model whose reference can't be used is an error and isn't run."""
+    checked: dict[str, str] = {}
+    for findings in found.values() if options.reference else ():
+        if findings.ended or options.reference is None:
+            continue
+        match check_reference(options.reference, findings.spec):
+            case Reference(folder=folder, origin=origin):
+                checked[findings.spec.id], findings.reference = folder, origin
+            case Failure() as failure:
+                findings.failures.append(failure)
+                findings.ended = True
+    return checked
+
+
+def _take_or_spoil(
+    found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None
+) -> None:
+    """The last resort: whatever one model's events do to us, it is that model's error, and the others go on."""
+    if found.spoiled and not isinstance(event, Ended):
+        return
+    try:
+        _take(found, event, folder, watcher, store)
+    except Exception as error:
+        found.spoil(error)
+        if isinstance(event, Ended):
+            found.ended = True
+            watcher.ended(_result(found))
+
+
+def _take(
+    found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None = None
+) -> None:
+    """Book what a worker, or the supervisor, has to say about a model."""
+    match event:
+        case Started():
+            found.log = f"logs/{found.spec.id}.log"
+            watcher.started(found.spec.id)
+        case Stage(name=name):
+            watcher.stage(found.spec.id, name)
+        case OutputDiff():
+            _book(found, event)
+        case Failure():
+            found.add_failure(event)
+        case Expectation():
+            found.expectations[event.provider] = event
+        case Placed():
+            found.placement[event.provider] = event.placement
+        case Computed():
+            found.numerics[event.provider] = event.numerics
+        case Latency():
+            found.latency[event.provider, event.case] = event
+        case ConvertInfo():
+            found.convert = event
+        case Made(weights=weights):
+            found.weights = weights
+        case Triage():
+            found.triage = event
+        case Note():
+            found.add_note(event.text, warns=event.warns)
+            found.weak_reference |= event.weak
+        case Ended(seconds=seconds):
+            found.seconds, found.ended = round(seconds, 3), True
+            _keep_reference(found, folder, store)
+            _keep_model(found, folder)
+            found.close(_result(found))
+            watcher.ended(_result(found))
+
+
+def _keep_reference(found: Findings, folder: Folder, store: ReferenceStore | None) -> None:
+    try:
+        if store:
+            store.keep(found.spec, _result(found), folder.scratch)
+    except OSError as error:
+        why = f"its reference can't be kept ({error.strerror or error})"
+        fix = "make room, or name another folder for --save-reference"
+        found.failures.append(Failure(stage="save reference", cause=Cause.UNKNOWN, message=why, fix=fix))
+
+
+def _keep_model(found: Findings, folder: Folder) -> None:
+    try:
+        folder.keep_model(found.spec.id, found.weights)
+    except OSError as error:
+        found.add_note(f"the model could not be kept in models/ ({error.strerror})")
+
+
+def _book(found: Findings, diff: OutputDiff) -> None:
+    """A second process may compare the same again: what was wrong once stays wrong.
+
+    Numbers that contradict each other are refused here, because `report` and `merge` refuse them later, and with them
+    the results of all models.
+    """
+    require_consistent(compared(diff))
+    key = diff.provider, diff.case, diff.output
+    if key not in found.diffs or not found.diffs[key].breaches:
+        found.diffs[key] = diff
+
+
+def _result(found: Findings) -> ModelResult:
+    if found.result:
+        return found.result
+    try:
+        if not found.spec.providers and not found.failures:
+            return _nothing_asked(found.spec)
+        model = judge_model(found)
+        # `report` and `merge` would refuse it, and with it all others.
+        require_consistent_model(model)
+        return model
+    except Exception as error:
+        found.spoil(error)
+        return judge_model(found)
+
+
+def _nothing_asked(spec: ModelSpec) -> ModelResult:
+    """None of the model's providers is among those that the call asks for."""
+    message = "none of its providers was asked for"
+    check = Check(provider="", case="select", output="", status=Status.SKIPPED, message=message)
+    return ModelResult(
+        id=spec.id,
+        line=spec.line,
+        framework=spec.framework,
+        variant_of=spec.base if spec.variant else None,
+        verdict=Status.SKIPPED,
+        allow_failure=spec.allow_failure,
+        checks=(check,),
+        notes=(message,),
+    )
+
+
+def _provider_states(models: Iterable[ModelResult]) -> dict[str, ProviderState]:
+    """Which providers answered, and why the others did not."""
+    states: dict[str, ProviderState] = {}
+    for check in (check for model in models for check in model.checks):
+        if check.total or check.status is Status.PASSED:
+            states[check.provider] = ProviderState(available=True)
+        elif check.cause is Cause.PROVIDER_UNAVAILABLE and check.provider not in states:
+            states[check.provider] = ProviderState(available=False, reason=with_fix(check), kind=check.absence)
+    return {name: state for name, state in states.items() if name not in ("", "graph")}

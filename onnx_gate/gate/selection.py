@@ -1,0 +1,155 @@
+"""What a call asks for, out of all that a manifest has; what it can't have is told before anything is run."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from onnx_gate.errors import UsageError
+from onnx_gate.providers import PROVIDERS, SHORT_NAMES
+from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
+from onnx_gate.records.result_scope import AskedModel, Scope
+from onnx_gate.references.read import require_reference
+from onnx_gate.references.save import require_room
+from onnx_gate.wording.hints import suggest
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`2/5` → (2, 5)."""
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard: got {text!r}, expected I/N with I from 1 to N, such as 2/5")
+    return int(match[1]), int(match[2])
+
+
+def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
+    """The models and providers that the call asks for; raises UsageError for an id that isn't there."""
+    known = [spec.id for spec in manifest.models]
+    for wanted in options.only:
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
+            raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
+    _require_known_providers(manifest, options)
+    numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
+    asked = [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id]]
+    if options.require_cuda and not any(spec.uses("cuda") for spec in asked):
+        raise UsageError(
+            f"CUDA is required, and no model of {manifest.path} that is asked for is to run on it. "
+            "Fix: add cuda to `providers`, or don't filter it out"
+        )
+    return [spec for spec in asked if numbers[spec.id] == own]
+
+
+def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
+    """A misspelt name would filter out what was to be judged."""
+    named = (provider.name for spec in manifest.models for provider in spec.providers)
+    known = dict.fromkeys((*PROVIDERS, *named))
+    for wanted in options.providers:
+        if wanted not in known:
+            hint = suggest(wanted, [*known, *SHORT_NAMES]) or "name one that the manifest has"
+            raise UsageError(f"--provider: got {wanted!r}, expected one of {', '.join(known)}. Fix: {hint}")
+
+
+def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
+    chosen = [
+        replace(provider, required=True) if options.require_cuda and provider.name == "cuda" else provider
+        for provider in spec.providers
+        if not options.providers or provider.name in options.providers
+    ]
+    return replace(spec, providers=tuple(chosen))
+
+
+def require_folders(manifest: Manifest, options: RunOptions) -> None:
+    """Refuse folders of references that can't be used; raises UsageError."""
+    if options.save_reference and options.reference:
+        raise UsageError("--save-reference and --reference: a run makes references or uses them. Fix: leave one out")
+    if options.save_reference:
+        require_room(options.save_reference)
+    if options.reference:
+        require_reference(options.reference, [spec.id for spec in manifest.models])
+
+
+MOST_SHARDS = 256
+"""Jobs of one matrix."""
+_PLAN = re.compile(r"plan1:([0-9a-f]{64}):([1-9][0-9]{0,8}):((?:[0-9]{1,9},)*[0-9]{1,9})")
+
+
+def assign_shards(manifest: Manifest, options: RunOptions) -> dict[str, int]:
+    """By id: the number of the shard, counted from 1; 0 for what the call leaves out.
+
+    Without a plan, the models that are asked for take turns, in the order of the manifest.
+    """
+    if options.plan:
+        return read_plan(options.plan, manifest, _count(options))
+    asked = [spec.id for spec in manifest.models if not options.only or {spec.id, spec.base} & set(options.only)]
+    turns = {model_id: turn % _count(options) + 1 for turn, model_id in enumerate(asked)}
+    return {spec.id: turns.get(spec.id, 0) for spec in manifest.models}
+
+
+def describe_scope(manifest: Manifest, options: RunOptions) -> Scope:
+    """What the manifest asks for, and which part of it a run with these options is to judge."""
+    numbers = assign_shards(manifest, options)
+    models = tuple(
+        AskedModel(
+            id=spec.id,
+            line=spec.line,
+            framework=spec.framework,
+            variant_of=spec.base if spec.variant else None,
+            allow_failure=spec.allow_failure,
+            providers={provider.name: provider.required for provider in spec.providers},
+            shard=numbers[spec.id],
+        )
+        for spec in manifest.models
+    )
+    return make_scope(manifest.sha256, _count(options), models, options.providers)
+
+
+def make_scope(manifest_sha256: str, shards: int, models: Sequence[AskedModel], providers: Iterable[str]) -> Scope:
+    """A scope whose digest is right."""
+    return Scope(
+        manifest_sha256=manifest_sha256,
+        plan_sha256=plan_digest(manifest_sha256, shards, models),
+        shards=shards,
+        providers=tuple(providers),
+        models=tuple(models),
+    )
+
+
+def plan_digest(manifest_sha256: str, shards: int, models: Iterable[AskedModel]) -> str:
+    """What tells one way to split a manifest from another."""
+    text = write_plan(manifest_sha256, shards, {model.id: model.shard for model in models})
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_plan(manifest_sha256: str, shards: int, numbers: Mapping[str, int]) -> str:
+    """The plan as text: digits, commas and colons only, so that no shell and no workflow has to quote it."""
+    return f"plan1:{manifest_sha256}:{shards}:{','.join(map(str, numbers.values()))}"
+
+
+def read_plan(text: str, manifest: Manifest, shards: int) -> dict[str, int]:
+    """By id: the number of the shard; raises UsageError for a plan of anything but this manifest and this count."""
+    match = _PLAN.fullmatch(text.strip())
+    if not match:
+        raise UsageError(
+            f"--plan: got {text[:60]!r}, expected the text that `onnx-gate plan` gives as its output `plan`. "
+            "Fix: pass it on as it is, or leave it out: shards then take turns"
+        )
+    digest, count, numbers = match[1], int(match[2]), [int(number) for number in match[3].split(",")]
+    if digest != manifest.sha256 or len(numbers) != len(manifest.models) or not 0 < max(numbers) <= count:
+        raise UsageError(
+            f"--plan: this plan is of another manifest than {manifest.path} (got digest {digest[:12]}, expected "
+            f"{manifest.sha256[:12]}). Fix: plan and run the same commit"
+        )
+    if count != shards:
+        raise UsageError(
+            f"--shard: got one of {shards}, and the plan has {count}. Fix: take the shard from the same plan's matrix"
+        )
+    return {spec.id: number for spec, number in zip(manifest.models, numbers, strict=True)}
+
+
+def _count(options: RunOptions) -> int:
+    return options.shard[1] if options.shard else 1

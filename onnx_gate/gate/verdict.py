@@ -1,0 +1,299 @@
+"""From what was found to a verdict. PASSED is constructed here and nowhere else.
+
+No news is a failure: what was expected and not compared is an error, whatever the rest says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from typing import Any
+
+from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
+from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.records.asked import ModelSpec, ProviderSpec
+from onnx_gate.records.found import ConvertInfo, Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.vocabulary import Absence, Cause, Status
+from onnx_gate.wording.text import shorten
+from onnx_gate.wording.verdicts import WORST_FIRST, with_fix
+
+LONGEST_MESSAGE = 10_000
+"""Characters of what is wrong with one check; each breach is kept by itself as well."""
+_FEW = 10
+MOST_NOTES = 100
+"""Notes, warnings and failures of one model that are kept, each."""
+
+
+@dataclass
+class Findings:
+    """All that was found out about one model, as it came in."""
+
+    spec: ModelSpec
+    diffs: dict[tuple[str, str, str], OutputDiff] = field(default_factory=dict)
+    """By provider, case and output: a second process may say the same again."""
+    failures: list[Failure] = field(default_factory=list)
+    expectations: dict[str, Expectation] = field(default_factory=dict)
+    placement: dict[str, Placement] = field(default_factory=dict)
+    numerics: dict[str, Numerics] = field(default_factory=dict)
+    latency: dict[tuple[str, str], Latency] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    warnings: dict[str, None] = field(default_factory=dict)
+    convert: ConvertInfo | None = None
+    weights: tuple[str, ...] = ()
+    """Names of the files beside the ONNX file that hold its weights."""
+    triage: Triage | None = None
+    seconds: float = 0.0
+    ended: bool = False
+    log: str = ""
+    reference: str = ""
+    weak_reference: bool = False
+    result: ModelResult | None = None
+    """The verdict, once all has come in."""
+    spoiled: bool = False
+    """Nothing more is taken in: booking an event failed, so that nobody knows what is missing."""
+
+    def add_note(self, text: str, *, warns: bool = False) -> None:
+        """Each once, and no more than anybody reads."""
+        kept = self.warnings if warns else self.notes
+        kept[text if len(kept) < MOST_NOTES else f"there are more than {MOST_NOTES}; the rest is left out"] = None
+
+    def add_failure(self, failure: Failure) -> None:
+        """The first ones: what else there is to say comes of them."""
+        if len(self.failures) < MOST_NOTES:
+            self.failures.append(failure)
+
+    def close(self, result: ModelResult) -> None:
+        """Nothing more will come: the result holds all that is needed of what came."""
+        self.result = result
+        self.diffs.clear()
+
+    def spoil(self, error: Exception) -> None:
+        """An event that can't be booked voids all that the model's process said."""
+        self.spoiled = True
+        for kept in (self.diffs, self.expectations, self.placement, self.numerics, self.latency):
+            kept.clear()
+        for told in (self.notes, self.warnings):
+            told.clear()
+        self.convert, self.triage, self.weights = None, None, ()
+        message = f"what its process reported can't be booked ({type(error).__name__}: {str(error)[:200]})"
+        fix = "if the model's code doesn't write to its worker's channel, this is a bug of onnx-gate: please report it"
+        self.failures = [Failure(stage="report", cause=Cause.CRASHED, message=message, fix=fix)]
+
+
+def judge_model(found: Findings) -> ModelResult:
+    """The verdict on one model."""
+    checks = tuple(_checks(found))
+    verdict, first_error = judge_checks(checks)
+    return ModelResult(
+        id=found.spec.id,
+        line=found.spec.line,
+        framework=found.spec.framework,
+        variant_of=found.spec.base if found.spec.variant else None,
+        verdict=verdict,
+        cause=_cause(verdict, found, first_error),
+        advice=found.triage.advice if found.triage and verdict is Status.DIVERGED else "",
+        error=with_fix(first_error) if first_error else "",
+        allow_failure=found.spec.allow_failure,
+        seconds=found.seconds,
+        convert=found.convert,
+        checks=checks,
+        coverage=state_coverage(checks, also=found.warnings),
+        placement=found.placement,
+        sessions={provider.name: provider.session for provider in found.spec.providers},
+        numerics=found.numerics,
+        latency=tuple(found.latency.values()),
+        notes=tuple(found.notes),
+        log=found.log,
+        reference=found.reference,
+        weak_reference=found.weak_reference,
+    )
+
+
+def judge_checks(checks: Sequence[Check]) -> tuple[Status, Check | None]:
+    """The verdict that a model's checks make, and the first error among them."""
+    verdict = worst(check.status for check in checks)
+    return verdict, next((check for check in checks if check.status is Status.ERROR), None)
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """Diverged, error, passed, skipped: the first that occurs; nothing at all is an error."""
+    seen = set(statuses)
+    return next((status for status in WORST_FIRST if status in seen), Status.ERROR)
+
+
+def judge_run(
+    models: Sequence[ModelResult], *, empty_shard: bool = False, parts_missing: bool = False
+) -> tuple[Status, int]:
+    """The verdict on the whole run, and its exit code; where parts of it are missing, it did not pass."""
+    if empty_shard:
+        return Status.SKIPPED, EXIT_PASSED
+    verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * parts_missing])
+    codes = {Status.PASSED: EXIT_PASSED, Status.DIVERGED: EXIT_DIVERGED}
+    return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
+
+
+def judge_again(result: GateResult) -> GateResult:
+    """The same with verdicts and exit code made of its checks, whatever it says of itself."""
+    models = tuple(_judged_again(model) for model in result.models)
+    missing = bool(result.problems) or not result.complete
+    verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not missing, parts_missing=missing)
+    if not result.complete and result.exit_code in CANCELLED:
+        code = result.exit_code
+    return replace(result, verdict=verdict, exit_code=code, models=models)
+
+
+def is_empty_shard(result: GateResult) -> bool:
+    """Whether it is one shard of several, and the plan gives it no model: any other run without models is an error."""
+    if result.models or result.scope is None or result.scope.shards < 2:
+        return False
+    held = {f"{model.shard}/{result.scope.shards}" for model in result.scope.models if model.shard}
+    return bool(held) and result.shard is not None and result.shard not in held
+
+
+def _judged_again(model: ModelResult) -> ModelResult:
+    verdict, first_error = judge_checks(model.checks)
+    failed = verdict in (Status.DIVERGED, Status.ERROR)
+    return replace(
+        model,
+        verdict=verdict,
+        cause=model.cause if failed else None,
+        advice=model.advice if verdict is Status.DIVERGED else "",
+        error=with_fix(first_error) if first_error else "",
+    )
+
+
+def _counted(model: ModelResult) -> Status:
+    """What a model counts for: an allowed divergence was compared, and doesn't fail the job."""
+    if model.verdict is Status.DIVERGED and model.allow_failure:
+        errors = any(check.status is Status.ERROR for check in model.checks)
+        return Status.ERROR if errors else Status.PASSED
+    return model.verdict
+
+
+def _cause(verdict: Status, found: Findings, first_error: Check | None) -> Cause | None:
+    if verdict is Status.DIVERGED:
+        contract = all(diff.contract for diff in found.diffs.values() if diff.breaches)
+        return found.triage.cause if found.triage else Cause.CONTRACT if contract else Cause.UNKNOWN
+    return first_error.cause if verdict is Status.ERROR and first_error else None
+
+
+def _checks(found: Findings) -> Iterable[Check]:
+    asked = {provider.name for provider in found.spec.providers}
+    for failure in found.failures:
+        if failure.provider not in asked:
+            yield _failed(failure)
+    for diff in found.diffs.values():
+        # Such as a breach in the file itself; a pass of what nobody asked for is none.
+        if diff.provider not in asked and diff.breaches:
+            yield compared(diff)
+    for provider in found.spec.providers:
+        yield from _provider_checks(found, provider)
+
+
+def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]:
+    failures = [failure for failure in found.failures if failure.provider == provider.name]
+    diffs = [diff for diff in found.diffs.values() if diff.provider == provider.name]
+    expected = found.expectations.get(provider.name)
+    for diff in diffs:
+        yield compared(diff)
+    for failure in failures:
+        # What had begun to answer is a device that is there.
+        absent = failure.skippable and not provider.required and expected is None and not diffs
+        yield _skipped(failure) if absent else _failed(failure)
+    if failures or any(failure.provider is None for failure in found.failures):
+        return
+    if not found.ended:
+        yield _not_compared(provider.name, "run", "the run was stopped before this provider was compared")
+    elif expected is None:
+        yield _not_compared(provider.name, "run", "the process ended before this provider was compared")
+    else:
+        # How fast an answer came says nothing of the answer.
+        answers = [diff for diff in diffs if "min_speedup" not in diff.limits]
+        if provider.min_speedup is not None and len(answers) == len(diffs):
+            yield _not_compared(provider.name, "latency", "min_speedup is set, and no speed-up was measured")
+        yield from _missing(found, expected, answers)
+
+
+def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:
+    """What was expected and did not come; comparisons of no element at all are none."""
+    done = {(diff.case, diff.output) for diff in diffs}
+    missing = [pair for pair in product(expected.cases, expected.outputs) if pair not in done]
+    for case, output in missing[:_FEW]:
+        yield _not_compared(expected.provider, f"{case} {output}", "this was expected and not compared")
+    if more := len(missing) - _FEW if len(missing) > _FEW else 0:
+        yield _not_compared(expected.provider, "run", f"{more:,} more comparisons were expected and not made")
+    breached = any(diff.breaches for diff in found.diffs.values() if diff.provider in ("graph", expected.provider))
+    if not diffs and not breached:
+        why = "no case was run" if expected.outputs else "every output is ignored"
+        yield _not_compared(expected.provider, "run", f"nothing was compared: {why}")
+    by_output: dict[str, list[OutputDiff]] = {}
+    for diff in diffs:
+        by_output.setdefault(diff.output, []).append(diff)
+    for output in expected.outputs:
+        own = by_output.get(output, [])
+        if not own or any(diff.breaches for diff in own):
+            continue
+        if told := _proves_nothing(own, recorded=expected.recorded):
+            why, cause = told
+            fix = f"feed data for which it isn't, or leave it out with `outputs: {{{output}: ignore}}`"
+            message = f"{output} proves nothing: {why}."
+            yield _not_compared(expected.provider, f"run {output}", message, cause, fix)
+
+
+def _proves_nothing(diffs: list[OutputDiff], *, recorded: bool) -> tuple[str, Cause] | None:
+    """Why an output that nowhere differs was not really compared either."""
+    total, matched = sum(diff.total for diff in diffs), sum(diff.nan_matched for diff in diffs)
+    if not total:
+        return None if recorded else ("it is empty in every case", Cause.CONTRACT)
+    return ("it is NaN everywhere, on both sides", Cause.NAN) if matched == total else None
+
+
+def compared(diff: OutputDiff) -> Check:
+    """A comparison with its verdict."""
+    numbers: dict[str, Any] = {field.name: getattr(diff, field.name) for field in fields(OutputDiff)}
+    if diff.breaches:
+        message = shorten("; ".join(breach.text for breach in diff.breaches), LONGEST_MESSAGE)
+        return Check(**numbers, status=Status.DIVERGED, message=message)
+    return Check(**numbers, status=Status.PASSED)
+
+
+def _failed(failure: Failure) -> Check:
+    return Check(
+        provider=failure.provider or "",
+        case=failure.stage,
+        output="",
+        status=Status.ERROR,
+        cause=failure.cause,
+        absence=failure.absence,
+        message=f"{_reason(failure).rstrip('.')}.",
+        fix=_sentence(failure.fix),
+    )
+
+
+def _skipped(failure: Failure) -> Check:
+    return Check(
+        provider=failure.provider or "",
+        case=failure.stage,
+        output="",
+        status=Status.SKIPPED,
+        cause=failure.cause,
+        absence=failure.absence,
+        message=_reason(failure),
+    )
+
+
+def _sentence(fix: str) -> str:
+    return fix if not fix or fix.endswith("?") else f"{fix.rstrip('.')}."
+
+
+def _reason(failure: Failure) -> str:
+    """That there is no device comes first: what else is missing matters to those who have one."""
+    absent = failure.skippable and failure.absence is not Absence.NOT_BUILT_IN
+    return f"this machine has no such device: {failure.message}" if absent else failure.message
+
+
+def _not_compared(provider: str, stage: str, message: str, cause: Cause = Cause.UNKNOWN, fix: str = "") -> Check:
+    return Check(provider=provider, case=stage, output="", status=Status.ERROR, cause=cause, message=message, fix=fix)

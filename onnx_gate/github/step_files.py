@@ -1,0 +1,66 @@
+"""The files through which a step talks to its workflow."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx_gate.records.result import GateResult
+from onnx_gate.vocabulary import REPORTS, Status
+
+SUMMARY_LIMIT = 1024 * 1024 - 1024
+"""Bytes of all summaries of a step: above 1 MiB GitHub drops them whole."""
+
+
+def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
+    """The action's outputs."""
+    counts = Counter(model.verdict for model in result.models)
+    return {
+        "verdict": result.verdict,
+        "passed": str(counts[Status.PASSED]),
+        "diverged": str(counts[Status.DIVERGED]),
+        "errors": str(counts[Status.ERROR]),
+        **{output: f"{folder}/{report}" for report, output in REPORTS.items()},
+    }
+
+
+def write_outputs(path: Path, outputs: Mapping[str, str]) -> None:
+    """Append to $GITHUB_OUTPUT."""
+    blocks = [output_block(name, value, f"ghadelimiter_{secrets.token_hex(16)}") for name, value in outputs.items()]
+    # A path whose bytes are no UTF-8 goes out as it came in.
+    with path.open("a", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(blocks)
+
+
+def output_block(name: str, value: str, delimiter: str) -> str:
+    """One output; the delimiter is random, and refused where the value holds it: no value ends its own block."""
+    if delimiter in name or delimiter in value:
+        raise ValueError(f"the output {name!r} holds its own delimiter")
+    return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
+
+
+def summary_room(path: Path) -> int:
+    """Bytes that $GITHUB_STEP_SUMMARY still takes: what the step wrote before counts too."""
+    return SUMMARY_LIMIT - (path.stat().st_size if path.exists() else 0)
+
+
+def write_summary(path: Path, text: str) -> None:
+    """Append to $GITHUB_STEP_SUMMARY."""
+    with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(f"{text}\n")
+
+
+def place_in_repository(file: str, workspace: Path | None) -> str:
+    """A file's path from the top of the repository, whatever folder we are in; as it was given where it isn't in it."""
+    if workspace is None:
+        return file
+    top = workspace.resolve()
+    path = Path(file).parent.resolve() / Path(file).name
+    if not path.is_relative_to(top):
+        return file
+    # A checkout may have a folder of its own; a submodule inside it belongs to it.
+    folders = [folder for folder in reversed(path.parents) if folder.is_relative_to(top)]
+    root = next((folder for folder in folders if (folder / ".git").exists()), top)
+    return path.relative_to(root).as_posix()

@@ -1,1 +1,0 @@
-"""Data files, seeded generators, batches and edge cases → the feeds that both sides get."""

@@ -1,0 +1,80 @@
+"""Tolerances and limits, as the manifest has them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from onnx_gate.manifest.schema.section import NonNegative, Section, refuse
+from onnx_gate.records.limits import LIMITS, Limit
+from onnx_gate.wording.hints import suggest
+
+_Limited = TypeVar("_Limited", bound=Section)
+
+
+class Tolerance(Section):
+    """Where |actual − reference| ≤ atol + rtol·|reference|, an element passes."""
+
+    rtol: NonNegative = Field(description="relative tolerance")
+    atol: NonNegative = Field(description="absolute tolerance")
+
+
+def _expand_rule(value: Any) -> Any:
+    if value in ("exact", "ignore"):
+        return {"mode": value}
+    if not isinstance(value, dict):
+        raise refuse(
+            "",
+            "`exact`, `ignore`, or limits such as {rtol: 1e-3, atol: 1e-5}",
+            suggest(value, ("exact", "ignore")),
+        )
+    if "mode" in value:
+        raise refuse("unknown key 'mode'", "`exact` or `ignore` as a word, or limits", "write `name: exact`")
+    return value
+
+
+def with_limits(section: type[_Limited]) -> type[_Limited]:
+    """A section with a key for every limit of the table, after its own keys."""
+    keys: dict[str, Any] = {limit.name: _key(limit) for limit in LIMITS.values()}
+    return create_model(
+        section.__name__, __base__=section, __doc__=section.__doc__, __module__=section.__module__, **keys
+    )
+
+
+def _key(limit: Limit) -> tuple[Any, Any]:
+    number = Annotated[float, Field(ge=limit.least, le=limit.most, allow_inf_nan=False)]
+    return number | None, Field(None, description=limit.meaning)
+
+
+def given_limits(section: Section) -> dict[str, float]:
+    """The limits that a section sets, by name."""
+    return {name: value for name in LIMITS if (value := getattr(section, name)) is not None}
+
+
+@with_limits
+class OutputRule(Section):
+    """Limits of one output; `exact` and `ignore` are short forms."""
+
+    model_config = ConfigDict(json_schema_extra={"dependentRequired": {"rtol": ["atol"], "atol": ["rtol"]}})
+
+    mode: SkipJsonSchema[Literal["compare", "exact", "ignore"]] = "compare"
+    rtol: NonNegative | None = Field(None, description="relative tolerance; needs atol")
+    atol: NonNegative | None = Field(None, description="absolute tolerance; needs rtol")
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.rtol is None) != (self.atol is None):
+            missing = "atol" if self.atol is None else "rtol"
+            raise refuse(
+                f"{missing} is missing",
+                "rtol and atol, both or neither",
+                f"add {missing}, 0 if you want none of it",
+            )
+        return self
+
+
+Rule = Annotated[
+    OutputRule, BeforeValidator(_expand_rule, json_schema_input_type=Literal["exact", "ignore"] | OutputRule)
+]

@@ -1,0 +1,141 @@
+"""Why a process ended without having answered, in words."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+from onnx_gate.protocol import Stage
+from onnx_gate.records.found import Failure
+from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.numbers import size
+
+_MEANING: dict[int, str] = {
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGFPE: "arithmetic fault, such as an integer division by zero or INT_MIN / -1",
+    signal.SIGABRT: "abort: native code gave up, see the log",
+    signal.SIGILL: "an instruction that this CPU doesn't have",
+    signal.SIGKILL: "from outside; mostly by the kernel, when memory runs out",
+    signal.SIGBUS: "bus error: a mapped file was cut short, or memory ran out",
+}
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
+
+
+def explain(status: int, at: Stage, log_tail: str, *, oom_killed: bool) -> Failure:
+    """A failure for a wait status that isn't the end of a job that was done."""
+    during = f"during {at.name!r}{_last_frame(log_tail)}"
+    if os.WIFSIGNALED(status):
+        return _signalled(os.WTERMSIG(status), during, at, oom_killed=oom_killed)
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"the process ended with exit code {os.waitstatus_to_exitcode(status)} {during}, before it had answered",
+        "does the model's code call os._exit or sys.exit? The end of its log tells more",
+    )
+
+
+def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool) -> Failure:
+    if number == signal.SIGKILL and oom_killed:
+        return _failure(
+            at,
+            Cause.OUT_OF_MEMORY,
+            f"the kernel killed the process {during}: the machine ran out of memory",
+            "use smaller `batches`, fewer --jobs, or a machine with more memory",
+        )
+    # Real-time signals have numbers only.
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    meaning = f" ({_MEANING[number]})" if number in _MEANING else ""
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"the process was killed by {name}{meaning} {during}",
+        "run the model's code on its own to find the line; native code crashed, Python can't catch that",
+    )
+
+
+def timed_out(seconds: float, at: Stage) -> Failure:
+    """The model's `timeout` ran out."""
+    return _failure(
+        at,
+        Cause.TIMEOUT,
+        f"not finished after {seconds:g} s (timeout), during {at.name!r}",
+        "raise `timeout`, use smaller `batches`, or look for an endless loop",
+    )
+
+
+def too_much_memory(limit: int, used: int, at: Stage) -> Failure:
+    """The model's `memory` was exceeded."""
+    return _failure(
+        at,
+        Cause.OUT_OF_MEMORY,
+        f"used {used / 2**20:,.0f} MiB during {at.name!r}, {limit / 2**20:,.0f} MiB are allowed (memory)",
+        "raise `memory`, or use smaller `batches`",
+    )
+
+
+def printed_too_much(limit: int, at: Stage) -> Failure:
+    """The model's code floods its log."""
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"printed more than {limit / 2**20:.0f} MiB during {at.name!r} and was stopped",
+        "remove the prints from the model's code",
+    )
+
+
+def said_too_much(limit: int, at: Stage) -> Failure:
+    """The channel is flooded."""
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"its process reported more than the {size(limit)} that one model may take, and was stopped during {at.name!r}",
+        "compare fewer cases (`batches`, `dims`, `edges`) or outputs, or split the manifest; a model whose code writes "
+        "to its worker's channel can't be judged",
+    )
+
+
+def garbage(text: str, at: Stage) -> Failure:
+    """Something other than a worker of ours wrote to its channel."""
+    return _failure(
+        at,
+        Cause.CRASHED,
+        f"the process sent {text} during {at.name!r}, and was stopped",
+        "the model's code writes to a file descriptor that isn't its own",
+    )
+
+
+def not_started(error: OSError) -> Failure:
+    """The system has no process, file or socket left for it."""
+    return _failure(
+        Stage(name="start"),
+        Cause.CRASHED,
+        f"its process could not be started ({error.strerror})",
+        "use fewer --jobs, or raise the limits (ulimit -n, ulimit -u)",
+    )
+
+
+def _failure(at: Stage, cause: Cause, message: str, fix: str) -> Failure:
+    return Failure(stage=at.name, provider=at.provider, cause=cause, message=message, fix=fix)
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory, so far."""
+    try:
+        text = Path("/proc/vmstat").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def _last_frame(log_tail: str) -> str:
+    """The Python line at which native code crashed, as faulthandler wrote it into the log."""
+    _, fatal, dump = log_tail.rpartition("Fatal Python error")
+    installed = ("site-packages", sys.base_prefix, str(Path(__file__).parent.parent))
+    found = [match for match in _FRAME.finditer(dump) if not any(part in match["file"] for part in installed)]
+    if not fatal or not found:
+        return ""
+    return f" at {Path(found[0]['file']).name}, line {found[0]['line']} in {found[0]['function']}"

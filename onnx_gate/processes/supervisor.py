@@ -1,0 +1,341 @@
+"""Runs the jobs: so many at a time, each watched, none able to take another down.
+
+One loop, one thread. It yields what happens as (model id, event); the failures that a worker can't report
+itself (a crash, a timeout, no answer) are made here, and what it had reported before stays.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from onnx_gate.kernel import adopt_orphans, children, end_strays
+from onnx_gate.processes import endings
+from onnx_gate.processes.hearing import Hearing, SaidTooMuch, fair_share
+from onnx_gate.processes.process import (
+    Ended,
+    Running,
+    Server,
+    Started,
+    has_data,
+    launch_cold,
+    receive,
+    resident,
+    send_job,
+)
+from onnx_gate.processes.sandbox import Quarters, shadows_ours
+from onnx_gate.protocol import Done, Event, GarbageReply, Job, Note, ProviderDone, Stage
+from onnx_gate.records.asked import ModelSpec, ProviderSpec
+from onnx_gate.records.found import Failure
+
+WATCH_SECONDS = 0.05
+SERVER_SECONDS = 120.0
+"""For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
+ENDING_SECONDS = 10.0
+"""For a server to report the end of a process that has answered, or was killed."""
+LOG_LIMIT = 16 * 1024 * 1024
+LOG_KEPT = 1024 * 1024
+CAN_FORK = sys.platform == "linux"
+
+
+class Supervisor:
+    """Use as a context manager: leaving it ends every process that it started."""
+
+    def __init__(
+        self,
+        *,
+        jobs: int,
+        work: Path,
+        quarters: Quarters,
+        environ: Mapping[str, str],
+        fork: bool = CAN_FORK,
+        patience: float = SERVER_SECONDS,
+        save_references: bool = False,
+        references: Mapping[str, str] | None = None,
+    ) -> None:
+        self._jobs = jobs
+        self._work = work
+        self._quarters = quarters
+        self._environ = environ
+        # What a server has imported can't be replaced in its children.
+        self._fork = fork and not shadows_ours(quarters.packages)
+        self._patience = patience
+        self._save_references = save_references
+        self._references = references or {}
+        self._servers: dict[str, Server] = {}
+        self._running: dict[str, Running] = {}
+        self._selector = selectors.DefaultSelector()
+        self._spent: Counter[str] = Counter()
+        self._said: Counter[str] = Counter()
+        self._limits: dict[str, int] = {}
+        self._waiting = 0
+        self._looked = time.monotonic()
+
+    def __enter__(self) -> Supervisor:
+        self._before = frozenset(child.pid for child in children())
+        # What cold processes, and servers that were killed, leave behind comes to us.
+        self._adopted = adopt_orphans()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for running in self._running.values():
+            self._end(running)
+            running.process.wait()
+        for server in self._servers.values():
+            server.close()
+        self._selector.close()
+        end_strays(self._before)
+        adopt_orphans(self._adopted)
+
+    def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Judge all models, in order as far as their servers are warm."""
+        queue = list(specs)
+        self._waiting = len(specs)
+        self._looked = time.monotonic()
+        if self._fork:
+            self._start_servers(queue)
+        while queue or self._running:
+            self._forgive()
+            while len(self._running) < self._jobs and (spec := self._next(queue)):
+                queue.remove(spec)
+                try:
+                    self._start(spec)
+                except OSError as error:
+                    yield spec.id, endings.not_started(error)
+                    yield spec.id, Ended(seconds=0.0)
+            for key, _ in self._selector.select(WATCH_SECONDS):
+                if isinstance(key.data, Server):
+                    self._hear(key.data)
+                else:
+                    yield from self._read(self._running[key.data])
+            for running in list(self._running.values()):
+                yield from self._watch(running, queue)
+            self._give_up_on_servers()
+
+    def _forgive(self) -> None:
+        """Time in which we were busy, with the files that a model left for instance, is not that of the others."""
+        now = time.monotonic()
+        late = now - self._looked - WATCH_SECONDS
+        self._looked = now
+        if late > WATCH_SECONDS:
+            for running in self._running.values():
+                running.forgiven += late
+
+    # ── Starting ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start_servers(self, specs: list[ModelSpec]) -> None:
+        for framework, count in Counter(map(self._framework, specs)).items():
+            # A dummy export pays only if more jobs come than run side by side anyway.
+            self._start_server(framework, export=count > self._jobs)
+
+    def _framework(self, spec: ModelSpec) -> str:
+        """What has to be imported: nothing but the runtime where another machine has asked the source."""
+        return "onnx" if spec.id in self._references else spec.framework
+
+    def _start_server(self, framework: str, *, export: bool) -> None:
+        log = self._work / f"{framework}.log"
+        server = Server(framework, export=export, environ=self._environ, log=log, as_root=self._quarters.separate)
+        self._servers[framework] = server
+        self._selector.register(server.control, selectors.EVENT_READ, server)
+
+    def _next(self, queue: list[ModelSpec]) -> ModelSpec | None:
+        """The first model whose server is warm, or has died: then it starts cold and tells its own story."""
+        for spec in queue:
+            server = self._servers.get(self._framework(spec))
+            if server is None or server.ready or server.dead:
+                return spec
+        return None
+
+    def _start(self, spec: ModelSpec) -> None:
+        place, packages = self._quarters.open(spec.id), self._quarters.packages
+        server = self._servers.get(self._framework(spec))
+        if server and server.ready and not server.dead:
+            process = server.launch(spec.id, place.log_fd, user=place.user)
+        else:
+            process = launch_cold(spec.id, place, packages)
+        job = Job(
+            spec=spec,
+            scratch=str(place.scratch),
+            folder=str(Path.cwd()),
+            environ=place.environ if place.user else None,
+            packages=packages,
+            save=self._save_references,
+            reference=self._references.get(spec.id),
+        )
+        hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])
+        self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job, hearing=hearing)
+        send_job(process, job)
+        process.channel.setblocking(False)
+        self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
+
+    def _limit(self, spec: ModelSpec) -> int:
+        """What a model's reports may take, in all of its processes; what those that have ended left is shared out."""
+        if spec.id not in self._limits:
+            running = {running.spec.id for running in self._running.values()}
+            ended = sum(said for model_id, said in self._said.items() if model_id not in running)
+            taken = ended + sum(self._limits[model_id] for model_id in running)
+            self._limits[spec.id] = fair_share(self._waiting, taken=taken)
+            self._waiting -= 1
+        return self._limits[spec.id]
+
+    def _give_up_on_servers(self) -> None:
+        """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
+        now = time.monotonic()
+        warm = [running for running in self._running.values() if running.process.popen is None]
+        stuck = {self._framework(running.spec) for running in warm if self._is_stuck(running, now)}
+        for server in self._servers.values():
+            late = not server.ready and now - server.started > self._patience
+            if not server.dead and (late or server.framework in stuck):
+                server.kill()
+
+    def _is_stuck(self, running: Running, now: float) -> bool:
+        """Whether the server should have said long ago that this process has started, or that it has ended."""
+        if not running.done and not running.killed:
+            return running.started is None and now - running.handed > self._patience
+        running.over = running.over or now
+        late = now - running.over > min(self._patience, ENDING_SECONDS)
+        if late and not running.hurried:
+            # It may be the process that goes on, and what it has said may be forged: no server dies of that.
+            self._end(running)
+            running.over, running.hurried = now, True
+            return False
+        return late
+
+    # ── Listening ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, server: Server) -> None:
+        server.hear()
+        if server.dead:
+            self._selector.unregister(server.control)
+            server.close()
+            # One that was ready did not die of its framework: something killed it, and its jobs with it.
+            if server.ready:
+                self._start_server(server.framework, export=False)
+
+    def _read(self, running: Running) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Take in what the worker said; anything that is no event ends it."""
+        if running.hung_up:
+            return
+        chunk = receive(running.process.channel)
+        if chunk == b"":
+            self._hang_up(running)
+        if not chunk or running.killed:
+            return
+        try:
+            for event in running.hearing.take(chunk):
+                self._follow(running, event)
+                if not isinstance(event, Done):
+                    yield running.spec.id, event
+        except GarbageReply as error:
+            self._kill(running, endings.garbage(str(error), running.at))
+        except SaidTooMuch:
+            self._kill(running, endings.said_too_much(self._limits[running.spec.id], running.at))
+
+    def _follow(self, running: Running, event: Event) -> None:
+        if isinstance(event, Stage):
+            running.at = event
+        elif isinstance(event, ProviderDone):
+            running.finished_providers.add(event.provider)
+        elif isinstance(event, Done):
+            running.done = True
+
+    def _hang_up(self, running: Running) -> None:
+        running.hung_up = True
+        self._selector.unregister(running.process.channel)
+
+    # ── Watching ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _watch(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+        process = running.process
+        process.poll()
+        if process.pid is not None and running.started is None:
+            running.started = time.monotonic()
+            running.memory_at_start = resident(process.pid)
+            yield running.spec.id, Started()
+        if process.status is None:
+            self._enforce_limits(running)
+            return
+        # It is dead: what it said last may still be in the channel.
+        while not running.hung_up and not running.killed and has_data(process.channel):
+            yield from self._read(running)
+        yield from self._conclude(running, queue)
+
+    def _enforce_limits(self, running: Running) -> None:
+        if running.started is None or running.killed or running.process.pid is None:
+            return
+        spec, at = running.spec, running.at
+        if time.monotonic() - running.started - running.forgiven > spec.timeout - self._spent[spec.id]:
+            self._kill(running, endings.timed_out(spec.timeout, at))
+        elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
+            self._kill(running, endings.printed_too_much(LOG_LIMIT, at))
+            os.ftruncate(running.log_fd, LOG_KEPT)
+        elif spec.memory is not None:
+            used = resident(running.process.pid) - running.memory_at_start
+            if used > spec.memory:
+                self._kill(running, endings.too_much_memory(spec.memory, used, at))
+
+    def _kill(self, running: Running, why: Failure) -> None:
+        running.killed = why
+        self._end(running)
+
+    def _end(self, running: Running) -> None:
+        """With all that it started; where it has a user of its own, nothing gets away."""
+        running.process.kill()
+        self._quarters.clear(running.spec.id)
+
+    def _kept(self) -> set[int]:
+        """Our children that are no strays."""
+        cold = {
+            running.process.pid for running in self._running.values() if running.process.popen and running.process.pid
+        }
+        return {*self._before, *cold, *(server.pid for server in self._servers.values())}
+
+    def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Account for a process that is gone; after a crash, the providers that are left get a new one."""
+        spec = running.spec
+        self._end(running)
+        end_strays(self._kept())
+        if not running.hung_up:
+            self._hang_up(running)
+        running.process.channel.close()
+        seconds = time.monotonic() - running.started if running.started is not None else 0.0
+        self._spent[spec.id] += seconds  # type: ignore[assignment]
+        self._said[spec.id] += running.hearing.weight
+        failure = running.killed or self._unexplained(running)
+        os.close(running.log_fd)
+        del self._running[spec.id]
+        left: tuple[ProviderSpec, ...] = ()
+        if failure and running.at.name == "triage":
+            yield spec.id, Note(text=f"the cause could not be looked for: {failure.message}")
+        elif failure:
+            yield spec.id, failure
+            left = self._providers_left(running)
+        if left:
+            queue.insert(0, replace(spec, providers=left))
+        else:
+            yield spec.id, Ended(seconds=self._spent[spec.id])
+
+    def _unexplained(self, running: Running) -> Failure | None:
+        if running.done:
+            return None
+        tail = os.pread(running.log_fd, 65536, max(0, os.fstat(running.log_fd).st_size - 65536))
+        return endings.explain(
+            running.process.status or 0,
+            running.at,
+            tail.decode("utf-8", "replace"),
+            oom_killed=endings.oom_kills() > running.oom_kills,
+        )
+
+    def _providers_left(self, running: Running) -> tuple[ProviderSpec, ...]:
+        if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
+            return ()
+        tried = running.finished_providers | {running.at.provider}
+        left = tuple(provider for provider in running.spec.providers if provider.name not in tried)
+        # Each start has fewer than the one before: there are never more starts than providers.
+        return left if len(left) < len(running.spec.providers) else ()

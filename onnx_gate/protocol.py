@@ -1,0 +1,240 @@
+"""What a worker says to the parent: one JSON line an event, validated before anything trusts it.
+
+Only this direction is validated, and only JSON goes in it: a model's code runs in the worker and may write
+to the channel, and a pickle would let it run code in the parent too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.bounds import MANY, Name, Text
+from onnx_gate.records.found import ConvertInfo, Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.vocabulary import JSON, Cause, Config
+
+MADE = "reference"
+"""The folder in a worker's own in which it leaves a reference."""
+READ = "read.json"
+"""In it: which files the model's code has read."""
+CONTRACT = "contract.json"
+"""Written last of a reference: where it is, all is."""
+LONGEST_LINE = 2 * 1024 * 1024
+"""Bytes of one event."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a worker is asked to do."""
+
+    spec: ModelSpec
+    """The model, with the providers that are still to run."""
+    scratch: str
+    """A folder of its own, in which `<id>.onnx` is left."""
+    folder: str
+    """Where the gate was called."""
+    environ: Mapping[str, str] | None = None
+    """The environment, where the process was started with less."""
+    packages: tuple[str, ...] = ()
+    """Folders of packages that come before those of the process."""
+    save: bool = False
+    """Also leave a reference there that another machine can compare with."""
+    reference: str | None = None
+    """The folder of a reference that takes the place of the source."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """The worker goes on to something else: named in the message if this is what kills it."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    name: Name
+    """Such as `convert`."""
+    provider: Name | None = None
+    """The provider that it concerns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """Something that a reader should know though it fails nothing."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    text: Text
+    """A sentence."""
+    weak: bool = False
+    """It says that the reference proves little."""
+    warns: bool = False
+    """It has to stand out, such as why a wrong model might have passed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """Which nodes ran where."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: Name
+    """The provider asked for."""
+    placement: Placement
+    """Its nodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """How a provider computed."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: Name
+    """Short name."""
+    numerics: Numerics
+    """Its options, and whether it repeats itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderDone:
+    """Nothing more will come for this provider."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: Name
+    """Short name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """The ONNX file is there, with its weights in files of their own."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    weights: Annotated[tuple[Name, ...], MANY]
+    """Names of these files, beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The worker has come to its end: without this it did not."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+
+
+Event = (
+    Stage
+    | Note
+    | ConvertInfo
+    | Expectation
+    | OutputDiff
+    | Failure
+    | Placed
+    | Computed
+    | Latency
+    | ProviderDone
+    | Triage
+    | Made
+    | Done
+)
+
+KINDS: dict[str, type] = {
+    "stage": Stage,
+    "note": Note,
+    "convert": ConvertInfo,
+    "expect": Expectation,
+    "diff": OutputDiff,
+    "failure": Failure,
+    "placed": Placed,
+    "computed": Computed,
+    "latency": Latency,
+    "provider-done": ProviderDone,
+    "triage": Triage,
+    "made": Made,
+    "done": Done,
+}
+_NAMES = {kind: name for name, kind in KINDS.items()}
+_SHORT = 1_000
+_MOST_DIGITS = 24
+_DEEPEST = 3
+
+
+class GarbageReply(Exception):
+    """A line that no worker of ours would write."""
+
+
+def encode(event: Event) -> bytes:
+    """An event as a line; what is longer than the parent takes is shortened."""
+    kind: type = type(event)
+    line = _line(kind, _adapter(kind).dump_json(event, exclude_defaults=True))
+    # Nothing in a short line is too long.
+    if len(line) > _SHORT:
+        line = _line(kind, json.dumps(_fitted(kind, json.loads(line)["body"])).encode())
+    return line if len(line) <= LONGEST_LINE else encode(_too_large(event, len(line)))
+
+
+def decode(line: bytes) -> Event:
+    """A line as an event, each of its fields within its bounds; raises GarbageReply."""
+    try:
+        message = json.loads(line, parse_int=_whole_number)
+        return _adapter(KINDS[message["kind"]]).validate_python(message["body"])  # type: ignore[no-any-return]
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError, ValidationError) as error:
+        raise GarbageReply(f"a reply that is no event: {line[:80]!r}") from error
+
+
+def _whole_number(digits: str) -> int:
+    """No count and no label of any dtype has more digits; a number of thousands takes long to read."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _line(kind: type, body: bytes) -> bytes:
+    return b'{"kind":"%s","body":%s}\n' % (_NAMES[kind].encode(), body)
+
+
+def _fitted(kind: type, body: dict[str, Any]) -> dict[str, Any]:
+    """The same with texts and lists cut to their bounds; cases and outputs are never cut: they are a promise."""
+    # A list whose items are too long is found to be too long itself only once they aren't.
+    for _ in range(_DEEPEST if kind is not Expectation else 0):
+        try:
+            _adapter(kind).validate_python(body)
+        except ValidationError as error:
+            for found in error.errors(include_url=False, include_input=False):
+                if found["type"] in ("string_too_long", "too_long"):
+                    _cut(body, found["loc"], int(found["ctx"]["max_length"]))
+    return body
+
+
+def _cut(value: Any, place: Sequence[Any], most: int) -> Any:
+    """The value, with what is at the place shortened; members of a union, named on the way, are no part of it."""
+    if not place:
+        return _shortened(value, most)
+    step, *rest = place
+    if (isinstance(value, list) and isinstance(step, int)) or (isinstance(value, dict) and step in value):
+        value[step] = _cut(value[step], rest, most)
+        return value
+    return _cut(value, rest, most)
+
+
+def _shortened(value: Any, most: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[: most - 1]}…"
+    if isinstance(value, dict):
+        return dict(list(value.items())[:most])
+    return value[:most] if isinstance(value, list) else value
+
+
+def _too_large(event: Event, size: int) -> Failure:
+    """In the place of an event that can't be sent: what is missing fails, and this says why."""
+    return Failure(
+        stage="report",
+        provider=getattr(event, "provider", None),
+        cause=Cause.UNKNOWN,
+        message=f"one report of the model has {size:,} bytes, at most {LONGEST_LINE:,} can be sent",
+        fix="compare fewer cases or outputs at a time: `outputs: {name: ignore}`, or fewer `batches`",
+    )
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -1,1 +1,0 @@
-"""Execution providers: is there a device, did the session really get it, and what did it answer."""

@@ -1,0 +1,167 @@
+"""The comment on a pull request: the verdict, what changed since the last one, a table; the rest is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onnx_gate.errors import GateError
+from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.reports import failure
+from onnx_gate.reports.comment.changes import changes
+from onnx_gate.reports.comment.memory import State, hidden, recall, state_of
+from onnx_gate.reports.layout import Grid, fill, table_within
+from onnx_gate.reports.markdown import alike, failed_body, failed_title_html
+from onnx_gate.reports.overview import FAILED, doubts, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.safe import (
+    LINE,
+    PARAGRAPH,
+    Md,
+    code,
+    fold,
+    html,
+    join,
+    link,
+    md,
+    size_in_characters,
+    text,
+    unlinked,
+)
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.numbers import plural
+
+LIMIT = 65_000
+"""Characters; GitHub refuses what has more than 65,536."""
+ALL_IN_ONE = 20
+"""Models that one table shows; where there are more, those that passed are folded."""
+MOST_ROWS = 25
+MOST_PASSED_ROWS = 200
+MOST_SECTIONS = 15
+OPEN_SECTIONS = 2
+"""So few failures aren't folded: they are what a reader comes for."""
+_TAIL = 400
+"""Room for what is said of what is left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Where a comment stands."""
+
+    marker: str
+    """Its first line, by which it is found again."""
+    commit: str = ""
+    """What was judged."""
+    run_url: str = ""
+    """The page of the run."""
+
+
+def render(result: GateResult, about: About, before: str | None) -> str:
+    """The comment, given what the last one said."""
+    last = recall(before)
+    # A run that was stopped says little of the models that it didn't get to.
+    memory = hidden(state_of(result, about.commit) if result.complete else last)
+    room = _room(about, memory)
+    blocks = [*stopped(result), *(_news(last, result) if last and result.complete else [])]
+    body, _ = fill(_head(title(result), result.manifest, about, result.seconds), _quiet(blocks), room, _size)
+    body = _with_table(body, result, room)
+    body, _ = fill(body, _quiet([*doubts(result), *skipped(result)]), room, _size)
+    body = _with_sections(body, result, room)
+    body, _ = fill(body, _quiet(_folded(result, room - _size(body))), room, _size)
+    return _whole(about, body, memory)
+
+
+def render_failure(error: GateError, manifest: str, about: About, before: str | None) -> str:
+    """The comment on a run that did not come about: an old verdict must not stand for it."""
+    memory = hidden(recall(before))
+    told = failure.reasons(error)
+    head = _head(failure.headline(error), manifest, about)
+    body, kept = fill(md("{}\n", head), _quiet(told), _room(about, memory), _size, between=LINE)
+    if left_out := failure.count(error) - kept:
+        body = md("{}\n- … and {:,} more: see the log.", body, left_out)
+    stale = ": what stood here before may no longer hold" if before else ""
+    return _whole(about, md("{}\n\nNothing was judged{}.", body, stale), memory)
+
+
+def _room(about: About, memory: str) -> int:
+    return LIMIT - len(memory) - len(f"{about.marker}\n") - _TAIL
+
+
+def _head(heading: Md, manifest: str, about: About, seconds: float | None = None) -> Md:
+    facts = [md("{} at {}", code(manifest), code(about.commit[:7])) if about.commit else code(manifest)]
+    facts += [md("took {}", numbers.seconds(seconds))] if seconds is not None else []
+    facts = list(_quiet(facts))
+    facts += [link("the run, with all details", about.run_url)] if about.run_url else []
+    return md("{}\n\n{}", heading, join(md(" · "), facts))
+
+
+def _news(last: State, result: GateResult) -> list[Md]:
+    since = text("since the last comment")
+    since = md("{} ({})", since, code(last.commit[:7])) if last.commit else since
+    items = changes(last, result)
+    return [md("**Changed {}:**\n\n{}", since, join(LINE, items)) if items else md("Nothing changed {}.", since)]
+
+
+def _with_table(body: Md, result: GateResult, room: int) -> Md:
+    """The worst first; where models are many, those that passed have a table of their own, further down."""
+    models = sorted(result.models, key=verdicts.urgency)
+    if len(models) > ALL_IN_ONE:
+        models = [model for model in models if model.verdict is not Status.PASSED]
+    shown = models[:MOST_ROWS]
+    if not shown:
+        return body
+    rows, kept = table_within(_quiet_grid(overview(shown)), (room - _size(body)) // 2, _size)
+    return join(PARAGRAPH, [body, _counted(rows, len(models) - kept)]) if kept else body
+
+
+def _counted(rows: Md, left_out: int) -> Md:
+    return md("{}\n\n… and {:,} more: see the job summary.", rows, left_out) if left_out else rows
+
+
+def _with_sections(body: Md, result: GateResult, room: int) -> Md:
+    """Why each failed, and what to change."""
+    groups = alike(sorted((model for model in result.models if model.verdict in FAILED), key=verdicts.urgency))
+    unfolded = len(groups) <= OPEN_SECTIONS
+    sections = (_section(group, unfolded=unfolded) for group in groups[:MOST_SECTIONS])
+    body, told = fill(body, _quiet(sections), room, _size)
+    if left_out := sum(map(len, groups[told:])):
+        return md("{}\n\n… and {} that failed: see the job summary.", body, plural(left_out, "more model"))
+    return body
+
+
+def _section(group: list[ModelResult], *, unfolded: bool) -> Md:
+    return fold(failed_title_html(group), join(PARAGRAPH, failed_body(group)), unfolded=unfolded)
+
+
+def _folded(result: GateResult, room: int) -> Iterable[Md]:
+    """What passed: with warnings, and where models are many."""
+    if warnings := weak_passes(result):
+        yield fold(html("{} Passed, with a warning", verdicts.ALLOWED), warnings)
+    passed = [model for model in result.models if model.verdict is Status.PASSED]
+    if not passed or len(result.models) <= ALL_IN_ONE:
+        return
+    rows, kept = table_within(_quiet_grid(overview(passed[:MOST_PASSED_ROWS])), room * 2 // 3, _size)
+    yield fold(
+        html("{} passed", plural(len(passed), "model")), _counted(rows if kept else text(""), len(passed) - kept)
+    )
+
+
+def _whole(about: About, body: Md, memory: str) -> str:
+    """With what no reader sees: the marker, and what is remembered, made of digits and letters that end no comment.
+
+    Lone surrogates can't be sent; by now none should be left.
+    """
+    parts = (f"{about.marker}\n{body.markup}\n", f"{memory}\n" if memory else "")
+    return "\n".join(filter(None, parts)).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _quiet(blocks: Iterable[Md]) -> Iterable[Md]:
+    """Blocks that call nobody."""
+    return map(unlinked, blocks)
+
+
+def _quiet_grid(grid: Grid) -> Grid:
+    return Grid(list(_quiet(grid.header)), [list(_quiet(cells)) for cells in grid.rows], grid.right)
+
+
+_size = size_in_characters

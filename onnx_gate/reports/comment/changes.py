@@ -1,0 +1,100 @@
+"""What became of each model since the last comment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.reports.comment.memory import Remembered, State, key_of, remember
+from onnx_gate.reports.layout import few
+from onnx_gate.reports.safe import Md, code, md
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording import verdicts
+from onnx_gate.wording.numbers import number, plural
+from onnx_gate.wording.verdicts import ICONS
+
+GREW = 10.0
+"""Times that a difference has to grow to be told."""
+NOTICEABLE = 0.01
+"""The share of its tolerance below which a difference is noise, however it grows."""
+NEAR = 0.5
+"""The share of its tolerance from which a pass is a near one, if it is twice of what it was."""
+_MOST = 10
+_FAILED = (Status.DIVERGED, Status.ERROR)
+_KINDS = {
+    "newly diverged": ICONS[Status.DIVERGED],
+    "can no longer be judged": ICONS[Status.ERROR],
+    "drifted": "📈",
+    "no longer compared": ICONS[Status.SKIPPED],
+    "fixed": ICONS[Status.PASSED],
+    "new": "🆕",
+}
+"""In the order of the comment, with the icon of each."""
+
+
+def changes(before: State, result: GateResult) -> list[Md]:
+    """An item a kind of change, the worst first; empty where nothing changed."""
+    found: dict[str, list[Md]] = {}
+    for model in sorted(result.models, key=verdicts.urgency):
+        old = before.models.get(key_of(model))
+        if kind := _kind(model, old, before):
+            found.setdefault(kind, []).append(_told(kind, model, old))
+    items = [_item(icon, kind, found[kind]) for kind, icon in _KINDS.items() if kind in found]
+    now = set(map(key_of, result.models))
+    # Where passes aren't remembered, nobody knows what has gone.
+    if gone := [model_id for model_id in before.models if model_id not in now and before.whole]:
+        items.append(_item("➖", "gone", list(map(code, gone))))
+    return items
+
+
+def _kind(model: ModelResult, old: Remembered | None, before: State) -> str | None:
+    """What happened to a model; without an old one it is new, or one of the many that had passed."""
+    if old is None and before.whole:
+        return "new"
+    was, now = old.v if old else None, model.verdict
+    if now is was:
+        return "drifted" if old and _drifted(old, remember(model)) else None
+    if now is Status.DIVERGED:
+        return "newly diverged"
+    if now is Status.ERROR:
+        return "can no longer be judged"
+    if now is Status.SKIPPED:
+        return "no longer compared"
+    return "fixed" if was in _FAILED else None
+
+
+def _drifted(old: Remembered, new: Remembered) -> bool:
+    """The same verdict, and another story: far more than it was, or near to what is allowed."""
+    if old.m is None or new.m is None:
+        return False
+    grew = new.m > GREW * old.m and (new.u is None or new.u >= NOTICEABLE)
+    if new.v is Status.DIVERGED or old.u is None or new.u is None:
+        return grew
+    return grew or (new.u >= NEAR > old.u and new.u >= 2 * old.u)
+
+
+def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
+    """The model, with what there is to say of it."""
+    if kind == "drifted" and old:
+        return md("{} ({})", code(model.id), _drift(old, remember(model)))
+    about = []
+    if kind == "new" and model.verdict in _FAILED:
+        about.append("diverged" if model.verdict is Status.DIVERGED else "could not be judged")
+    if model.verdict in _FAILED and model.cause:
+        about.append(str(model.cause))
+    if model.verdict is Status.DIVERGED:
+        about += [verdicts.difference(verdicts.farthest_check(model))] if verdicts.farthest_check(model) else []
+        about += ["allowed"] if verdicts.is_allowed(model) else []
+    return md("{} ({})", code(model.id), ", ".join(about)) if about else code(model.id)
+
+
+def _drift(old: Remembered, new: Remembered) -> str:
+    share = f", {number(100 * new.u)} % of its tolerance" if new.u is not None and new.v not in _FAILED else ""
+    return f"{number(old.m)} → {number(new.m)}{share}"
+
+
+def _item(icon: str, kind: str, told: Sequence[Md]) -> Md:
+    what = md("- {} **{}**", icon, kind)
+    if len(told) > _MOST:
+        what = md("{} ({})", what, plural(len(told), "model"))
+    return md("{}: {}", what, few(told, _MOST))

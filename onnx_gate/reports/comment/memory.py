@@ -1,0 +1,142 @@
+"""What a comment remembers for the next one: a hidden line in it, which is not trusted when it is read back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from onnx_gate.records.limits import any_element_may_differ
+from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.vocabulary import JSON, Config, Status
+from onnx_gate.wording import verdicts
+from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
+
+LONGEST = 12_000
+"""Characters of the hidden line."""
+LARGEST = 1024 * 1024
+"""Bytes of it, unpacked."""
+MOST_MODELS = 20_000
+_LARGEST_NUMBER = 1e300
+# Nothing in base64 can end an HTML comment.
+_LINE = re.compile(r"<!-- onnx-gate state ([A-Za-z0-9+/=]{1,20000}) -->")
+
+Text = Annotated[str, Field(max_length=300)]
+Number = Annotated[float, Field(ge=0)] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembered:
+    """One model of an earlier run."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    v: Status
+    """Its verdict."""
+    a: bool = False
+    """Its divergence was allowed."""
+    m: Number = None
+    """Its largest difference."""
+    u: Number = None
+    """How much of its tolerance that uses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """An earlier run, as far as the next one asks for it."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    version: Literal[1] = 1
+    """Of this form."""
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$")] = ""
+    """What was judged."""
+    whole: bool = True
+    """False where the models that passed are left out for their number."""
+    models: Annotated[Mapping[Text, Remembered], Field(max_length=MOST_MODELS)] = field(default_factory=dict)
+    """By `key_of`."""
+
+
+def state_of(result: GateResult, commit: str) -> State:
+    """What the next comment has to know of this run."""
+    return State(commit=commit, models={key_of(model): remember(model) for model in result.models})
+
+
+def key_of(model: ModelResult) -> str:
+    """By which a model is known again; of any results.json, whose ids may be anything."""
+    return shorten(one_line(model.id), LONGEST_NAME)
+
+
+def remember(model: ModelResult) -> Remembered:
+    """One model, in short."""
+    return Remembered(v=model.verdict, a=verdicts.is_allowed(model), m=_short(_largest(model)), u=_short(_used(model)))
+
+
+def _largest(model: ModelResult) -> float | None:
+    """The largest difference of a model, as the reports show it; None where there is none in numbers."""
+    worst = verdicts.farthest_check(model)
+    return worst.max_abs if worst else None
+
+
+def _used(model: ModelResult) -> float | None:
+    """How much of its tolerance a model uses where it differs most; 1 is all of it."""
+    shares = (_used_by(check) for check in model.checks if check.status is model.verdict)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def _used_by(check: Check) -> float | None:
+    worst, allowed = check.worst, check.tolerance
+    if not worst or not allowed or any_element_may_differ(check.limits):
+        return None
+    reference, actual = worst.reference, worst.actual
+    if not (isinstance(reference, int | float) and isinstance(actual, int | float)):
+        return None
+    # Whole numbers have no largest one.
+    if not (abs(reference) < _LARGEST_NUMBER and abs(actual) < _LARGEST_NUMBER):
+        return None
+    allowance = allowed.atol + allowed.rtol * abs(reference)
+    return abs(actual - reference) / allowance if allowance > 0 else None
+
+
+def _short(value: float | None) -> float | None:
+    """Three digits do; NaN is as far off as can be."""
+    if value is None:
+        return None
+    return float(f"{value:.3g}") if math.isfinite(value) else math.inf
+
+
+def hidden(state: State | None) -> str:
+    """The line; empty where even what failed doesn't fit into it."""
+    if state is None:
+        return ""
+    failed = {model_id: found for model_id, found in state.models.items() if found.v is not Status.PASSED}
+    for kept in (state, replace(state, whole=False, models=failed)):
+        packed = zlib.compress(_adapter().dump_json(kept, exclude_defaults=True), 9)
+        line = f"<!-- onnx-gate state {base64.b64encode(packed).decode('ascii')} -->"
+        if len(line) <= LONGEST:
+            return line
+    return ""
+
+
+def recall(body: str | None) -> State | None:
+    """What a comment remembers; None where that is nothing, or nothing that can be trusted."""
+    found = _LINE.findall(body or "")
+    if not found:
+        return None
+    try:
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(base64.b64decode(found[-1], validate=True), LARGEST)
+        return None if unpacking.unconsumed_tail else _adapter().validate_json(data)
+    except (binascii.Error, zlib.error, ValidationError, ValueError):
+        return None
+
+
+@cache
+def _adapter() -> TypeAdapter[State]:
+    return TypeAdapter(State)

@@ -1,0 +1,128 @@
+"""The parts of summary.md that tell of one model."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.reports.layout import Row, few, items, more, name, row, table
+from onnx_gate.reports.model_details import confusion
+from onnx_gate.reports.safe import Md, code, md, prose, text, unbroken
+from onnx_gate.vocabulary import Status, run_on
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.numbers import number
+from onnx_gate.wording.text import LONGEST_NAME
+
+_FEW = 5
+
+
+def diverged_blocks(model: ModelResult) -> list[Md]:
+    """What is wrong with the form first, then the worst numbers, then which labels were taken for which."""
+    wrong = [check for check in model.checks if check.status is Status.DIVERGED]
+    contract = [check for check in wrong if _is_about_form(check)]
+    compared = worst_first(check for check in wrong if not _is_about_form(check))
+    by_output: dict[tuple[str, str], Check] = {}
+    for check in compared:
+        by_output.setdefault((check.provider, check.output), check)
+    worst = list(by_output.values())
+    blocks = [_contract(contract)] if contract else []
+    if worst:
+        blocks.append(_numbers(worst[:_FEW], model))
+    if len(worst) > _FEW:
+        blocks.append(more(len(worst) - _FEW, "outputs"))
+    limits = [_other_limits(check) for check in worst[:_FEW] if check.limit_breaches]
+    blocks += [items(limits)] if limits else []
+    first = next((check for check in worst if check.confusion), None)
+    return [*blocks, confusion(first)] if first else blocks
+
+
+def error_block(model: ModelResult) -> Md:
+    """Why it could not be judged, and what to do; the same words once."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for check in model.checks:
+        if check.status is Status.ERROR:
+            why = (check.provider, check.message, check.fix)
+            reasons.setdefault(why, []).append(f"{check.case} {check.output}")
+    lines = [_error_line(cases, *why) for why, cases in list(reasons.items())[:_FEW]]
+    if len(reasons) > _FEW:
+        lines.append(more(len(reasons) - _FEW, "reasons"))
+    return items(lines or [_error_line(["run"], "", model.error)])
+
+
+def _is_about_form(check: Check) -> bool:
+    """A limit that isn't about elements, such as that on speed, has a sentence and no numbers."""
+    return check.contract or not check.total
+
+
+def _error_line(cases: list[str], provider: str, message: str, fix: str = "") -> Md:
+    where = few(map(name, cases)) or text("run")
+    # `run on cuda` names its provider already.
+    if provider and any(case.strip() != run_on(provider) for case in cases):
+        where = md("{} · {}", name(provider), where)
+    why = prose(message or "nothing says why")
+    return md("**{}**: {}<br>**Fix:** {}", where, why, prose(fix)) if fix else md("**{}**: {}", where, why)
+
+
+def _contract(checks: list[Check]) -> Md:
+    """A line a breach, not a line a case: a wrong dtype is wrong in all of them."""
+    places: dict[tuple[str, str], list[Check]] = {}
+    for check in checks:
+        places.setdefault((check.provider, check.message), []).append(check)
+    lines = [_breach(provider, message, found) for (provider, message), found in list(places.items())[:_FEW]]
+    if len(places) > _FEW:
+        lines.append(more(len(places) - _FEW, "breaches"))
+    return items(lines)
+
+
+def _breach(provider: str, message: str, found: list[Check]) -> Md:
+    outputs = few(code(check.output) for check in found)
+    if provider == "graph":
+        return md("{} (in the file): {}", outputs, message)
+    return md("{} ({}, {}): {}", outputs, name(provider), few(name(check.case) for check in found), message)
+
+
+def _numbers(checks: list[Check], model: ModelResult) -> Md:
+    header = row(
+        "provider",
+        "output",
+        "cases diverged",
+        "worst case",
+        "mismatched",
+        "max abs",
+        "max rel",
+        "worst element",
+        "allowed",
+    )
+    cases = Counter((check.provider, check.output) for check in model.checks if check.total)
+    wrong = Counter((check.provider, check.output) for check in model.checks if check.status is Status.DIVERGED)
+    rows = [_worst_row(check, wrong, cases) for check in checks]
+    return table(header, rows, right=(4, 5, 6))
+
+
+def _worst_row(check: Check, wrong: Counter[tuple[str, str]], cases: Counter[tuple[str, str]]) -> Row:
+    where = check.provider, check.output
+    return row(
+        name(check.provider),
+        code(check.output),
+        md("{} of {}", wrong[where], cases[where]),
+        name(check.case),
+        unbroken(verdicts.mismatched(check)),
+        md("**{}**", number(check.max_abs)) if check.max_abs is not None else "–",
+        number(check.max_rel),
+        _worst_element(check),
+        unbroken(verdicts.tolerance(check)),
+    )
+
+
+def _worst_element(check: Check) -> Md:
+    if check.worst is None:
+        return text("")
+    words = numbers.two_scalars(check.worst.actual, check.worst.reference)
+    return text(f"{words} at {list(check.worst.index)}", 3 * LONGEST_NAME)
+
+
+def _other_limits(check: Check) -> Md:
+    """The sentences that the table doesn't hold."""
+    where = md("{} ({}, {})", code(check.output), name(check.provider), name(check.case))
+    return md("{}: {}", where, "; ".join(breach.text for breach in check.limit_breaches))

@@ -1,0 +1,191 @@
+"""What else is known of a model: limits, coverage, the file, where it ran and how."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from onnx_gate.records.found import ConvertInfo
+from onnx_gate.records.ran import Latency, Placement
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.reports.layout import Row, few, more, name, row, table
+from onnx_gate.reports.safe import Md, code, join, md, prose, text
+from onnx_gate.vocabulary import Scalar
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.numbers import duration, number, plural
+
+_MOST_OPTIONS = 10
+_MOST_TOLERANCES = 20
+
+
+def facts(model: ModelResult) -> Iterable[Md]:
+    """A line each, for whoever unfolds it."""
+    if allowed := _allowed(model):
+        yield md("allowed: {}", allowed)
+    if model.coverage:
+        yield text(verdicts.rests_on(model.coverage))
+    if model.convert:
+        yield _file(model.convert)
+    yield from _placed(model)
+    for provider, session in model.sessions.items():
+        if changed := verdicts.session(session):
+            yield md("session on {}: {}", name(provider), changed)
+    yield from _computed(model)
+    if model.reference:
+        yield md("reference: {}", model.reference)
+    yield from map(prose, model.notes)
+    if model.log:
+        yield md("log: {}", code(model.log))
+
+
+def _allowed(model: ModelResult) -> Md:
+    """By tolerance, which is mostly one for all."""
+    compared = [check for check in model.checks if check.total]
+    several = len({check.provider for check in compared}) > 1
+    outputs: dict[str, list[Md]] = {}
+    for check in compared:
+        shown = md("{} on {}", code(check.output), name(check.provider)) if several else code(check.output)
+        outputs.setdefault(verdicts.tolerance(check), []).append(shown)
+    told = [md("{} ({})", allowed, few(shown)) for allowed, shown in list(outputs.items())[:_MOST_TOLERANCES]]
+    if (left_out := len(outputs) - len(told)) > 0:
+        told.append(md("and {:,} more: see results.json", left_out))
+    return join(md("; "), told)
+
+
+def _file(made: ConvertInfo) -> Md:
+    domains = [md("{} {}", name(domain), version) for domain, version in made.opsets.items()]
+    opsets = few([md("opset {}", made.opset), *domains], _MOST_OPTIONS)
+    nodes, size = plural(made.nodes, "node"), numbers.size(made.size_bytes)
+    return md("{}: {}, IR version {}, {}, {}", _origin(made), opsets, made.ir_version, nodes, size)
+
+
+def _origin(made: ConvertInfo) -> Md:
+    took = numbers.seconds(made.seconds)
+    if made.variant and made.shipped:
+        return md("{} of the shipped file, made in {}", name(made.variant), took)
+    if made.variant:
+        return md("converted, and {} made of it, in {}", name(made.variant), took)
+    return text("the shipped file" if made.shipped else f"converted in {took}")
+
+
+def _placed(model: ModelResult) -> Iterable[Md]:
+    """Which nodes ran where, but for all on the CPU, which is no news."""
+    for provider, placed in model.placement.items():
+        if provider == "cpu" and not placed.elsewhere:
+            continue
+        fused = text("(as they ran, fused ones as one)") if placed.counted == "ran" else None
+        ran = md("{} ran {:,} of {}", name(provider), placed.on_provider, plural(placed.nodes, "node"))
+        ran = md("{} {}", ran, fused) if fused else ran
+        yield md("{}; elsewhere: {}", ran, _elsewhere(placed)) if placed.elsewhere else ran
+
+
+def _elsewhere(placed: Placement) -> Md:
+    places = Counter(f"{node.op} on {node.provider}" for node in placed.elsewhere)
+    return few(md("{} ({})", name(place), count) for place, count in places.most_common())
+
+
+def _computed(model: ModelResult) -> Iterable[Md]:
+    """Options that were in force, those that cost digits first; of the CPU there are none."""
+    for provider, numerics in model.numerics.items():
+        told = [md("{} (allows fewer digits)", code(f"{option}={value}")) for option, value in numerics.fast.items()]
+        told += [code(f"{option}={value}") for option, value in numerics.options.items() if option not in numerics.fast]
+        if told:
+            yield md("options of {} in force: {}", name(provider), few(told, _MOST_OPTIONS))
+
+
+HOW = (
+    "Median and 95th percentile of warm runs, taken in turns on the same feed; arrays in, arrays out, so copies to a "
+    "device are part of it; both sides at one thread."
+)
+WEAK = "The source is the same file, run on the CPU without optimisations."
+_MOST_ROWS = 100
+
+
+def speedups(model: ModelResult) -> Md:
+    """`1.8× to 3.2×`, by provider where there are several."""
+    found: dict[str, list[float]] = {}
+    for one in model.latency:
+        if one.speedup is not None:
+            found.setdefault(one.provider, []).append(one.speedup)
+    told = {provider: _span(ratios) for provider, ratios in found.items()}
+    if len(told) == 1:
+        return text(next(iter(told.values())))
+    return few(md("{} {}", name(provider), span) for provider, span in told.items()) or text("–")
+
+
+def latency_table(model: ModelResult) -> list[Md]:
+    """Every batch size of every provider, and how it was measured; empty where nothing was."""
+    if not model.latency:
+        return []
+    header = row("provider", "case", "source", "p95", "ONNX Runtime", "p95", "speed-up", "runs")
+    rows = [_row(found) for found in model.latency[:_MOST_ROWS]]
+    how = f"{HOW} {WEAK}" if model.framework == "onnx" else HOW
+    blocks = [md("Latency. {}", how), table(header, rows, right=range(2, 8))]
+    if (left_out := len(model.latency) - len(rows)) > 0:
+        blocks.append(more(left_out, "times"))
+    return blocks
+
+
+def _row(found: Latency) -> Row:
+    return row(
+        name(found.provider),
+        name(found.case),
+        duration(found.source.median) if found.source else "–",
+        duration(found.source.p95) if found.source else "–",
+        duration(found.actual.median),
+        duration(found.actual.p95),
+        f"{number(found.speedup)}×" if found.speedup is not None else "–",
+        md("{:,}", found.repeats),
+    )
+
+
+def _span(ratios: list[float]) -> str:
+    low, high = number(min(ratios)), number(max(ratios))
+    return f"{low}×" if low == high else f"{low}× to {high}×"
+
+
+MOST_CLASSES = 12
+"""Of a matrix, which grows with their square. A worker that doesn't lie sends no larger one."""
+_MOST_PAIRS = 10
+_LONGEST_LABEL = 40
+
+
+def confusion(check: Check) -> Md:
+    """The labels of one check."""
+    where = md("{} ({}, {})", code(check.output), name(check.provider), name(check.case))
+    labels = {label for pair in check.confusion for label in (pair.reference, pair.actual)}
+    whole = any(pair.reference == pair.actual for pair in check.confusion)
+    if whole and len(labels) <= MOST_CLASSES:
+        return md("Confusion matrix of {}:\n\n{}", where, _matrix(check, sorted(labels, key=_order)))
+    return md("Most frequent confusions of {}:\n\n{}", where, _pairs(check))
+
+
+def _pairs(check: Check) -> Md:
+    wrong = [pair for pair in check.confusion if pair.reference != pair.actual][:_MOST_PAIRS]
+    rows = [row(_label(pair.reference), _label(pair.actual), md("{:,}", pair.count)) for pair in wrong]
+    return table(row("source", "ONNX Runtime", "rows"), rows, right=[2])
+
+
+def _matrix(check: Check, labels: list[Scalar]) -> Md:
+    counts = {(pair.reference, pair.actual): pair.count for pair in reversed(check.confusion)}
+    rows = [
+        row(md("**{}**", _label(label)), *(_count(counts.get((label, other), 0), label == other) for other in labels))
+        for label in labels
+    ]
+    header = row("source ↓ ONNX Runtime →", *map(_label, labels))
+    return table(header, rows, right=range(1, len(header)))
+
+
+def _count(count: int, right: bool) -> Md:
+    if not count:
+        return text("·")
+    return md("{:,}", count) if right else md("**{:,}**", count)
+
+
+def _label(value: Scalar) -> Md:
+    return text(numbers.scalar(value), _LONGEST_LABEL)
+
+
+def _order(label: Scalar) -> tuple[bool, float, str]:
+    """Numbers by size, then words by the alphabet."""
+    return isinstance(label, str), 0.0 if isinstance(label, str) or label is None else label, str(label)

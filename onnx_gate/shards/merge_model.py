@@ -1,0 +1,112 @@
+"""What several machines found out about one model → one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.verdict import judge_checks
+from onnx_gate.records.found import ConvertInfo
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.records.result_scope import AskedModel
+from onnx_gate.shards.verify import NOWHERE, was_not_asked
+from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.wording.numbers import plural, size
+from onnx_gate.wording.verdicts import with_fix
+
+Known = TypeVar("Known")
+
+
+def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable[Check]) -> ModelResult:
+    """One row, judged anew; `missing` are the errors that stand for what nobody brought."""
+    ran = [model for model in given if not was_not_asked(model)]
+    lacking = tuple(missing)
+    if not ran and not lacking and given:
+        return given[0]
+    checks = _in_order([*(check for model in ran for check in model.checks), *lacking], asked)
+    verdict, first_error = judge_checks(checks)
+    diverged = [model for model in ran if model.verdict is Status.DIVERGED]
+    return ModelResult(
+        id=asked.id,
+        line=asked.line,
+        framework=asked.framework,
+        variant_of=asked.variant_of,
+        verdict=verdict,
+        cause=diverged[0].cause if diverged else first_error.cause if first_error else None,
+        advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
+        error=with_fix(first_error) if first_error else "",
+        allow_failure=asked.allow_failure,
+        cached=bool(ran) and all(model.cached for model in ran),
+        seconds=round(sum(model.seconds for model in ran), 3),
+        convert=next((model.convert for model in ran if model.convert), None),
+        checks=checks,
+        coverage=state_coverage(checks, also=dict.fromkeys(warning for model in ran for warning in _also(model))),
+        placement=_joined(model.placement for model in ran),
+        sessions=_joined(model.sessions for model in ran),
+        numerics=_joined(model.numerics for model in ran),
+        latency=tuple(found for model in ran for found in model.latency),
+        notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
+        log=next((model.log for model in ran if model.log), ""),
+        reference="; ".join(dict.fromkeys(model.reference for model in ran if model.reference)),
+        weak_reference=any(model.weak_reference for model in ran),
+    )
+
+
+def _joined(parts: Iterable[Mapping[str, Known]]) -> dict[str, Known]:
+    """What is known of each provider: no two machines ran the same."""
+    return {provider: known for part in parts for provider, known in part.items()}
+
+
+def not_judged(provider: str, message: str, fix: str) -> Check:
+    """In the place of what should have been compared."""
+    return Check(
+        provider=provider,
+        case="merge",
+        output="",
+        status=Status.ERROR,
+        cause=Cause.UNKNOWN,
+        message=message,
+        fix=fix,
+    )
+
+
+def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
+    """As one run would have made them: the model as a whole, its file, then each provider as the manifest has them.
+
+    What two machines say of the model or of its file in the same words is said once.
+    """
+    order = [*NOWHERE, *asked.providers]
+    kept: dict[object, Check] = {}
+    for number, check in enumerate(checks):
+        said = (check.provider, check.case, check.output, with_fix(check))
+        kept.setdefault(said if check.provider in NOWHERE else number, check)
+    return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
+
+
+def _also(model: ModelResult) -> Iterable[str]:
+    """The warnings of others, who saw more than the checks tell."""
+    computed = state_coverage(model.checks)
+    known = set(computed.warnings) if computed else set()
+    return (warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known)
+
+
+def _different_files(ran: Sequence[ModelResult]) -> Iterable[str]:
+    """Each machine converts for itself: a divergence on one of them may be its converter's."""
+    files = {_file(model.convert) for model in ran if model.convert}
+    if len(files) > 1:
+        told = "; ".join(
+            f"{', '.join(_providers(model))}: opset {model.convert.opset}, {plural(model.convert.nodes, 'node')}, "
+            f"{size(model.convert.size_bytes)}"
+            for model in ran
+            if model.convert
+        )
+        yield f"the machines judged different ONNX files ({told}): compare the versions of their converters"
+
+
+def _file(convert: ConvertInfo) -> tuple[object, ...]:
+    return convert.opset, tuple(sorted(convert.opsets.items())), convert.nodes, convert.size_bytes
+
+
+def _providers(model: ModelResult) -> list[str]:
+    return list(dict.fromkeys(check.provider for check in model.checks if check.provider not in NOWHERE))

@@ -1,1 +1,0 @@
-"""The cause of a divergence, and what to do about it."""

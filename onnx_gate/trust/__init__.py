@@ -1,1 +1,0 @@
-"""What may be loaded at all: sources that run code of their own, and what such code could take."""

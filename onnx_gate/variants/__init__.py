@@ -1,1 +1,0 @@
-"""Precision variants: models of lower precision, made of a converted one with the tools that people use for it."""

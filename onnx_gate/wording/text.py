@@ -1,0 +1,34 @@
+"""Anybody's words, made fit to be shown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # The console needs words before there is a result: a wrong manifest is answered at once.
+    pass
+
+LONGEST = 1500
+"""Characters of anybody's words in a summary; results.json has all of them."""
+LONGEST_NAME = 120
+"""The same for the name of a case, of an output or of a label."""
+# What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    """Characters that can't be written, or would be obeyed, spelled out."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def one_line(text: str) -> str:
+    """For attributes, table cells and log lines."""
+    return " ".join(visible(text).split())
+
+
+def shorten(text: str, limit: int) -> str:
+    """No longer than the limit; an ellipsis says that something is missing."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,151 @@
+"""Verdicts and differences in a few words, and the order in which people want them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.badness import distance, worst_first
+from onnx_gate.records.limits import any_element_may_differ
+from onnx_gate.vocabulary import Status
+
+if TYPE_CHECKING:
+    # The console needs words before there is a result: a wrong manifest is answered at once.
+    from onnx_gate.records.result import Check, Coverage, GateResult, ModelResult
+from onnx_gate.wording.numbers import number, percent, plural
+
+ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
+ALLOWED = "⚠️"
+
+WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+
+
+def mismatched(check: Check) -> str:
+    """`12 of 35 (34.3 %)`."""
+    share = f" ({percent(check.mismatched, check.total)})" if check.mismatched else ""
+    return f"{check.mismatched:,} of {check.total:,}{share}"
+
+
+# ── Verdicts ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def headline(result: GateResult) -> str:
+    """The verdict of a run in one line."""
+    total = len(result.models)
+    stopped = "" if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
+    if not total:
+        return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
+    allowed = sum(is_allowed(model) for model in result.models)
+    counts = Counter(model.verdict for model in result.models)
+    told = {
+        "diverged": counts[Status.DIVERGED] - allowed,
+        "could not be judged": counts[Status.ERROR],
+        "passed": counts[Status.PASSED],
+        "diverged (allowed)": allowed,
+        "skipped": counts[Status.SKIPPED],
+    }
+    (first, amount), *rest = ((word, count) for word, count in told.items() if count)
+    nothing = "nothing was compared; " if first == "skipped" else ""
+    parts = [f"{amount:,} of {plural(total, 'model')} {first}", *(f"{count:,} {word}" for word, count in rest)]
+    return f"onnx-gate: {stopped}{nothing}{', '.join(parts)}"
+
+
+def run_icon(result: GateResult) -> str:
+    """A run that fails its job looks like it, whatever its verdict is called."""
+    failed = result.exit_code != 0 and result.verdict is not Status.DIVERGED
+    return ICONS[Status.ERROR if failed else result.verdict]
+
+
+def model_icon(model: ModelResult) -> str:
+    """A divergence that is allowed warns."""
+    return ALLOWED if is_allowed(model) else ICONS[model.verdict]
+
+
+def is_allowed(model: ModelResult) -> bool:
+    """It diverged, and that doesn't fail the job."""
+    return model.allow_failure and model.verdict is Status.DIVERGED
+
+
+def provider_names(models: Iterable[ModelResult]) -> list[str]:
+    """The providers of the models, in order of appearance."""
+    checks = (check for model in models for check in model.checks)
+    return [name for name in dict.fromkeys(check.provider for check in checks) if name not in ("", "graph")]
+
+
+def provider_status(model: ModelResult, provider: str) -> Status | None:
+    """The worst of a model's checks on a provider; None where it has none."""
+    seen = {check.status for check in model.checks if check.provider == provider}
+    return next((status for status in WORST_FIRST if status in seen), None)
+
+
+def with_fix(check: Check) -> str:
+    """Why it isn't a pass, and what to do about it."""
+    return f"{check.message} Fix: {check.fix}" if check.fix else check.message
+
+
+def worst_check(model: ModelResult) -> Check | None:
+    """The comparison that stands for all of a model; where it failed, the worst one that is why."""
+    return next(iter(worst_first(_telling(model))), None)
+
+
+def farthest_check(model: ModelResult) -> Check | None:
+    """The comparison with the largest difference, among the same ones."""
+    return max(_telling(model), key=distance, default=None)
+
+
+def _telling(model: ModelResult) -> list[Check]:
+    return [check for check in model.checks if check.total and check.status is model.verdict]
+
+
+def urgency(model: ModelResult) -> tuple[float, ...]:
+    """To sort by: divergences, those of the form first, then by size; then what could not be judged, and the rest."""
+    order = (Status.DIVERGED, Status.ERROR, Status.SKIPPED, Status.PASSED)
+    rank = 1.5 if is_allowed(model) else order.index(model.verdict)
+    farthest = farthest_check(model)
+    largest, share, _ = distance(farthest) if farthest else (math.inf, math.inf, 0)
+    return (rank, -largest, -share)
+
+
+def difference(check: Check | None) -> str:
+    """The size of a difference in a few words."""
+    if check is None:
+        return "–"
+    if check.max_abs is None and check.tolerance is not None:
+        return "nothing but NaN"
+    if check.max_abs is None:
+        return f"{check.mismatched:,} of {check.total:,} labels" if check.mismatched else "no label differs"
+    return f"max {number(check.max_abs)}"
+
+
+def tolerance(check: Check) -> str:
+    """What was allowed."""
+    allowed = {name: f"{name} {limit:.9g}" for name, limit in check.limits.items()}
+    if check.tolerance is None:
+        return ", ".join(allowed.values()) or "exact"
+    if any_element_may_differ(check.limits) and len(allowed) > 1:
+        return ", ".join(words for name, words in allowed.items() if name != "max_mismatch")
+    return ", ".join(
+        [f"rtol {number(check.tolerance.rtol)}", f"atol {number(check.tolerance.atol)}", *allowed.values()]
+    )
+
+
+def session(given: SessionSpec) -> str:
+    """What isn't the default in how a session was set up."""
+    usual = SessionSpec()
+    names = ("optimization", "intra_op_threads", "inter_op_threads", "deterministic")
+    changed = [f"{name} {getattr(given, name)}" for name in names if getattr(given, name) != getattr(usual, name)]
+    return ", ".join([*changed, *(f"{name} = {value}" for name, value in given.config.items())])
+
+
+def rests_on(coverage: Coverage) -> str:
+    """`Rests on 150 samples, 450 elements, 4 shapes, 1 provider.`"""
+    parts = [
+        plural(coverage.samples, "sample"),
+        plural(coverage.elements, "element"),
+        plural(coverage.shapes, "shape"),
+        plural(len(coverage.providers), "provider"),
+    ]
+    return f"Rests on {', '.join(parts)}."

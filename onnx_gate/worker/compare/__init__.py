@@ -1,0 +1,3 @@
+"""Tolerance, metrics and labels → OutputDiff."""
+
+from __future__ import annotations

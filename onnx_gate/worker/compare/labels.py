@@ -1,0 +1,105 @@
+"""Labels: integers, bools and strings, which agree or don't."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.found import Confusion
+from onnx_gate.vocabulary import Scalar
+
+FEW_CLASSES = 12
+MOST_PAIRS = 20
+
+
+@dataclass
+class Labels:
+    """Running counts over all chunks of one output."""
+
+    total: int = 0
+    mismatched: int = 0
+    worst: int = -1
+    """Flat index of the first label that differs."""
+    _pairs: dict[tuple[Scalar, Scalar], int] = field(default_factory=dict)
+
+    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic]) -> None:
+        """Take in two arrays of one shape."""
+        r, a = np.ravel(reference), np.ravel(actual)
+        different = np.asarray(r != a, dtype=bool)
+        count = int(np.count_nonzero(different))
+        if count and self.worst < 0:
+            self.worst = self.total + int(np.flatnonzero(different)[0])
+        self.mismatched += count
+        self.total += r.size
+        self._count_pairs(r, a)
+
+    def seen(self) -> tuple[Scalar, ...]:
+        """The reference's labels, each once, the first few."""
+        return tuple(dict.fromkeys(reference for reference, _ in self._pairs))[:FEW_CLASSES]
+
+    def confusion(self) -> tuple[Confusion, ...]:
+        """All pairs where there are few classes, else the most frequent wrong ones; empty if all agree."""
+        if not self.mismatched:
+            return ()
+        classes = {label for pair in self._pairs for label in pair}
+        few = len(classes) <= FEW_CLASSES
+        pairs = [item for item in self._pairs.items() if few or item[0][0] != item[0][1]]
+        pairs.sort(key=lambda item: (-item[1], str(item[0])))
+        kept = pairs if few else pairs[:MOST_PAIRS]
+        return tuple(Confusion(reference=r, actual=a, count=count) for (r, a), count in kept)
+
+    def _count_pairs(self, r: npt.NDArray[np.generic], a: npt.NDArray[np.generic]) -> None:
+        reference_labels, reference_codes = np.unique(r, return_inverse=True)
+        actual_labels, actual_codes = np.unique(a, return_inverse=True)
+        width = max(1, len(actual_labels))
+        codes, counts = np.unique(reference_codes * width + actual_codes, return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            pair = (_plain(reference_labels[code // width]), _plain(actual_labels[code % width]))
+            self._pairs[pair] = self._pairs.get(pair, 0) + count
+
+
+def _plain(label: object) -> Scalar:
+    if isinstance(label, np.generic) and not isinstance(label, np.str_):
+        plain: Scalar = label.item()
+        return plain
+    return str(label).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class Rows:
+    """Looks at rows until two differ, which is mostly at once."""
+
+    def __init__(self) -> None:
+        self._first: npt.NDArray[Any] | None = None
+        self._differ = False
+        self.count = 0
+
+    def add(self, rows: npt.NDArray[Any]) -> None:
+        """Take in some rows of an output."""
+        self.count += len(rows)
+        if self._differ or not rows.size:
+            return
+        if self._first is None:
+            # Of texts, a row may be a plain str.
+            self._first = np.array(rows[0], dtype=rows.dtype)
+        # The next one tells, nearly always.
+        self._differ = any(not self._alike(part) for part in (rows[:2], rows[2:]))
+
+    @property
+    def digest(self) -> str:
+        """Of the row that all are; empty where they differ, or where there was none."""
+        if self._differ or self._first is None:
+            return ""
+        text = repr(self._first.tolist()) if self._first.dtype == object else self._first.tobytes()
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+        return hashlib.sha256(data).hexdigest()[:16]
+
+    def _alike(self, rows: npt.NDArray[Any]) -> bool:
+        first = self._first
+        if first is None or rows.shape[1:] != first.shape:
+            return False
+        nan = first.dtype.kind == "f"
+        return bool(np.array_equal(rows, np.broadcast_to(first, rows.shape), equal_nan=nan))

@@ -1,0 +1,217 @@
+"""One output of one case: its contract first, then its values, then its limits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer, Breach, OutputDiff, Worst
+from onnx_gate.records.limits import LIMITS, Kind, is_kept, limits_of
+from onnx_gate.records.shares import allowed_mismatches, enough_agree
+from onnx_gate.vocabulary import BreachKind, Scalar
+from onnx_gate.wording.numbers import number, percent, two_scalars
+from onnx_gate.worker.compare.elements import Elements
+from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
+from onnx_gate.worker.compare.labels import Labels, Rows
+
+Array = npt.NDArray[Any]
+
+
+class OutputComparison:
+    """Compares call after call of one case; `finish` says what came of it."""
+
+    def __init__(self, *, provider: str, case: str, output: str, rule: OutputRule) -> None:
+        self._where = {"provider": provider, "case": case, "output": output}
+        self._rule = rule
+        self._tolerance = rule.tolerance or Tolerance(rtol=0.0, atol=0.0)
+        self._elements: Elements | None = None
+        self._labels: Labels | None = None
+        self._contract: list[Breach] = []
+        self._dtype = ""
+        self._shape: tuple[int, ...] = ()
+        self._batched = False
+        self._met = False
+        self._worst: Worst | None = None
+        self._top1 = [0, 0]
+        self._calls = 0
+        self._rows = Rows()
+
+    def refuse(self, breach: Breach) -> None:
+        """Note what keeps a call from being compared."""
+        if breach not in self._contract:
+            self._contract.append(breach)
+
+    def add(
+        self, answer: Answer, given: Actual, *, lenient: bool = False, first_row: int = 0, rows: int | None = None
+    ) -> None:
+        """Take in one call of so many rows; a value of the wrong form is a breach, and isn't compared further."""
+        pairs, breach = pair_parts(answer, given)
+        self._dtype, shape = form_of(given.value)
+        if breach:
+            self._shape = shape
+            self.refuse(breach)
+            return
+        self._met = True
+        self._calls += 1
+        for position, (one, other) in enumerate(pairs):
+            prefix = (position,) if isinstance(answer.value, list) else ()
+            self._add_array(one, other, prefix, lenient=lenient, first_row=first_row, rows=rows)
+        self._grow_shape(shape, axis=int(isinstance(answer.value, list)))
+
+    def _add_array(
+        self, answer: Answer, given: Actual, prefix: tuple[int, ...], *, lenient: bool, first_row: int, rows: int | None
+    ) -> None:
+        actual: Array = given.value
+        self._batched = rows is not None and actual.shape[:1] == (rows,)
+        reference: Array = answer.value
+        if breaches := form_breaches(answer, given, lenient=lenient):
+            for breach in breaches:
+                told = f"element {prefix[0]} of the sequence: {breach.text}" if prefix else breach.text
+                self.refuse(replace(breach, text=told))
+            return
+        reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
+        self._rows.add(reference if self._batched else reference[None])
+        side = self._values() if kind_of(reference) == "float" else self._marks()
+        before, worst = side.total, side.worst
+        side.add(reference, actual)
+        if side.worst != worst:
+            self._worst = self._locate(side.worst - before, reference, actual, first_row, prefix)
+        if "min_top1" in self._rule.limits and actual.ndim > 1 and actual.shape[-1]:
+            same = reference.argmax(axis=-1) == actual.argmax(axis=-1)
+            if side is self._elements:
+                # A NaN passes for the largest of its row.
+                same &= np.isnan(reference).any(axis=-1) == np.isnan(actual).any(axis=-1)
+            self._top1[0] += int(np.count_nonzero(same))
+            self._top1[1] += same.size
+
+    def finish(self, seconds: float = 0.0) -> OutputDiff:
+        """The numbers, and a sentence for each limit that doesn't hold."""
+        common: dict[str, Any] = {
+            **self._where,
+            "dtype": self._dtype,
+            "shape": self._shape,
+            "calls": self._calls,
+            "rows": self._rows.count,
+            "same": self._rows.digest,
+            "seconds": seconds,
+        }
+        if self._contract or not self._met:
+            breaches = self._contract or [Breach(kind=BreachKind.NOT_COMPARED, text="nothing was compared")]
+            return OutputDiff(**common, breaches=tuple(breaches))
+        if self._elements is None and self._labels is None:
+            # An empty sequence or an absent value on both sides: there is no element to compare.
+            return OutputDiff(**common)
+        return self._finish_values(common) if self._elements else self._finish_labels(common)
+
+    def _finish_values(self, common: dict[str, Any]) -> OutputDiff:
+        elements = self._values()
+        metrics: dict[str, Any] = elements.metrics()
+        top1 = self._top1[0] / self._top1[1] if self._top1[1] else None
+        # Of no element at all every metric is undefined, and none is out of its limit.
+        missed = self._limit_breaches("floats", {**metrics, "top1": top1}) if elements.total else []
+        spread: dict[str, Any] = elements.spread()
+        return OutputDiff(
+            **common,
+            **metrics,
+            **spread,
+            total=elements.total,
+            mismatched=elements.mismatched,
+            nan_matched=elements.nan_matched,
+            nonfinite_mismatched=elements.nonfinite_mismatched,
+            top1=top1,
+            worst=self._worst,
+            tolerance=self._tolerance,
+            limits=limits_of("floats", self._rule.limits),
+            breaches=(*self._element_breaches(elements), *missed),
+        )
+
+    def _element_breaches(self, elements: Elements) -> list[Breach]:
+        allowed = allowed_mismatches(elements.total, self._rule.limits.get("max_mismatch", 0.0))
+        if elements.mismatched <= allowed or self._worst is None:
+            return []
+        share = percent(elements.mismatched, elements.total)
+        tolerance = f"rtol {number(self._tolerance.rtol)}, atol {number(self._tolerance.atol)}"
+        more = f", {allowed} allowed" if allowed else ""
+        told = (
+            f"{elements.mismatched} of {elements.total} elements ({share}) are out of tolerance ({tolerance}{more}); "
+            f"the worst is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
+        )
+        return [Breach(kind=BreachKind.ELEMENTS, text=told)]
+
+    def _limit_breaches(self, kind: Kind, metrics: dict[str, float | None]) -> list[Breach]:
+        breaches = []
+        for name, allowed in limits_of(kind, self._rule.limits).items():
+            limit = LIMITS[name]
+            got = metrics.get(limit.metric)
+            if not limit.share and not is_kept(limit, allowed, got):
+                digits = 9 if got is not None and f"{got:.6g}" == f"{allowed:.6g}" else 6
+                shown = "undefined" if got is None else f"{got:.{digits}g}"
+                told = f"{limit.metric} is {shown}, {limit.direction} {allowed:.9g} is required"
+                breaches.append(Breach(kind=BreachKind.LIMIT, text=told))
+        return breaches
+
+    def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
+        labels = self._marks()
+        share = percent(labels.mismatched, labels.total)
+        breaches = []
+        missed = self._limit_breaches("labels", {}) if labels.total else []
+        needed = self._rule.limits.get("min_agreement")
+        if self._worst and not enough_agree(labels.mismatched, labels.total, 1.0 if needed is None else needed):
+            wanted = "all" if needed is None else f"{needed:g}"
+            told = (
+                f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
+                f"the first is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
+            )
+            breaches.append(Breach(kind=BreachKind.LABELS, text=told))
+        return OutputDiff(
+            **common,
+            total=labels.total,
+            mismatched=labels.mismatched,
+            worst=self._worst,
+            limits=limits_of("labels", self._rule.limits),
+            confusion=labels.confusion(),
+            labels=labels.seen(),
+            breaches=(*breaches, *missed),
+        )
+
+    def _values(self) -> Elements:
+        self._elements = self._elements or Elements(self._tolerance)
+        return self._elements
+
+    def _marks(self) -> Labels:
+        self._labels = self._labels or Labels()
+        return self._labels
+
+    def _locate(
+        self, flat: int, reference: Array, actual: Array, first_row: int, prefix: tuple[int, ...] = ()
+    ) -> Worst:
+        position = tuple(int(i) for i in np.unravel_index(flat, actual.shape)) if actual.ndim else ()
+        shifted = (position[0] + first_row, *position[1:]) if position and self._batched else position
+        return Worst(
+            index=(*prefix, *shifted),
+            reference=plain_scalar(reference[position]),
+            actual=plain_scalar(actual[position]),
+        )
+
+    def _grow_shape(self, shape: tuple[int, ...], axis: int) -> None:
+        """Rows of all calls together; in a sequence those of its elements."""
+        before = self._shape
+        grows = self._batched and len(before) == len(shape) > axis
+        if grows and before[:axis] == shape[:axis] and before[axis + 1 :] == shape[axis + 1 :]:
+            shape = (*shape[:axis], before[axis] + shape[axis], *shape[axis + 1 :])
+        self._shape = shape
+
+
+def plain_scalar(value: Any) -> Scalar:
+    """A numpy element as JSON can hold it: what isn't finite becomes text."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+    if isinstance(plain, bool | int | float):
+        return plain
+    return str(plain).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,148 @@
+"""The cases of a model: named lists of calls, each with one feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.found import Graph
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.inputs.calls import Call, Case, Feed
+from onnx_gate.worker.inputs.data import Dataset
+from onnx_gate.worker.inputs.data.values import needs_data
+from onnx_gate.worker.inputs.dims import check_dims, example_sizes, sizes_to_run
+from onnx_gate.worker.inputs.edges import are_listed, plan_edges
+from onnx_gate.worker.inputs.generate import generate
+
+SAMPLED_CALLS = 8
+"""Calls made at each batch size other than the largest: it alone sees every row."""
+
+
+def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
+    """The inputs as the .onnx declares them; its first dynamic dimension is the batch."""
+    inputs = []
+    for value in graph.inputs:
+        if value.shape is None:
+            form = value.dtype if value.element else "unranked"
+            given = InputSpec(name=value.name, dtype=value.element or value.dtype, shape=(), form=form)
+            if not spec.data or "undeclared" in (value.dtype, value.element):
+                raise needs_data(given, spec.source.shown)
+            inputs.append(given)
+            continue
+        shape = tuple(
+            size if isinstance(size, int) else "batch" if axis == 0 else size or f"{value.name}_dim{axis}"
+            for axis, size in enumerate(value.shape)
+        )
+        inputs.append(InputSpec(name=value.name, dtype=value.dtype, shape=shape))
+    return tuple(inputs)
+
+
+def outputs_by_row(graph: Graph) -> frozenset[str]:
+    """The outputs that have a row for each row of the inputs, as far as the .onnx tells."""
+    first = {value.shape[0] for value in graph.inputs if value.shape and not isinstance(value.shape[0], int)}
+    return frozenset(value.name for value in graph.outputs if value.shape and value.shape[0] in first)
+
+
+def plan_cases(spec: ModelSpec, dataset: Dataset | None) -> tuple[list[Case], list[str]]:
+    """Every case of a model whose schema is known, and notes on what was left out."""
+    check_dims(spec)
+    told = list(dataset.notes) if dataset else []
+    if dataset and dataset.recorded:
+        why = "the data is made of recorded calls"
+        return _recorded_cases(dataset), [*told, *_no_edges(spec, why, fix="remove `edges`, or the recorded outputs")]
+    if dataset:
+        cases, notes = _data_cases(spec, dataset)
+    else:
+        sizes, notes = sizes_to_run(spec)
+        cases = [_generated_case(spec, given) for given in sizes]
+    if any(given.form != "tensor" for given in spec.inputs or ()):
+        why = "not all inputs are tensors of a declared shape"
+        return cases, [*told, *notes, *_no_edges(spec, why, fix="remove `edges`, or declare the shapes in `inputs`")]
+    return [*cases, *(plan_edges(spec, dataset) if spec.edges else [])], [*told, *notes]
+
+
+def example_feed(spec: ModelSpec, cases: list[Case]) -> Feed:
+    """A feed to export with: that of a case whose sizes no exporter takes for constants, else generated."""
+    for case in cases:
+        sizes = list(case.sizes.values())
+        if min(sizes, default=2) > 1 and len(set(sizes)) == len(sizes) and not case.edge:
+            return next(case.calls()).feed
+    return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.base}/example")
+
+
+def _generated_case(spec: ModelSpec, sizes: dict[str, int]) -> Case:
+    name = ",".join(f"{dim}={size}" for dim, size in sizes.items()) or "fixed"
+
+    def calls() -> Iterator[Call]:
+        yield Call(feed=generate(spec.inputs or (), sizes, seed=f"{spec.base}/{name}"))
+
+    return Case(name=name, calls=calls, sizes=sizes)
+
+
+def _no_edges(spec: ModelSpec, why: str, *, fix: str) -> list[str]:
+    """Edges that can't be run are a note, or an error where the model itself lists them."""
+    if not spec.edges:
+        return []
+    if are_listed(spec):
+        raise CannotJudge(Cause.LOAD_FAILED, f"edges: edge cases can't be run: {why}", fix=fix)
+    return [f"edge cases were not run: {why}"]
+
+
+def _recorded_cases(dataset: Dataset) -> list[Case]:
+    def case(name: str, call: Call) -> Case:
+        return Case(name=name, calls=lambda: iter([call]), sizes={})
+
+    return [case(part.name, Call(feed=part.inputs, recorded=part.outputs)) for part in dataset.recorded]
+
+
+def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str]]:
+    rows = dataset.rows
+    if rows is None:
+        whole = "the data was fed in one call, without `batches`: no input has a dimension called `batch`"
+        notes = [whole] if "batches" in spec.own or any(_dynamic_first(given) for given in spec.inputs or ()) else []
+        call = Call(feed=dataset.inputs, given=dataset.slice_given(0, 0))
+        return [Case(name="data", calls=lambda: iter([call]), sizes=dataset.sizes)], notes
+    if dataset.fixed_batch:
+        return _fixed_batch_cases(dataset, rows, dataset.fixed_batch), []
+    usable = [batch for batch in spec.batches if batch <= rows] or [rows]
+    dropped = [batch for batch in spec.batches if batch > rows]
+    notes = [f"batch {', '.join(map(str, dropped))} was not run: the data has {rows} rows"] if dropped else []
+    largest = max(usable)
+    cases = []
+    for batch in usable:
+        starts = list(range(0, rows - batch + 1, batch))
+        if batch != largest and len(starts) > SAMPLED_CALLS:
+            starts = [starts[i * len(starts) // SAMPLED_CALLS] for i in range(SAMPLED_CALLS)]
+        cases.append(_slice_case(dataset, batch, starts, whole=batch == largest))
+    if remainder := rows % largest:
+        case = _slice_case(dataset, remainder, [rows - remainder], whole=True)
+        taken = any(case.name == other.name for other in cases)
+        cases.append(replace(case, name=f"{case.name} (last rows)") if taken else case)
+    return cases, notes
+
+
+def _fixed_batch_cases(dataset: Dataset, rows: int, batch: int) -> list[Case]:
+    """The schema's own batch size; a remainder is filled up with the rows before it."""
+    cases = [_slice_case(dataset, batch, list(range(0, rows - batch + 1, batch)), whole=True)]
+    if rows % batch:
+        case = _slice_case(dataset, batch, [rows - batch], whole=False)
+        cases.append(replace(case, name=f"batch={batch} (last rows)"))
+    return cases
+
+
+def _dynamic_first(given: InputSpec) -> bool:
+    return bool(given.shape) and isinstance(given.shape[0], str)
+
+
+def _slice_case(dataset: Dataset, batch: int, starts: list[int], *, whole: bool) -> Case:
+    """Batches of the data; with `whole`, of those that hold every row once, and so the rows as they were given."""
+
+    def calls() -> Iterator[Call]:
+        for start in starts:
+            stop = start + batch
+            given = dataset.slice_given(start, stop) if whole else None
+            yield Call(feed=dataset.slice(start, stop), first_row=start, given=given)
+
+    return Case(name=f"batch={batch}", calls=calls, sizes={"batch": batch, **dataset.sizes})

@@ -1,0 +1,148 @@
+"""The user's values in the schema's dtype: what would be lost is refused, or told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import InputSpec
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.inputs.data.values import Place, fit_text, show_index
+from onnx_gate.worker.inputs.generate import dtype_of, is_float
+
+Array = npt.NDArray[Any]
+_MOST_SORTED = 1 << 24
+"""Elements up to which it is looked whether different values become equal."""
+_BY_CHANCE = 1 << 22
+"""Of n values so many in n² meet in float32 by chance alone: more than that is no noise."""
+
+
+def in_schema_dtype(array: Array, given: InputSpec, where: str) -> tuple[Array, list[str]]:
+    """The same values in the schema's dtype and this machine's byte order, with notes on what rounding did."""
+    if given.dtype == "string":
+        if array.dtype.kind not in "OUS":
+            raise wrong_dtype(where, array, given)
+        return fit_text(array, where), []
+    dtype = dtype_of(given)
+    if array.dtype == dtype:
+        return array, []
+    widens = array.dtype.kind in "biu" and (dtype.kind in "iu" or is_float(given))
+    if not widens and (array.dtype.kind == "O" or not np.can_cast(array.dtype, dtype, casting="same_kind")):
+        raise wrong_dtype(where, array, given)
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(dtype)
+    if array.dtype.kind in "iu":
+        check_whole(array, given, where)
+    elif is_float(given):
+        _check_finite(array, cast, given, where)
+        narrower = cast.dtype.itemsize < array.dtype.itemsize
+        return cast, _rounding_notes(array, cast, given, where) if narrower else []
+    return cast, []
+
+
+def check_whole(array: Array, given: InputSpec, where: str, place: Place = show_index) -> None:
+    """Refuse whole numbers that the schema's dtype can't hold: an id that changes is another id."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(dtype_of(given))
+    if is_float(given):
+        # Compared as whole numbers: in floats both sides would be rounded.
+        lost = np.array([not _holds(value, got) for value, got in _pairs(array, cast)], dtype=bool).reshape(array.shape)
+    else:
+        lost = cast != array
+    if not lost.any():
+        return
+    index = tuple(int(i) for i in np.argwhere(lost)[0])
+    value, becomes = int(array[index]), cast[index]
+    shown = f"{float(becomes):.0f}" if is_float(given) else str(becomes)
+    wide = "int64` or `float64" if is_float(given) and given.dtype != "float64" and abs(value) <= 2**53 else "int64"
+    fix = f"declare it as `{wide}`" if is_float(given) else "declare a wider dtype, or correct the data"
+    count = int(np.count_nonzero(lost))
+    raise CannotJudge(
+        Cause.LOAD_FAILED,
+        f"{where}: {count} whole {'number doesn' if count == 1 else 'numbers don'}'t fit into {given.dtype}; "
+        f"{value} {place(index)} would become {shown}",
+        fix=fix,
+    )
+
+
+def _pairs(array: Array, cast: Array) -> Any:
+    # Most data holds nothing that large: only what does is looked at one by one.
+    exact = 2 ** (np.finfo(cast.dtype).nmant + 1) if cast.dtype.kind == "f" else 256
+    if not array.size or (abs(int(array.max())) <= exact and abs(int(array.min())) <= exact):
+        return ((0, 0.0) for _ in range(array.size))
+    return zip(array.ravel().tolist(), cast.ravel().astype(np.float64).tolist(), strict=True)
+
+
+def _holds(value: int, got: float) -> bool:
+    return np.isfinite(got) and int(got) == value
+
+
+def _check_finite(array: Array, cast: Array, given: InputSpec, where: str) -> None:
+    lost = np.isfinite(array) & ~np.isfinite(cast)
+    if not lost.any():
+        return
+    index = tuple(int(i) for i in np.argwhere(lost)[0])
+    raise CannotJudge(
+        Cause.LOAD_FAILED,
+        f"{where}: {int(np.count_nonzero(lost))} values are too large for {given.dtype}, "
+        f"such as {float(array[index]):g} {show_index(index)}",
+        fix="declare a wider dtype",
+    )
+
+
+def _rounding_notes(array: Array, cast: Array, given: InputSpec, where: str) -> list[str]:
+    """Rounding is normal; whole numbers that change, values that meet, and what becomes 0 are worth a word."""
+    back = cast.astype(array.dtype)
+    notes = []
+    with np.errstate(invalid="ignore"):
+        whole = np.isfinite(array) & (array == np.floor(array)) & (back != array)
+    if whole.any():
+        notes.append(_note(where, whole, array, back, given, "whole numbers change"))
+    vanished = (array != 0) & (cast == 0)
+    if vanished.any():
+        notes.append(_note(where, vanished, array, back, given, "values become 0"))
+    if met := _meetings(array, back):
+        count, first, second, value = met
+        notes.append(
+            f"{where}: {count} different values become equal in {given.dtype}, such as {first!r} and {second!r}, "
+            f"both {value!r}: if they tell rows apart, declare float64"
+        )
+    return notes
+
+
+def _note(where: str, chosen: Array, array: Array, back: Array, given: InputSpec, what: str) -> str:
+    index = tuple(int(i) for i in np.argwhere(chosen)[0])
+    return (
+        f"{where}: {int(np.count_nonzero(chosen))} {what} in {given.dtype}, such as {float(array[index])!r} "
+        f"{show_index(index)}, which becomes {float(back[index])!r}"
+    )
+
+
+def _meetings(array: Array, back: Array) -> tuple[int, float, float, float] | None:
+    """Values of one column that differ before and not after: how many, and two of them."""
+    if array.ndim not in (1, 2) or array.size > _MOST_SORTED:
+        return None
+    columns = array.reshape(len(array), -1)
+    total, example = 0, None
+    for column, rounded in zip(columns.T, back.reshape(columns.shape).T, strict=True):
+        values, first = np.unique(column[np.isfinite(column)], return_index=True)
+        after = rounded[np.isfinite(column)][first]
+        same = np.flatnonzero((after[1:] == after[:-1]) & (after[1:] != 0))
+        if same.size > values.size**2 / _BY_CHANCE:
+            total += int(same.size) + 1
+            at = int(same[0])
+            example = example or (float(values[at]), float(values[at + 1]), float(after[at]))
+    return (total, *example) if example else None
+
+
+def wrong_dtype(where: str, array: Array, given: InputSpec) -> CannotJudge:
+    """Data of another kind than the schema's."""
+    got = "text" if array.dtype.kind in "OUS" else array.dtype.name
+    return CannotJudge(
+        Cause.LOAD_FAILED,
+        f"{where}: the dtype is {got}, expected {given.dtype}",
+        fix="change the data, or `dtype` in the manifest",
+    )

@@ -1,0 +1,228 @@
+"""Columns of a table → arrays in the dtype that an input wants. A column knows how to name its rows."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import InputSpec
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.inputs.data.casting import check_whole
+from onnx_gate.worker.inputs.data.values import fit_text
+from onnx_gate.worker.inputs.generate import is_float
+
+Array = npt.NDArray[Any]
+_TRUTH = {"0": False, "1": True, "false": False, "true": True, "False": False, "True": True}
+_LEAVE_OUT = "choose the input's columns with `columns: […]`, or leave this one out with `ignore_data`"
+
+
+class Column(Protocol):
+    """One column, whatever it was read from."""
+
+    def array(self, given: InputSpec | None) -> Array:
+        """In the kind of dtype that the input wants; as it is where it belongs to none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextColumn:
+    """A column of a CSV."""
+
+    file: str
+    """For messages."""
+    name: str
+    """Of the column."""
+    texts: list[str]
+    """A field a row."""
+    lines: list[int]
+    """Of the file, a number a row."""
+
+    @property
+    def where(self) -> str:
+        """File and column."""
+        return f"{self.file}: column {self.name!r}"
+
+    def array(self, given: InputSpec | None) -> Array:
+        """Parsed as the input's dtype wants it."""
+        if given is None:
+            return self._guessed()
+        if given.dtype == "string":
+            return np.array(self.texts, dtype=object)
+        if given.dtype == "bool":
+            return np.array(self._parsed(_truth, "0, 1, true or false", given), dtype=bool)
+        if not is_float(given):
+            return self._whole_numbers(self._parsed(_whole, "a whole number", given), given)
+        if any(self.texts) and all(_is_whole(text) for text in self.texts if text):
+            # In floats a large number would change before anyone could see it.
+            written = [int(text) for text in self.texts if text]
+            check_whole(_integers(written), given, self.where, self._place_of([bool(text) for text in self.texts]))
+        return np.array(self._parsed(_float, "a number", given), dtype=np.float64)
+
+    def _whole_numbers(self, numbers: list[int], given: InputSpec) -> Array:
+        array = _integers(numbers)
+        if array.dtype == object:
+            at = next(i for i, number in enumerate(numbers) if not -(2**63) <= number < 2**64)
+            raise CannotJudge(
+                Cause.LOAD_FAILED,
+                f"{self.where}: {numbers[at]} in line {self.lines[at]} doesn't fit into {given.dtype}",
+                fix="declare it as a string, or correct the data",
+            )
+        check_whole(array, given, self.where, lambda index: f"in line {self.lines[index[0]]}")
+        return array
+
+    def _place_of(self, filled: list[bool]) -> Callable[[tuple[int, ...]], str]:
+        lines = [line for line, there in zip(self.lines, filled, strict=True) if there]
+        return lambda index: f"in line {lines[index[0]]}"
+
+    def _parsed(self, parse: Callable[[str], Any], wanted: str, given: InputSpec) -> list[Any]:
+        parsed = []
+        for line, text in zip(self.lines, self.texts, strict=True):
+            try:
+                parsed.append(parse(text.strip()))
+            except (ValueError, KeyError):
+                raise CannotJudge(
+                    Cause.LOAD_FAILED,
+                    f"{self.file}: line {line}: column {self.name!r} holds {text!r}, expected {wanted}",
+                    fix=_fix_field(text.strip(), given),
+                ) from None
+        return parsed
+
+    def _guessed(self) -> Array:
+        """Of a recorded output nobody says the dtype: numbers where all are, else text."""
+        for parse in (int, float):
+            try:
+                return np.array([parse(text) for text in self.texts])
+            except ValueError:
+                continue
+        return np.array(self.texts, dtype=object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedColumn:
+    """A column of a Parquet file or a DataFrame."""
+
+    where: str
+    """File and column, for messages."""
+    values: Array
+    """With anything where a value is missing."""
+    missing: npt.NDArray[np.bool_]
+    """Where nothing is."""
+
+    def array(self, given: InputSpec | None) -> Array:
+        """As it is, with NaN for what is missing among floats; missing among anything else is an error."""
+        text = self.values.dtype.kind == "O"
+        floats = given is not None and is_float(given)
+        if given is not None and text != (given.dtype == "string"):
+            got = "text" if text else self.values.dtype.name
+            raise CannotJudge(
+                Cause.LOAD_FAILED,
+                f"{self.where}: it holds {got}, expected {given.dtype}",
+                fix=f"{_LEAVE_OUT}, or correct `dtype`",
+            )
+        if self.missing.any() and not floats:
+            expected = given.dtype if given else self.values.dtype.name.replace("object", "text")
+            fix = "declare the input as a float, where it becomes NaN" if given else "the column with `ignore_data`"
+            raise CannotJudge(
+                Cause.LOAD_FAILED,
+                f"{self.where}: a value is missing {_row((int(self.missing.argmax()),))}, expected {expected}",
+                fix=f"fill it, leave the row out, or {fix}",
+            )
+        if given is None:
+            return self.values
+        if text:
+            return fit_text(self.values, self.where, _row)
+        if self.values.dtype.kind in "iu":
+            check_whole(np.where(self.missing, 0, self.values), given, self.where, _row)
+        return np.where(self.missing, np.nan, self.values) if floats and self.missing.any() else self.values
+
+
+def from_objects(values: Array, missing: npt.NDArray[np.bool_], where: str) -> TypedColumn:
+    """A column of Python objects, as the one kind that all of them are."""
+    there = values[~missing]
+    kinds: list[tuple[tuple[type, ...], Any, Any]] = [
+        ((bool, np.bool_), bool, False),
+        ((int, np.integer), np.int64, 0),
+        ((int, float, np.integer, np.floating, decimal.Decimal), np.float64, 0.0),
+        ((str,), object, ""),
+    ]
+    for types, dtype, nothing in kinds:
+        if all(isinstance(value, types) and (dtype is bool or not isinstance(value, bool)) for value in there):
+            filled = values.copy()
+            filled[missing] = nothing
+            try:
+                return TypedColumn(where=where, values=filled.astype(dtype), missing=missing)
+            except OverflowError:
+                continue
+    other = next(value for value in there if not isinstance(value, str))
+    raise not_readable(where, f"values of the type {type(other).__name__}")
+
+
+def not_readable(where: str, what: str) -> CannotJudge:
+    """A column that no input can take."""
+    return CannotJudge(
+        Cause.LOAD_FAILED,
+        f"{where}: it holds {what}, expected numbers, text, or true and false",
+        fix=f"turn it into one of those where the data is made; or {_LEAVE_OUT}",
+    )
+
+
+def _row(index: tuple[int, ...]) -> str:
+    return f"in row {index[0]} (counted from 0)"
+
+
+def _integers(numbers: list[int]) -> Array:
+    """As numpy integers; Python's own where those are too small."""
+    try:
+        return np.array(numbers, dtype=np.int64)
+    except OverflowError:
+        return np.array(numbers)
+
+
+def _truth(text: str) -> bool:
+    return _TRUTH[text]
+
+
+def _fix_field(text: str, given: InputSpec) -> str:
+    """What to do about a field that can't be read as the input's dtype."""
+    if given.dtype == "bool":
+        return f"write true or false, or declare {given.name!r} as `string`"
+    if not text:
+        return f"fill it, or declare {given.name!r} as `float32` or `float64`, where an empty field is NaN"
+    if _is_float(text):
+        return f"write a whole number, or declare {given.name!r} as `float32` or `float64`"
+    return f"correct it, or declare {given.name!r} as `string`; or {_LEAVE_OUT}"
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(text: str) -> int:
+    """Without the detour over floats, which would change large ids."""
+    try:
+        return int(text)
+    except ValueError:
+        if not float(text).is_integer():
+            raise
+        return int(float(text))
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _float(text: str) -> float:
+    return float(text) if text else float("nan")

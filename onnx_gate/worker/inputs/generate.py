@@ -1,0 +1,86 @@
+"""Seeded feeds from the schema: the same on every machine and in every run."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import InputSpec
+
+Array = npt.NDArray[Any]
+DEFAULT_INTEGERS = (0, 9)
+DEFAULT_WORDS = ("alpha", "beta", "gamma", "delta")
+
+
+def generate(inputs: tuple[InputSpec, ...], sizes: dict[str, int], *, seed: str) -> dict[str, Array]:
+    """One feed of the given sizes."""
+    return {given.name: draw(given, shape_of(given, sizes), rng_for(f"{seed}/{given.name}")) for given in inputs}
+
+
+def rng_for(seed: str) -> np.random.Generator:
+    """A generator that depends on the text alone (Python's own hash changes from run to run)."""
+    digest = hashlib.sha256(seed.encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+def shape_of(given: InputSpec, sizes: dict[str, int]) -> tuple[int, ...]:
+    """The schema's shape with its names replaced by sizes."""
+    return tuple(size if isinstance(size, int) else sizes[size] for size in given.shape)
+
+
+def is_float(given: InputSpec) -> bool:
+    """Whether an input is of floats, of any width (numpy has no kind for bfloat16)."""
+    return "float" in given.dtype
+
+
+def dtype_of(given: InputSpec) -> np.dtype[Any]:
+    """numpy's dtype for an input that isn't text."""
+    try:
+        return np.dtype(given.dtype)
+    except TypeError:
+        # Imported here: numpy knows bfloat16 and the like only once this is.
+        import ml_dtypes  # noqa: F401
+
+        return np.dtype(given.dtype)
+
+
+def draw(given: InputSpec, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Random values as the schema allows: `values`, `range`, else normal floats and small integers."""
+    if given.dtype == "string":
+        return rng.choice(np.array(given.values or DEFAULT_WORDS, dtype=object), size=shape)
+    dtype = dtype_of(given)
+    if given.values is not None:
+        return rng.choice(np.array(given.values), size=shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, size=shape).astype(dtype)
+    if is_float(given):
+        if given.range is None:
+            return rng.standard_normal(shape).astype(dtype)
+        return rng.uniform(*given.range, size=shape).astype(dtype)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    low, high = integer_range(given)
+    if dtype.kind not in "iu":
+        return rng.integers(low, high, size=shape, endpoint=True).astype(dtype)
+    return rng.integers(low, high, size=shape, dtype=dtype, endpoint=True)
+
+
+def integer_range(given: InputSpec) -> tuple[int, int]:
+    """The whole numbers that the schema allows."""
+    low, high = given.range or DEFAULT_INTEGERS
+    least, most = integer_limits(given)
+    return max(int(np.ceil(low)), least), min(int(np.floor(high)), most)
+
+
+def integer_limits(given: InputSpec) -> tuple[int, int]:
+    """The smallest and the largest number of the dtype."""
+    dtype = dtype_of(given)
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    import ml_dtypes
+
+    limits: Any = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+    return int(limits.min), int(limits.max)

@@ -1,0 +1,267 @@
+"""From the numbers of a divergence to its cause: the cheapest questions first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.found import OutputDiff, Triage
+from onnx_gate.records.ran import RunToRun
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
+from onnx_gate.worker.triage.provider import Precise, all_but_gone, ask_precise, find_chance, tell_precise
+from onnx_gate.worker.triage.sizes import baked_advice, depends_on_size, right_sizes
+
+# Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
+NOISE_DB = 90.0
+
+_ORDER_ADVICE = {
+    Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
+    "model again with its outputs in the order of the source, or correct their names.",
+    Cause.LABEL_ORDER: "Every answer is there, as that of another class: the order of the classes differs. Compare the "
+    "class names of the source (`classes_`) with those of the export, and export it again.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What may be asked about a comparison. The default of each is what counts where nobody answers."""
+
+    unoptimized: Callable[[OutputDiff], OutputDiff | None] = lambda _: None
+    """The same comparison on the CPU without graph optimisations; None where it can't be made."""
+    repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
+    """Whether the source gives the same answer twice."""
+    order: Callable[[OutputDiff], Cause | None] = lambda _: None
+    """Whether the answers are right, in the wrong order."""
+    known: Callable[[OutputDiff], Triage | None] = lambda _: None
+    """What is known to go wrong with such a model on such a feed."""
+    left_out: Callable[[OutputDiff], str] = lambda _: ""
+    """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
+    rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
+    """Whether rounding alone explains it."""
+    precise: Callable[[OutputDiff], Precise | None] = lambda _: None
+    """The same comparison on the same provider in full precision; None where it was in that already."""
+
+
+NOBODY = Questions()
+"""Answers none of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known, and who may be asked."""
+
+    diffs: tuple[OutputDiff, ...]
+    """Every comparison of the model."""
+    shown: Cause | None
+    """What the file itself shows to be wrong with it: a baked-in dimension, or nodes in training mode."""
+    sizes: Mapping[str, Mapping[str, int]]
+    """The dynamic dimensions of each case."""
+    shipped: bool
+    """The file is the user's own, not converted now."""
+    recorded: bool
+    """The reference was recorded, and nobody was asked."""
+    variant: str
+    """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
+    run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
+    """What each provider answers otherwise from run to run."""
+    ask: Questions = NOBODY
+    """Second opinions, which take time and may fail."""
+
+
+def first_guess(evidence: Evidence) -> Triage:
+    """The cause as far as the numbers at hand tell, for the case that asking takes too long or ends badly."""
+    return find_cause(replace(evidence, ask=NOBODY))
+
+
+def find_cause(evidence: Evidence) -> Triage:
+    """The cause of a divergence that is there."""
+    wrong = [diff for diff in evidence.diffs if diff.breaches]
+    compared = [diff for diff in wrong if not diff.contract]
+    if evidence.shown is Cause.TRAIN_MODE:
+        return Triage(
+            cause=Cause.TRAIN_MODE,
+            advice="The ONNX file was exported in training mode: Dropout or BatchNormalization still behave as in "
+            "training. Call model.eval() before the export, and export it again.",
+        )
+    if chance := find_chance(evidence.run_to_run, wrong):
+        return chance
+    if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
+        return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
+    if not compared:
+        return _contract_cause(evidence, wrong)
+    precise = ask_precise(evidence.ask.precise, compared)
+    if precise and all_but_gone(precise.before, precise.after) and not _cpu_is_wrong(evidence.diffs):
+        return Triage(cause=Cause.PROVIDER, advice=tell_precise(precise))
+    found = _find_cause(evidence, compared)
+    return replace(found, advice=f"{found.advice} {tell_precise(precise)}") if precise else found
+
+
+def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
+    worst = worst_first(compared)[0]
+    steps = (_source_or_runtime, _order, _known, _nan, _variant, _preprocessing, _precision, _tolerance)
+    found = (step(evidence, worst, compared) for step in steps)
+    first = next((triage for triage in found if triage), None)
+    return first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+
+
+def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
+    known = next((found for diff in wrong[:1] if (found := evidence.ask.known(diff))), None)
+    if known and known.cause is Cause.CONTRACT:
+        return known
+    if right := right_sizes(evidence.diffs, evidence.sizes, wrong):
+        return Triage(
+            cause=Cause.BATCH_BAKED,
+            advice=f"The answers have the right shape at {right}, and not at {wrong[0].case}: the ONNX file has a size "
+            "built in that the manifest wants dynamic. Make that part of forward() general, or that dimension fixed in "
+            "`inputs`.",
+        )
+    return Triage(
+        cause=Cause.CONTRACT,
+        advice="The ONNX model's names, dtypes or shapes are not those of the source: code that calls it would "
+        "break. Export it again with the names and types above, or correct the manifest.",
+    )
+
+
+def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """The file may be right: a source that changes its mind, one provider, one optimisation."""
+    if not evidence.ask.repeats_itself(worst):
+        known = evidence.ask.known(worst)
+        if known and known.cause is Cause.NONDETERMINISTIC:
+            return known
+        return Triage(
+            cause=Cause.NONDETERMINISTIC,
+            advice="The source itself answers the same feed differently each time: it is random or keeps state. "
+            "Remove what is random from the forward pass, or compare a deterministic part of the model.",
+        )
+    if provider := _only_on_one_provider(evidence.diffs, compared):
+        return Triage(
+            cause=Cause.PROVIDER,
+            advice=f"The CPU agrees with the source, {provider} doesn't: the file is right and the provider's "
+            f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
+            f"`providers: {{{provider}: {{tolerance: …}}}}`.",
+        )
+    return _optimizer(worst, evidence.ask.unoptimized(worst)) if worst.provider == "cpu" else None
+
+
+def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
+    """It is to blame for a divergence that goes, or all but goes, without it."""
+    if plain is None or not all_but_gone(worst, plain):
+        return None
+    left = f"{plain.mismatched:,} of {plain.total:,} elements instead of {worst.mismatched:,}"
+    return Triage(
+        cause=Cause.OPTIMIZER,
+        advice=f"ONNX Runtime {f'differs from the source in {left}' if plain.breaches else 'agrees with the source'} "
+        "when its graph optimisations are off: an optimisation changes the answers. Try another version of "
+        "onnxruntime, or serve with a lower optimisation level.",
+    )
+
+
+def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    swapped = evidence.ask.order(worst)
+    return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped]) if swapped else None
+
+
+def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """What is known of this kind of model says more than any number; a file that somebody shipped may be wrong
+    for another reason, so there it has to be rounding that rounding is blamed for."""
+    known = evidence.ask.known(worst)
+    if known is None or known.cause is not Cause.PRECISION:
+        return known
+    rounding = evidence.ask.rounding(worst)
+    if rounding is None:
+        return None if evidence.shipped else known
+    return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
+
+
+def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    if not any(diff.nonfinite_mismatched for diff in compared):
+        return None
+    return Triage(
+        cause=Cause.NAN,
+        advice="One side answers NaN or Inf where the other doesn't. Look for log, sqrt, division or large sums "
+        "on these inputs; if such inputs can't occur, narrow `range` in the manifest.",
+    )
+
+
+def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    if not evidence.variant:
+        return None
+    return Triage(
+        cause=Cause.PRECISION,
+        advice=f"The {evidence.variant} variant rounds more than its limits allow{off_by(worst)}. Keep the operators "
+        "that lose most out of it (`exclude_ops`), calibrate int8 on data like that of production, or give the "
+        "variant limits of its own.",
+    )
+
+
+def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    if not evidence.shipped or not (what := evidence.ask.left_out(worst)):
+        return None
+    return Triage(
+        cause=Cause.PREPROCESSING,
+        advice=f"{what}: the preprocessing differs, the model behind it is the same. Export the whole of it again, "
+        "or do the same before each call, on both sides.",
+    )
+
+
+def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """Rounding is the cause where it explains every output that differs."""
+    outputs: dict[str, OutputDiff] = {}
+    for diff in worst_first(compared):
+        outputs.setdefault(diff.output, diff)
+    found = []
+    for diff in outputs.values():
+        if not (rounding := evidence.ask.rounding(diff)):
+            return None
+        found.append((rounding, diff))
+    if all(rounding.how == "judge" for rounding, _ in found) and _is_noise(compared):
+        return None
+    return Triage(cause=Cause.PRECISION, advice=advise(*found[0]))
+
+
+def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst)) if _is_noise(compared) else None
+
+
+def _is_noise(compared: list[OutputDiff]) -> bool:
+    return all(diff.snr_db is not None and diff.snr_db >= NOISE_DB for diff in compared)
+
+
+def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]) -> str:
+    """The provider that is wrong where the CPU was run and is right."""
+    ran = any(diff.provider == "cpu" for diff in diffs)
+    return wrong[0].provider if ran and not _cpu_is_wrong(diffs) else ""
+
+
+def _cpu_is_wrong(diffs: tuple[OutputDiff, ...]) -> bool:
+    return any(diff.breaches for diff in diffs if diff.provider == "cpu")
+
+
+def _tolerance_advice(worst: OutputDiff) -> str:
+    needed = round_up(2 * (worst.max_abs or 0.0))
+    rtol = worst.tolerance.rtol if worst.tolerance else 0.0
+    return (
+        f"The differences look like rounding ({worst.snr_db:.0f} dB below the signal): the tolerance is tighter than "
+        "the arithmetic. If that is good enough, paste: "
+        f"`outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}`."
+    )
+
+
+def _conversion_advice(evidence: Evidence) -> str:
+    if evidence.recorded:
+        return (
+            "The model doesn't answer what was recorded, with optimisations on or off. Were the outputs recorded with "
+            "another version of the model, or with other inputs? Record them again, or ship the model that they are of."
+        )
+    if evidence.shipped:
+        return (
+            "The shipped .onnx doesn't compute what the source computes, with optimisations on or off. Was it "
+            "exported from another version of the model, or with other weights or preprocessing? Export it again."
+        )
+    return (
+        "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
+        "translates a part of it differently, or rounds where it matters (float64 to float32). Judge its parts one by "
+        "one to find which, and replace that part, or export the model another way and name the file as `onnx:`."
+    )

@@ -1,0 +1,257 @@
+"""Does rounding alone explain a divergence? Numbers of several runs → yes, with how it shows, or no."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.wording.numbers import number
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+FLOAT32_EPS = float(np.finfo(np.float32).eps)
+FLOAT64_EPS = float(np.finfo(np.float64).eps)
+REST = 0.1
+"""Share of the mismatches that may stay unexplained: a few rows lie on another edge than the one tested."""
+AS_NEAR = 4.0
+"""How much further from the float64 answer than the source itself ONNX Runtime may be."""
+
+TIE = 1e-5
+"""Of the largest score: what sums in float32 may lose."""
+SMOOTH = 1e-3
+"""Of the largest answer: what differs by more is a jump."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """How rounding shows to be what an output's mismatches are made of."""
+
+    how: Literal["float64", "judge", "ties", "narrowed", "own-noise"]
+    """`float64`: the same conversion in float64 agrees. `judge`: both sides are as near to the source in float64.
+    `ties`: labels whose scores are equal but for rounding. `narrowed`: both agree on inputs that float32 holds.
+    `own-noise`: the source answers as differently where its inputs are rounded."""
+    mismatched: int
+    """Elements that differ in the call that was looked at."""
+    left: int = 0
+    """Those that this doesn't explain."""
+    size: float = 0.0
+    """Ties: the widest margin. Judge: how far the source is from itself in float64."""
+    other: float = 0.0
+    """Ties: how far the scores differ. Judge: how far ONNX Runtime is from the source in float64."""
+
+
+def explains(mismatched: int, left: int) -> bool:
+    """Whether nearly all mismatches are gone."""
+    return mismatched > 0 and left <= REST * mismatched
+
+
+def mismatches(reference: Array, actual: Array, tolerance: Tolerance) -> Mask:
+    """Which elements differ; labels where they aren't equal."""
+    if reference.dtype.kind != "f" or actual.dtype.kind != "f":
+        return np.asarray(reference != actual, dtype=bool)
+    with np.errstate(all="ignore"):
+        near = np.isclose(actual.astype(np.float64), reference, tolerance.rtol, tolerance.atol, equal_nan=True)
+    return np.asarray(~near, dtype=bool)
+
+
+def count_gone(how: Literal["float64", "narrowed"], before: Mask, after: Mask) -> Rounding | None:
+    """Whether the mismatches are gone, and no more have come elsewhere."""
+    count, left = int(before.sum()), int((before & after).sum())
+    if not explains(count, left) or int(after.sum()) > count:
+        return None
+    return Rounding(how=how, mismatched=count, left=left)
+
+
+def find_ties(labels: tuple[Array, Array], scores: tuple[Array, Array]) -> Rounding | None:
+    """Labels that flip where the source's two best scores are no further apart than rounding; reference and actual."""
+    flipped = np.asarray(labels[0].ravel() != labels[1].ravel(), dtype=bool)
+    ours, theirs = (_as_matrix(side) for side in scores)
+    if ours.shape != theirs.shape or len(ours) != len(flipped):
+        return None
+    margins = _margins(ours, labels[0].ravel())[flipped]
+    with np.errstate(all="ignore"):
+        apart = np.abs(theirs - ours).max(axis=1)[flipped]
+        noise = 2 * apart + 4 * FLOAT32_EPS * np.abs(ours).max(axis=1)[flipped]
+        # Scores that differ by more than rounding can make no tie of a margin.
+        noise = np.minimum(noise, TIE * np.abs(ours[np.isfinite(ours)]).max(initial=0.0))
+    tied = margins <= noise
+    left = int(np.count_nonzero(~tied))
+    if not explains(len(margins), left):
+        return None
+    widest, differ = float(margins[tied].max()), float(apart[tied].max())
+    return Rounding(how="ties", mismatched=len(margins), left=left, size=widest, other=differ)
+
+
+def judge_both(judge: Array, reference: Array, actual: Array, tolerance: Tolerance) -> Rounding | None:
+    """Both sides lie as near to the source's answer in float64."""
+    if judge.shape != reference.shape or reference.dtype.kind != "f" or actual.dtype.kind != "f":
+        return None
+    wrong = mismatches(reference, actual, tolerance)
+    ours, theirs = (np.abs(side.astype(np.float64) - judge) for side in (reference, actual))
+    if not wrong.any() or not np.isfinite(theirs[wrong]).all():
+        return None
+    own, other = float(ours[wrong].max()), float(theirs[wrong].max())
+    if not 0 < other <= AS_NEAR * own:
+        return None
+    return Rounding(how="judge", mismatched=int(wrong.sum()), size=own, other=other)
+
+
+def compare_noise(
+    reference: Array, actual: Array, answers: Sequence[Array], tolerance: Tolerance, *, smooth: bool = False
+) -> Rounding | None:
+    """The source's own answers, its inputs rounded this way and that, differ as much as ONNX Runtime's.
+
+    Where they have to be smooth, a jump is not taken for noise: it is as well one at a threshold that was
+    translated wrongly.
+    """
+    wrong = mismatches(reference, actual, tolerance)
+    if any(answer.shape != reference.shape for answer in answers):
+        return None
+    if smooth and (reference.dtype.kind != "f" or _largest(actual - reference) > SMOOTH * _largest(reference)):
+        return None
+    if reference.dtype.kind == "f":
+        every = np.stack([reference, *answers])
+        explained = np.ptp(every, axis=0) >= 0.5 * np.abs(actual.astype(np.float64) - reference)
+    else:
+        explained = np.any([np.asarray(answer == actual, dtype=bool) for answer in answers], axis=0)
+    count, left = int(wrong.sum()), int(np.count_nonzero(wrong & ~explained))
+    return Rounding(how="own-noise", mismatched=count, left=left) if explains(count, left) else None
+
+
+def round_feed(feed: dict[str, Any]) -> dict[str, Any]:
+    """The same inputs with only the digits that float32 holds."""
+    return {name: _rounded(value) for name, value in feed.items()}
+
+
+def nudge_feed(feed: dict[str, Any], number: int, eps: float = FLOAT32_EPS) -> dict[str, Any]:
+    """The inputs moved by one or two roundings, relative to the largest value of their column."""
+    rng = np.random.default_rng(number)
+    return {name: _nudged(value, number, eps, rng) for name, value in feed.items()}
+
+
+def measure(rounding: Rounding) -> str:
+    """What was seen, in one sentence."""
+    many = _many(rounding)
+    match rounding.how:
+        case "ties":
+            return (
+                f"Of the labels that differ in the batch looked at, {many} are ties: their two best scores are at most "
+                f"{number(rounding.size)} apart."
+            )
+        case "judge":
+            return f"The source itself is {number(rounding.size)} away from its own answer in float64."
+        case "float64":
+            return f"Converted in float64, of the mismatches {many} are gone."
+        case "narrowed":
+            return f"On inputs rounded to float32, of the mismatches {many} are gone."
+    return f"The source's own answers change as much when its inputs change by a rounding (of the mismatches {many})."
+
+
+def advise(rounding: Rounding, diff: OutputDiff) -> str:
+    """What it means, and what to change."""
+    many = _many(rounding)
+    if rounding.how == "ties":
+        return (
+            f"Of the labels that differ in the batch looked at, {many} are ties: the two best scores of the source are "
+            f"at most {number(rounding.size)} apart there, and the scores of both sides differ by "
+            f"{number(rounding.other)}. Rounding to float32 decides them either way. A{_allow(diff)[1:]}, or break the "
+            "ties in the source, such as with an odd number of trees."
+        )
+    if rounding.how == "judge":
+        return (
+            f"Rounding explains it: the source itself is {number(rounding.size)} away from its own answer in float64, "
+            f"and ONNX Runtime {number(rounding.other)}. Neither is more right. A{_allow(diff)[1:]}, or run both in a "
+            "wider type."
+        )
+    if rounding.how == "narrowed":
+        return (
+            "On the same inputs with the digits that float32 holds, both sides agree (of the mismatches, "
+            f"{many} are gone): the ONNX model computes in float32 inside, as trees do, whatever the schema says. "
+            "Declare the inputs as float32, and feed the source the same values."
+        )
+    if rounding.how == "own-noise":
+        return (
+            "The source's own answers change as much when its inputs change by a rounding (of the mismatches, "
+            f"{many}): it moves values across a split, a threshold or a tie{off_by(diff)}. Where a step rounds to "
+            "float32 before trees, such as a scaler, cast to float64 before it and back after it, or drop it. "
+            f"Else {_allow(diff)}."
+        )
+    return (
+        f"The same conversion in float64 agrees with the source (of the mismatches, {many} are gone): the "
+        f"conversion is right, and rounding to float32 is what differs{off_by(diff)}. Declare the inputs as "
+        f"float64, cast to float64 before the step that loses digits and back after it, or: {_allow(diff)}."
+    )
+
+
+def _many(rounding: Rounding) -> str:
+    if not rounding.left:
+        return "all" if rounding.mismatched == 1 else f"all {rounding.mismatched}"
+    return f"{rounding.mismatched - rounding.left} of {rounding.mismatched}"
+
+
+def round_up(value: float) -> float:
+    """To one digit: a tolerance that a person would write."""
+    if value <= 0:
+        return 0.0
+    power = math.floor(math.log10(value))
+    return float(f"{math.ceil(value / 10**power)}e{power}")
+
+
+def off_by(diff: OutputDiff) -> str:
+    """How much, where there is such a number."""
+    return f", by up to {number(diff.max_abs)}" if diff.max_abs is not None and diff.tolerance else ""
+
+
+def _allow(diff: OutputDiff) -> str:
+    """A rule to paste."""
+    if diff.tolerance is None:
+        agreed = math.floor(100 * (1 - diff.mismatched / max(1, diff.total))) / 100
+        return f"allow it with `outputs: {{{diff.output}: {{min_agreement: {agreed:g}}}}}`"
+    largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else 0.0
+    rule = f"rtol: {diff.tolerance.rtol:g}, atol: {round_up(1.5 * largest):g}"
+    return f"allow it with `outputs: {{{diff.output}: {{{rule}}}}}`, if that is good enough"
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values).max(initial=0.0))
+
+
+def _as_matrix(scores: Array) -> Array:
+    """Rows × scores; a single score stands for two of opposite sign."""
+    matrix = scores.astype(np.float64).reshape(len(scores), -1)
+    return np.hstack([-matrix, matrix]) if matrix.shape[1] == 1 else matrix
+
+
+def _margins(scores: Array, labels: Array) -> Array:
+    """How far the two best scores of each row are apart: the largest, or the smallest where those are distances."""
+    ordered = np.sort(scores, axis=1)
+    if _tells(scores.argmin(axis=1), labels) > _tells(scores.argmax(axis=1), labels):
+        return np.asarray(ordered[:, 1] - ordered[:, 0])
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
+def _tells(places: Array, labels: Array) -> int:
+    """How many rows' labels follow from the place of their best score."""
+    codes = np.unique(labels.astype(str), return_inverse=True)[1]
+    return sum(int(np.bincount(codes[places == place]).max()) for place in np.unique(places))
+
+
+def _rounded(value: Any) -> Any:
+    return value.astype(np.float32).astype(value.dtype) if value.dtype.kind == "f" else value
+
+
+def _nudged(value: Any, number: int, eps: float, rng: np.random.Generator) -> Any:
+    if value.dtype.kind != "f" or not value.size:
+        return value
+    finite = np.where(np.isfinite(value), np.abs(value), 0.0)
+    step = eps * (1 + number // 2 % 2) * finite.max(axis=0, keepdims=True)
+    # All up, all down, then each its own way.
+    signs = (1, -1)[number] if number < 2 else rng.choice((-1, 1), size=value.shape)
+    return value + signs * step

@@ -1,0 +1,199 @@
+"""Second opinions on rounding: the same model in float64, and the same model on inputs that were rounded."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_gate.records.asked import ModelSpec, ProviderSpec, Tolerance
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.triage.precision import (
+    FLOAT32_EPS,
+    FLOAT64_EPS,
+    Rounding,
+    compare_noise,
+    count_gone,
+    find_ties,
+    judge_both,
+    mismatches,
+    nudge_feed,
+    round_feed,
+)
+from onnx_gate.worker.trial.prepared import Prepared
+
+CPU = ProviderSpec(name="cpu")
+NUDGES = 8
+"""How often the source is asked again with inputs moved by a rounding."""
+Feed = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """Both sides on one feed, by ONNX output name."""
+
+    call: Call
+    references: dict[str, Any]
+    """In the shape of the actual ones."""
+    actuals: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wide:
+    """The model in float64."""
+
+    source: Any
+    spec: ModelSpec
+
+
+class RoundingOpinion:
+    """Asks one way after the other whether rounding explains an output's mismatches."""
+
+    def __init__(self, prepared: Prepared, read_log: Callable[[], str]) -> None:
+        self._prepared = prepared
+        self._read_log = read_log
+        self._ran_wide: dict[int, tuple[dict[str, Any], bool] | None] = {}
+
+    def explain(self, diff: OutputDiff, seen: Seen, tolerance: Tolerance) -> Rounding | None:
+        """The first way that explains it; None where it isn't rounding, or nobody can tell."""
+        name = diff.output
+        if name not in seen.references or seen.references[name].shape != seen.actuals[name].shape:
+            return None
+        for ask in (self._ties, self._judged, self._in_float64, self._narrowed, self._own_noise):
+            try:
+                found = ask(name, seen, tolerance)
+            except Exception:
+                traceback.print_exc()
+                continue
+            if found:
+                return found
+        return None
+
+    def _ties(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
+        """Labels whose scores are equal but for rounding."""
+        labels = seen.references[name]
+        if labels.dtype.kind == "f" or labels.size != len(labels):
+            return None
+        scores = (
+            other
+            for other, values in seen.references.items()
+            if values.dtype.kind == "f" and values.ndim in (1, 2) and len(values) == len(labels)
+        )
+        found = (
+            find_ties((labels, seen.actuals[name]), (seen.references[other], seen.actuals[other])) for other in scores
+        )
+        return next((ties for ties in found if ties), None)
+
+    def _judged(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
+        """Both are as near to the source in float64; one that computes in float64 anyway can't be its own judge."""
+        wide = self._wide
+        if wide is None or wide.source is self._prepared.source:
+            return None
+        judge = self._answer_wide(name, _widened(seen.call.feed, wide.spec))
+        return judge_both(judge, seen.references[name], seen.actuals[name], tolerance)
+
+    def _in_float64(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
+        """The same conversion in float64 agrees."""
+        ran = self._run_wide(seen.call)
+        if ran is None:
+            return None
+        actuals, _ = ran
+        wide = self._wide
+        assert wide is not None  # noqa: S101
+        reference = self._answer_wide(name, _widened(seen.call.feed, wide.spec))
+        before = mismatches(seen.references[name], seen.actuals[name], tolerance)
+        after = mismatches(reference.reshape(actuals[name].shape), actuals[name], tolerance)
+        return count_gone("float64", before, after)
+
+    def _narrowed(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
+        """A model declared in float64 that computes in float32 agrees on inputs that float32 holds."""
+        prepared = self._prepared
+        declared = any(given.dtype == "float64" for given in prepared.spec.inputs or ())
+        if not declared or not computes_in_float32(prepared.onnx):
+            return None
+        feed = round_feed(seen.call.feed)
+        session = open_session(prepared.onnx, CPU, self._read_log, custom_ops=prepared.spec.ort_custom_ops)
+        actual = session.run(feed)[name].value
+        reference = prepared.framework.predict(prepared.source, prepared.spec, feed)[prepared.names[name]].value
+        before = mismatches(seen.references[name], seen.actuals[name], tolerance)
+        after = mismatches(reference.reshape(actual.shape), actual, tolerance)
+        return count_gone("narrowed", before, after)
+
+    def _own_noise(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
+        """The source's own answers change as much where its inputs are rounded."""
+        wide = self._wide
+        if wide is None:
+            return None
+        rounds = self._rounds_inside(seen.call)
+        eps = FLOAT32_EPS if rounds else FLOAT64_EPS
+        feed = _widened(seen.call.feed, wide.spec)
+        actual = seen.actuals[name]
+        reference = self._answer_wide(name, feed).reshape(actual.shape)
+        answers = [self._answer_wide(name, nudge_feed(feed, n, eps)).reshape(actual.shape) for n in range(NUDGES)]
+        return compare_noise(reference, actual, answers, tolerance, smooth=not rounds)
+
+    def _rounds_inside(self, call: Call) -> bool:
+        """Whether float32 has a part in it."""
+        if (ran := self._run_wide(call)) is not None:
+            return ran[1]
+        floats = [given.dtype for given in self._prepared.spec.inputs or () if "float" in given.dtype]
+        return any(dtype != "float64" for dtype in floats) or computes_in_float32(self._prepared.onnx)
+
+    @cached_property
+    def _wide(self) -> _Wide | None:
+        widened = self._prepared.framework.widen(self._prepared.source, self._prepared.spec)
+        return _Wide(source=widened[0], spec=widened[1]) if widened else None
+
+    def _answer_wide(self, name: str, feed: Feed) -> Any:
+        wide = self._wide
+        assert wide is not None  # noqa: S101
+        answers = self._prepared.framework.predict(wide.source, wide.spec, feed)
+        return answers[self._prepared.names[name]].value
+
+    def _run_wide(self, call: Call) -> tuple[dict[str, Any], bool] | None:
+        """What the conversion in float64 answers, and whether it still rounds inside; None where there is none."""
+        if id(call) not in self._ran_wide:
+            self._ran_wide[id(call)] = None
+            self._ran_wide[id(call)] = self._convert_and_run(call)
+        return self._ran_wide[id(call)]
+
+    def _convert_and_run(self, call: Call) -> tuple[dict[str, Any], bool] | None:
+        prepared, wide = self._prepared, self._wide
+        same = wide is not None and wide.source is prepared.source and wide.spec.inputs == prepared.spec.inputs
+        if wide is None or same or prepared.spec.onnx is not None:
+            return None
+        feed = _widened(call.feed, wide.spec)
+        with tempfile.TemporaryDirectory(dir=Path(prepared.onnx).parent) as scratch:
+            path = Path(scratch) / "float64.onnx"
+            prepared.framework.convert(wide.source, wide.spec, path, feed)
+            session = open_session(str(path), CPU, self._read_log, optimize=False)
+            actuals = {name: given.value for name, given in session.run(feed).items()}
+            return actuals, computes_in_float32(str(path))
+
+
+def computes_in_float32(path: str) -> bool:
+    """Whether a graph holds float32 numbers, casts to them, or operators whose parameters are such."""
+    graph = onnx.load(path, load_external_data=False).graph
+    if any(initializer.data_type == onnx.TensorProto.FLOAT for initializer in graph.initializer):
+        return True
+    return any(
+        (node.op_type == "Cast" and attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT)
+        or attribute.type == onnx.AttributeProto.FLOATS
+        for node in graph.node
+        for attribute in node.attribute
+    )
+
+
+def _widened(feed: Feed, spec: ModelSpec) -> Feed:
+    """The feed in the dtypes of the wide schema."""
+    dtypes = {given.name: given.dtype for given in spec.inputs or ()}
+    return {name: np.asarray(value, dtypes[name]) if value.dtype.kind == "f" else value for name, value in feed.items()}

@@ -1,0 +1,133 @@
+"""Why a variant diverged: lower precision, unless the model in float32 is wrong as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onnx_gate.records.asked import VariantSpec
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.found import OutputDiff, Overflow, Triage
+from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.numbers import number
+
+_MUCH_DB = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantEvidence:
+    """What is known of a variant, and the questions that may be asked."""
+
+    variant: VariantSpec
+    """How it was made."""
+    diffs: tuple[OutputDiff, ...]
+    """Every comparison of it."""
+    exact_int8: bool
+    """The CPU multiplies bytes without saturating."""
+    in_float32: Callable[[OutputDiff], OutputDiff | None]
+    """The same comparison of the model that it was made of; None where that fails."""
+    unoptimized: Callable[[OutputDiff], OutputDiff | None]
+    """The same comparison with its bytes computed with as floats; None where that fails."""
+    overflows: Callable[[OutputDiff], Overflow | None]
+    """The first node that answers NaN or Inf, if any."""
+
+
+def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
+    """Precision, with what to do about it; None where something else is wrong with the model."""
+    compared = [diff for diff in evidence.diffs if diff.breaches and not diff.contract]
+    if not compared or any(diff.breaches and diff.contract for diff in evidence.diffs):
+        return None
+    # The one that the report shows.
+    worst = worst_first(compared)[0]
+    wide = evidence.in_float32(worst)
+    if wide is None or not _nearer(wide, worst):
+        return None
+    advice = _half_advice(evidence, worst) if evidence.variant.kind == "fp16" else _int8_advice(evidence, worst)
+    told = f"In float32 the model {'holds its limits' if not wide.breaches else 'is far nearer to the source'}"
+    told += f", in {evidence.variant.kind} it doesn't" if not wide.breaches else ""
+    return Triage(cause=Cause.PRECISION, advice=f"{told}{_reached(worst)}. {advice} {_accept(compared, worst)}".strip())
+
+
+def _nearer(wide: OutputDiff, lowered: OutputDiff) -> bool:
+    """Whether precision makes the difference: the limits hold in float32, or it has a tenth of the noise."""
+    if not wide.breaches:
+        return True
+    if wide.snr_db is not None and lowered.snr_db is not None:
+        return wide.snr_db >= lowered.snr_db + _MUCH_DB
+    return wide.mismatched * 2 <= lowered.mismatched and not wide.contract
+
+
+def _half_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
+    if worst.nonfinite_mismatched:
+        found = evidence.overflows(worst)
+        if not found:
+            return "It answers NaN or Inf: look for numbers beyond 65,504, and keep these operators in float32."
+        ops, nodes = _with(evidence, "exclude_ops", found.op), _with(evidence, "exclude_nodes", found.node)
+        return (
+            f"Its numbers go beyond 65,504, the largest of float16, first at {found.node} ({found.op}): keep that in "
+            f"float32, with {ops} or {nodes} in `fp16`."
+        )
+    return (
+        "Keep the operators that add or divide most in float32, with "
+        f"{_with(evidence, 'exclude_ops', 'Softmax', 'ReduceMean')} in `fp16`, or scale the inputs: float16 has three "
+        "digits."
+    )
+
+
+def _with(evidence: VariantEvidence, option: str, *names: str) -> str:
+    """A list to paste, with what it already holds."""
+    given = evidence.variant.options.get(option) or ()
+    return f"`{option}: [{', '.join(dict.fromkeys((*given, *names)))}]`"
+
+
+def _holds_as_floats(evidence: VariantEvidence, worst: OutputDiff) -> bool:
+    plain = evidence.unoptimized(worst)
+    return plain is not None and not plain.breaches
+
+
+def _int8_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
+    options, kind = evidence.variant.options, evidence.variant.kind
+    saturates = not evidence.exact_int8 and not options.get("reduce_range")
+    if saturates and kind == "int8-static" and worst.provider == "cpu" and _holds_as_floats(evidence, worst):
+        return (
+            "This CPU has no VNNI, and computed with floats the variant holds them: the products saturate. "
+            f"Add `reduce_range: true` to `{kind}`."
+        )
+    tries = [] if options.get("per_channel") else ["`per_channel: true`"]
+    if kind == "int8-static":
+        tries.append("calibration `data` like what the model will see" if not evidence.variant.data else "more `data`")
+        tries += [] if options.get("calibrate", "minmax") != "minmax" else ["`calibrate: entropy`"]
+    tries.append("`exclude_nodes: […]` for the first and the last layer")
+    told = f"Try {', '.join(tries[:-1])} or {tries[-1]}." if len(tries) > 1 else f"Try {tries[0]}."
+    if saturates:
+        told += " This CPU has no VNNI, so that products may saturate: `reduce_range: true` may help."
+    return told
+
+
+def _reached(worst: OutputDiff) -> str:
+    """The limits that don't hold, in the words of the report."""
+    told = []
+    if len(worst.breaches) > len(worst.limit_breaches):
+        count = f"{worst.mismatched} of {worst.total}"
+        if worst.tolerance is None:
+            told.append(f"{count} labels differ, {worst.limits.get('min_agreement', 1):g} must agree")
+        else:
+            allowed = f"rtol {number(worst.tolerance.rtol)}, atol {number(worst.tolerance.atol)}"
+            share = worst.limits.get("max_mismatch")
+            more = f", {share:g} of them may be" if share else ""
+            told.append(f"{count} elements are out of {allowed}{more}")
+    told += [breach.text for breach in worst.limit_breaches]
+    return f" (`{worst.output}`, {worst.case}: {'; '.join(told)})" if told else ""
+
+
+def _accept(compared: list[OutputDiff], worst: OutputDiff) -> str:
+    """A limit to paste, for those whom it is good enough; only where it would be enough."""
+    only = all(len(diff.breaches) == 1 and _too_noisy(diff) for diff in compared)
+    if only and worst.snr_db is not None and worst.snr_db >= 1:
+        return f"If that is good enough, set `min_snr_db: {int(worst.snr_db)}` in the variant's options."
+    return ""
+
+
+def _too_noisy(diff: OutputDiff) -> bool:
+    return diff.snr_db is not None and diff.snr_db < diff.limits.get("min_snr_db", -math.inf)

@@ -1,0 +1,1 @@
+"""One model: prepared, run on every provider and compared."""

@@ -1,0 +1,49 @@
+"""A table that is fed by position, held against the columns that the source was fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.inputs.data.names import as_yaml
+
+_SHOWN = 12
+
+
+def check_columns(fitted: tuple[str, ...], spec: ModelSpec, columns: Mapping[str, tuple[str, ...]]) -> None:
+    """Other columns, or the same in another order, would be compared as if they were the right ones: both sides err."""
+    place = 0
+    for given in spec.inputs or ():
+        got = columns.get(given.name, ())
+        width = given.shape[1] if len(given.shape) == 2 else 1
+        width = len(got) if isinstance(width, str) else width
+        wanted = fitted if len(spec.inputs or ()) == 1 else fitted[place : place + width]
+        place += width
+        # Among several inputs, one of a single column is known by its own name.
+        if wanted and got and not _same(got, wanted) and (width > 1 or len(spec.inputs or ()) == 1):
+            raise _other_columns(spec, got, wanted)
+
+
+def _same(got: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    # Some frameworks keep underscores for blanks.
+    return got == wanted or tuple(name.replace(" ", "_") for name in got) == wanted
+
+
+def _other_columns(spec: ModelSpec, got: tuple[str, ...], wanted: tuple[str, ...]) -> CannotJudge:
+    shown = spec.data.shown if spec.data else ""
+    where = f"{shown}: the columns are {_listed(got)}; the model was fitted on {_listed(wanted)}"
+    if set(wanted) <= set(got):
+        fix = f"choose them in this order: `columns: {as_yaml(wanted)}`"
+        if spec.data and spec.data.callable:
+            fix = f"give them in this order where the data is made: `frame[{list(wanted)}]`"
+        return CannotJudge(Cause.LOAD_FAILED, f"{where}: fed by position, each would stand for another", fix=fix)
+    fix = "rename the columns of the data as they were called in training"
+    return CannotJudge(
+        Cause.LOAD_FAILED, where, fix=f"{fix}; or say which ones take their places, in that order, with `columns: […]`"
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,93 @@
+"""Which output of the ONNX file is which output of the source."""
+
+from __future__ import annotations
+
+import difflib
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Answer, Breach, GraphValue, OutputDiff
+from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.worker.compare.form import kind_of, parts_of
+from onnx_gate.worker.compare.rules import ignored
+
+
+def match_outputs(
+    spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer]
+) -> tuple[dict[str, str], list[OutputDiff]]:
+    """ONNX name → the source's name, and a breach for each output that has no partner.
+
+    By name; where that leaves some over in a file that we didn't name ourselves, by role (the only label, the
+    only float), then by position.
+    """
+    names = {value.name: value.name for value in outputs if value.name in answers}
+    if spec.onnx is not None or spec.convert.get("zipmap"):
+        kept = tuple(value for value in outputs if not ignored(spec, value.name))
+        names |= _match_rest(kept, answers, names)
+    missing = [name for name in answers if name not in names.values()]
+    extra = [value.name for value in outputs if value.name not in names and not ignored(spec, value.name)]
+    recorded = spec.framework == "onnx"
+    breaches = [_breach(name, f"the ONNX model has no output {name!r}") for name in missing]
+    breaches += [_breach(name, _no_partner(name, answers, recorded=recorded)) for name in extra]
+    return names, breaches
+
+
+def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
+    """Refuse a rule that the model gives for an output that isn't there: a misspelt one loosens nothing."""
+    rules = list(spec.outputs) if "outputs" in spec.own else _variant_rules(spec)
+    if "providers" in spec.own:
+        rules += [name for provider in spec.providers for name in provider.outputs]
+    names = [value.name for value in outputs]
+    for name in rules:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            raise CannotJudge(
+                Cause.CONTRACT,
+                f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}",
+                fix=f"did you mean {near[0]!r}?" if near else "correct its name in `outputs`",
+            )
+
+
+def _variant_rules(spec: ModelSpec) -> list[str]:
+    """The outputs that a variant has rules of its own for; what it ignores may come from the defaults."""
+    if spec.variant is None or "variants" not in spec.own:
+        return []
+    return [name for name, rule in spec.outputs.items() if rule.mode != "ignore"]
+
+
+def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:
+    left = {value.name: _kind(value) for value in outputs if value.name not in matched}
+    open_answers = {name: _kind_of(answer) for name, answer in answers.items() if name not in matched.values()}
+    found = {}
+    for kind in ("float", "int", "bool", "string"):
+        ours = [name for name, other in left.items() if other == kind]
+        theirs = [name for name, other in open_answers.items() if other == kind]
+        if len(ours) == len(theirs) == 1:
+            found[ours[0]] = theirs[0]
+    ours = [name for name in left if name not in found]
+    theirs = [name for name in open_answers if name not in found.values()]
+    return found | (dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else {})
+
+
+def _kind_of(answer: Answer) -> str:
+    parts = parts_of(answer.value)
+    return kind_of(parts[0]) if parts else "nothing"
+
+
+def _kind(value: GraphValue) -> str:
+    # A sequence or a map is what it holds: a ZipMap's probabilities are floats.
+    dtype = value.element or value.dtype
+    if "float" in dtype:
+        return "float"
+    return "int" if dtype.startswith(("int", "uint")) else dtype
+
+
+def _no_partner(name: str, answers: dict[str, Answer], *, recorded: bool) -> str:
+    if recorded:
+        return f"no reference is recorded for the output {name!r}; ignore it with `outputs: {{{name}: ignore}}`"
+    return f"the source has no output {name!r}; it has: {', '.join(answers)}"
+
+
+def _breach(name: str, message: str) -> OutputDiff:
+    found = Breach(kind=BreachKind.NAMES, text=message)
+    return OutputDiff(provider="graph", case="structure", output=name, breaches=(found,))

@@ -1,0 +1,120 @@
+"""A model that is ready to be run: its file, its cases, and what the source answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Answer, OutputDiff
+from onnx_gate.records.ran import Numerics
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.compare.form import parts_of
+from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.trial.reference import answers_by_row
+from onnx_gate.worker.trial.samples import Samples
+from onnx_gate.worker.trial.unrounded import Unrounded
+
+REFERENCES_KEPT = 64 * 1024 * 1024
+"""Bytes of reference answers kept for the next provider; beyond that they are computed again."""
+
+
+@dataclass
+class Prepared:
+    """All that the providers are run and compared with."""
+
+    spec: ModelSpec
+    """With its schema filled in."""
+    onnx: str
+    """The file to run."""
+    framework: Plugin
+    source: Any
+    """None where the answers come from another machine."""
+    cases: list[Case]
+    names: dict[str, str] = field(default_factory=dict)
+    """ONNX output name → the reference's name."""
+    answered: frozenset[str] = frozenset()
+    """The outputs that the source gave at first, and so has to give each time."""
+    breaches: list[OutputDiff] = field(default_factory=list)
+    """Found in the file itself."""
+    base: str | None = None
+    """The model in float32 that a variant was made of."""
+    halves: frozenset[str] = frozenset()
+    """Inputs that a variant takes in float16."""
+    cause: Cause | None = None
+    """What the file itself shows to be wrong with it, such as a baked-in dimension."""
+    wide: Unrounded | None = None
+    """For the answers to the data as given; None where nothing was rounded."""
+    mixed: dict[str, list[str]] = field(default_factory=dict)
+    """Case → outputs in which the source itself mixes rows."""
+    samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))
+    """What each provider has been fed."""
+    numerics: dict[str, Numerics] = field(default_factory=dict)
+    """How each provider has computed."""
+    _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
+    _kept_bytes: int = 0
+
+    @property
+    def lenient(self) -> bool:
+        """Whether floats may differ in width: in files of the user's own, if allowed, and where it was asked for."""
+        half = self.spec.variant is not None and self.spec.variant.options.get("keep_io") is False
+        return half or (self.spec.onnx is not None and not self.spec.strict_dtype)
+
+    def fed(self, call: Call) -> Feed:
+        """The feed as the file takes it."""
+        return {name: value.astype("float16") if name in self.halves else value for name, value in call.feed.items()}
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the data brings the reference."""
+        return any(call.recorded is not None for case in self.cases[:1] for call in case.calls())
+
+    def reference(self, case: Case, number: int, call: Call) -> Answers:
+        """The source's answers by ONNX output name."""
+        if call.answers is not None:
+            return call.answers
+        key = (case.name, number)
+        if key not in self._kept:
+            answers = self.ask_again(call)
+            if call.asked:
+                parts = [self.ask_again(Call(feed=feed)) for feed in call.asked]
+                answers, self.mixed[case.name] = answers_by_row(answers, parts, call, self.spec.tolerance)
+            size = sum(part.nbytes for answer in answers.values() for part in parts_of(answer.value))
+            if self._kept_bytes + size > REFERENCES_KEPT:
+                return answers
+            self._kept_bytes += size
+            self._kept[key] = answers
+        return self._kept[key]
+
+    def ask_again(self, call: Call) -> Answers:
+        """The source's answers, computed anew where it is here."""
+        if call.answers is not None:
+            return call.answers
+        return self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
+
+    def _by_onnx_name(self, answers: Answers) -> Answers:
+        """What the source answers this time and did not at first has no partner, and must not pass for one."""
+        extra = {name: answer for name, answer in answers.items() if name not in self.answered}
+        named = {name: answers[reference] for name, reference in self.names.items() if reference in answers}
+        return {f"{name} of the source" if name in self.names else name: extra[name] for name in extra} | named
+
+
+def answer_call(framework: Plugin, source: Any, spec: ModelSpec, call: Call) -> Answers:
+    """Recorded outputs where there are any, else the source asked."""
+    if call.recorded is not None:
+        from onnx_gate.frameworks.onnx.plugin import recorded
+
+        return {name: recorded(value) for name, value in call.recorded.items()}
+    return {name: _owned(answer) for name, answer in framework.predict(source, spec, call.feed).items()}
+
+
+def _owned(answer: Answer) -> Answer:
+    """In memory of our own: what the source answers in may be overwritten by its next answer."""
+    value = answer.value
+    if isinstance(value, list):
+        return replace(answer, value=[np.copy(part) if isinstance(part, np.ndarray) else part for part in value])
+    return replace(answer, value=np.copy(value)) if isinstance(value, np.ndarray) else answer

@@ -1,0 +1,131 @@
+"""One case on one provider: both sides on the same feeds, compared output by output."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from onnx_gate.errors import CannotJudge, NotAvailable
+from onnx_gate.records.asked import OutputRule
+from onnx_gate.records.found import Actual, Breach, Failure, OutputDiff
+from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.runtime.options import runtime_words
+from onnx_gate.worker.trial.prepare import source_failed
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.samples import MOST_SHAPES, shape_of
+from onnx_gate.worker.trial.unrounded import GivenComparison
+from onnx_gate.worker.user_code import describe
+
+_REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
+_LOST = Breach(kind=BreachKind.NAMES, text="the source gives no such output on this feed, as it did on others")
+_MORE = Breach(
+    kind=BreachKind.NAMES, text="the source gives this output on this feed, and the ONNX model hasn't got it"
+)
+
+
+class Answering(Protocol):
+    """A session, or what stands in for one."""
+
+    @property
+    def run(self) -> Callable[[dict[str, Any]], dict[str, Actual]]:
+        """Feed → answers by output name."""
+        ...
+
+
+def run_case(
+    prepared: Prepared,
+    session: Answering,
+    case: Case,
+    provider: str,
+    rules: dict[str, OutputRule],
+    given: GivenComparison | None = None,
+) -> list[OutputDiff | Failure]:
+    """Both sides on the same feeds, compared output by output; `given` hears of each call too."""
+    started = time.monotonic()
+    comparisons = {
+        name: OutputComparison(provider=provider, case=case.name, output=name, rule=rule)
+        for name, rule in rules.items()
+    }
+    unexpected: set[str] = set()
+    samples, shapes = 0, dict[str, None]()
+    for number, call in enumerate(case.calls()):
+        try:
+            reference = prepared.reference(case, number, call)
+        except BaseException as error:
+            known = isinstance(error, CannotJudge | MemoryError)
+            told = error if known else source_failed(prepared.spec, case, error)
+            return [failure_of(told, f"reference {case.name}", provider=provider)]
+        try:
+            actual = session.run(prepared.fed(call))
+        except Exception as error:
+            return _run_failed(error, case, provider, rules)
+        if given:
+            given.add(call, reference, actual)
+        samples += prepared.samples[provider].add(call.feed, case.sizes.get("batch"))
+        shapes[shape_of(call.feed)] = None
+        unexpected |= reference.keys() - prepared.names.keys()
+        rows = case.sizes.get("batch")
+        for name, comparison in comparisons.items():
+            if name not in reference:
+                comparison.refuse(_LOST)
+                continue
+            comparison.add(reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row, rows=rows)
+    seconds = (time.monotonic() - started) / max(1, len(comparisons))
+    return [
+        *(
+            replace(comparison.finish(seconds), samples=samples, fed=tuple(shapes)[:MOST_SHAPES])
+            for comparison in comparisons.values()
+        ),
+        *(OutputDiff(provider=provider, case=case.name, output=name, breaches=(_MORE,)) for name in sorted(unexpected)),
+    ]
+
+
+def _run_failed(
+    error: Exception, case: Case, provider: str, rules: dict[str, OutputRule]
+) -> list[OutputDiff | Failure]:
+    """The source answers this feed and ONNX Runtime doesn't: a breach if it refuses its form, else an error."""
+    if isinstance(error, NotAvailable):
+        raise error
+    text = runtime_words(error)
+    if isinstance(error, CannotJudge) or "allocate memory" in text:
+        return [failure_of(error, f"run {case.name}", provider=provider)]
+    if not any(sign in text for sign in _REFUSED):
+        known = CannotJudge(
+            Cause.INVALID_MODEL,
+            f"ONNX Runtime fails on {case.name}, which the source answers: {text}",
+            fix="the runtime can't run this operator on such values: replace it in the model, or feed other data",
+        )
+        return [failure_of(known, f"run {case.name}", provider=provider)]
+    refused = Breach(kind=BreachKind.REFUSED, text=f"the source answers this feed, ONNX Runtime refuses it: {text}")
+    return [OutputDiff(provider=provider, case=case.name, output=name, breaches=(refused,)) for name in rules]
+
+
+def failure_of(error: BaseException, stage: str, provider: str | None = None) -> Failure:
+    """Any exception as a failure with its cause; all of it goes to the log."""
+    traceback.print_exception(error)
+    common: dict[str, Any] = {"stage": stage, "provider": provider}
+    text = describe(error)
+    if isinstance(error, NotAvailable):
+        return Failure(
+            **common,
+            cause=Cause.PROVIDER_UNAVAILABLE,
+            message=str(error),
+            fix=error.fix,
+            skippable=not error.device_present,
+            absence=error.kind,
+        )
+    if isinstance(error, MemoryError) or "can't allocate memory" in text or "Failed to allocate memory" in text:
+        return Failure(
+            **common,
+            cause=Cause.OUT_OF_MEMORY,
+            message=f"memory ran out during {stage!r}: {text}",
+            fix="raise `memory`, use smaller `batches`, or a machine with more",
+        )
+    if isinstance(error, CannotJudge):
+        return Failure(**common, cause=error.cause, message=str(error), fix=error.fix)
+    return Failure(**common, cause=Cause.UNKNOWN, message=f"during {stage!r}: {text}", fix="see the model's log")

@@ -1,0 +1,95 @@
+"""A variant in its place: what it is calibrated with, and what it is allowed to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Graph
+from onnx_gate.vocabulary import EDGES
+from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.inputs.cases import plan_cases
+from onnx_gate.worker.inputs.data import Dataset, load_dataset
+
+Feed = dict[str, Any]
+OWN_FEEDS = (
+    "calibrated with the feeds that it is judged on ({}): give `data` to int8-static that is like what it will see"
+)
+
+
+_RANGES = ("tiny", "huge", "denormal")
+_BEYOND = {
+    "fp16": _RANGES,
+    "int8-dynamic": (*_RANGES, "nan", "infinity", "negative-infinity"),
+    # It is calibrated for what the data holds, and no edge is of the data.
+    "int8-static": EDGES,
+}
+"""Edges that lower precision can't hold by its nature: they are for the model itself."""
+
+
+def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[str]]:
+    """The cases that say something of a variant, and a note on the others."""
+    beyond = _BEYOND[spec.variant.kind] if spec.variant else ()
+    left_out = [case.edge for case in cases if case.edge in beyond]
+    if not left_out:
+        return cases, []
+    kept = [case for case in cases if case.edge not in beyond]
+    return kept, [f"edges beyond what the variant is made for were not fed to it: {', '.join(left_out)}"]
+
+
+def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
+    """What a GPU would answer Inf to and this CPU doesn't; empty where there is nothing of the kind."""
+    from onnx_gate.worker.variants.half import first_overflow
+
+    try:
+        found = first_overflow(Path(base), Path(onnx), feed, half_feed)
+    except Exception:
+        # Values that can't be shown, such as those of an operator of somebody's own: nothing is known of them.
+        return ""
+    if found is None:
+        return ""
+    return (
+        f"float16 ends at 65,504, and {found.node} ({found.op}) goes beyond it: a GPU answers Inf, this CPU computes "
+        f"in float32 there and hides it; keep it in float32 with `exclude_ops: [{found.op}]` or "
+        f"`exclude_nodes: [{found.node}]`"
+    )
+
+
+def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset | None) -> list[str]:
+    """Make the variant of the model at `base`; `dataset` is the model's own."""
+    # Imported here: only variants need the tools.
+    from onnx_gate.worker.variants.make import make_variant
+
+    variant = spec.variant
+    notes = []
+    if variant and variant.data:
+        # What the model ignores of its own data needn't be in this.
+        spec = replace(spec, data=variant.data, own=spec.own - {"ignore_data"})
+        dataset = load_dataset(spec, ())
+    elif variant and variant.kind == "int8-static":
+        notes.append(OWN_FEEDS.format(f"`data: {spec.data.shown}`" if spec.data else "generated"))
+
+    def feeds() -> Iterator[dict[str, Any]]:
+        # Each row once, and no edges: a single huge value would widen every range.
+        cases, _ = plan_cases(replace(spec, batches=(max(spec.batches),), edges=()), dataset)
+        return (call.feed for case in cases for call in case.calls())
+
+    return [*make_variant(spec, base, target, feeds), *notes]
+
+
+def as_lowered(spec: ModelSpec, graph: Graph) -> tuple[ModelSpec, frozenset[str]]:
+    """What to expect of the file: the tools raise the opset, and inputs become float16 where that was asked for."""
+    if spec.variant is None:
+        return spec, frozenset()
+    halves: frozenset[str] = frozenset()
+    if spec.variant.options.get("keep_io") is False:
+        halves = frozenset(value.name for value in graph.inputs if value.dtype == "float16")
+    inputs = spec.inputs and tuple(
+        replace(given, dtype="float16") if given.name in halves and given.dtype == "float32" else given
+        for given in spec.inputs
+    )
+    convert = {name: value for name, value in spec.convert.items() if name != "opset"}
+    return replace(spec, inputs=inputs, convert=convert), halves

@@ -1,0 +1,127 @@
+"""What a pass rests on, and what would have passed as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.result import Check, Coverage
+from onnx_gate.vocabulary import BreachKind, Status
+from onnx_gate.wording.verdicts import rests_on
+from tests.golden.records import breaches_of
+
+
+def values(case: str = "batch=7", **given: Any) -> Check:
+    """A comparison of floats that vary as they should."""
+    fields: dict[str, Any] = {
+        "provider": "cpu",
+        "output": "y",
+        "status": Status.PASSED,
+        "total": 100,
+        "rows": 7,
+        "samples": 7,
+        "fed": ("7×4",),
+        "lowest": -2.0,
+        "highest": 3.0,
+        "tolerance": Tolerance(rtol=1e-3, atol=1e-5),
+    }
+    return Check(case=case, **(fields | given))
+
+
+def classes(*seen: Any, **given: Any) -> Check:
+    """A comparison of labels."""
+    return values(lowest=None, highest=None, tolerance=None, labels=seen, **given)
+
+
+def warnings(*checks: Check) -> tuple[str, ...]:
+    """What is said of a pass."""
+    coverage = state_coverage(checks)
+    assert coverage is not None
+    return coverage.warnings
+
+
+def test_numbers_of_a_pass():
+    """Rows once a case, shapes once, elements of all outputs and providers; the provider that saw least counts."""
+    coverage = state_coverage(
+        [
+            values("batch=1", samples=8, fed=("1×4",)),
+            values("batch=1", samples=8, fed=("1×4",), output="z"),
+            values("batch=7", samples=142),
+            values("batch=1", samples=8, fed=("1×4",), provider="cuda"),
+            values("batch=7", samples=100, provider="cuda"),
+            Check(provider="webgpu", case="run on webgpu", output="", status=Status.SKIPPED),
+        ]
+    )
+    assert coverage == Coverage(samples=108, elements=500, shapes=2, cases=2, providers=("cpu", "cuda"))
+    assert rests_on(coverage) == "Rests on 108 samples, 500 elements, 2 shapes, 2 providers."
+
+
+def test_nothing_compared_rests_on_nothing():
+    """Neither an error nor a skip has a coverage."""
+    assert state_coverage([Check(provider="", case="load", output="", status=Status.ERROR)]) is None
+    assert state_coverage([]) is None
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        ([values(samples=1)], "only one sample was compared"),
+        ([values("a", lowest=0.0, highest=0.0), values("b", lowest=0.0, highest=0.0)], "every element of `y` is 0"),
+        ([values("a", same="d1"), values("b", same="d1")], "`y` is the same for every sample"),
+        (
+            [classes("ham", case="a"), classes("ham", case="b")],
+            "every label of `y` is ham: a model that always says ham",
+        ),
+        ([values(lowest=-9e-6, highest=4e-6)], "a model that always answers 0 would pass"),
+        (
+            [values(lowest=0.5, highest=0.5004)],
+            "`y` stays between 0.5 and 0.5004, which the tolerance doesn't",
+        ),
+        ([values(lowest=0.0, highest=1.0, saturated=99)], "99 % of `y` is 0 or 1 to four digits"),
+        ([values(nan_matched=60)], "60 % of `y` is NaN on both sides"),
+        ([values(limits={"max_mismatch": 1.0})], "no other limit is set: any answer would pass"),
+    ],
+)
+def test_what_would_let_a_wrong_model_pass(checks, words):
+    """Each has its own sentence, and only that."""
+    [told] = warnings(*checks)
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        [values()],
+        [values("a", same="d1"), values("b", same="d2")],
+        [values("a", same="d1"), values("b")],
+        [values("recorded", same="d1", rows=1, samples=45)],
+        [classes("ham", case="a"), classes("spam", case="b")],
+        [values("a", lowest=-9e-6, highest=4e-6), values("b")],
+        [values(lowest=0.0, highest=1.0, saturated=98)],
+        [values(lowest=0.0, highest=1.0, saturated=100, case="a"), values("b")],
+        [values(lowest=-9e-6, highest=4e-6, limits={"min_snr_db": 40.0})],
+        [values(limits={"max_mismatch": 1.0, "min_snr_db": 15.0})],
+        [values(nan_matched=10)],
+    ],
+)
+def test_data_that_varies_is_no_news(checks):
+    """One case that differs is enough; noise that is held below the signal is no matter of atol."""
+    assert warnings(*checks) == ()
+
+
+def test_a_model_that_failed_is_not_warned_of():
+    """Its data did find something."""
+    bad = values("b", status=Status.DIVERGED, breaches=breaches_of(BreachKind.ELEMENTS, "off"))
+    assert warnings(values(lowest=0.0, highest=0.0), bad) == ()
+    error = Check(provider="cpu", case="run", output="", status=Status.ERROR)
+    assert warnings(values(samples=1), error) == ()
+
+
+def test_the_reference_is_looked_at_once_not_once_a_provider():
+    """It is the same for all of them."""
+    assert len(warnings(values(samples=1), values(samples=1, provider="cuda"))) == 1
+    both = [values(lowest=0.0, highest=0.0, provider=name) for name in ("cpu", "cuda")]
+    assert len(warnings(*both)) == 1

@@ -1,0 +1,297 @@
+"""Numbers that can't all be true are found; those of real comparisons always can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_gate.gate.numbers import contradictions, model_contradictions
+from onnx_gate.gate.verdict import compared as judged
+from onnx_gate.protocol import decode, encode
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer, Confusion, OutputDiff, Worst
+from onnx_gate.records.ran import Latency, Timing
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.records.shares import enough_agree
+from onnx_gate.reports import json
+from onnx_gate.vocabulary import Status
+from onnx_gate.worker.compare.form import dtype_name, parts_of
+from onnx_gate.worker.compare.outputs import OutputComparison
+
+TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Called:
+    """What both sides answer to one call."""
+
+    reference: Any
+    """An array, a list of them, or None."""
+    actual: Any
+    """The same of ONNX Runtime."""
+    rows: int | None = None
+    """The batch size, where there is one."""
+
+
+def compared_calls(*calls: Called, lenient: bool = False, tolerance: Tolerance = TOLERANCE, **limits: float) -> Check:
+    """A real comparison, as the parent books it: sent, received and judged."""
+    rule = OutputRule(tolerance=tolerance, limits=limits)
+    comparison = OutputComparison(provider="cpu", case="c", output="y", rule=rule)
+    for call in calls:
+        parts = parts_of(call.reference if lenient else call.actual)
+        answer = Answer(value=call.reference, dtype=dtype_name(parts[0]) if parts else "")
+        comparison.add(answer, Actual(value=call.actual), rows=call.rows, lenient=lenient)
+    diff = decode(encode(comparison.finish()))
+    assert isinstance(diff, OutputDiff)
+    return judged(diff)
+
+
+def compared(reference: Any, actual: Any, **rule: Any) -> Check:
+    """A real comparison of two arrays, as a check."""
+    return compared_calls(Called(reference=reference, actual=actual), **rule)
+
+
+def known(check: Check) -> dict[str, Any]:
+    return {each.name: getattr(check, each.name) for each in fields(Check)}
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_a_real_comparison_contradicts_nothing(seed: int) -> None:
+    """Of any size, scale, noise and dtype; with and without NaN, infinities and further limits."""
+    draw = np.random.default_rng(seed)
+    dtype = draw.choice([np.float16, np.float32, np.float64])
+    size = int(draw.choice([1, 3, 1000, 200_000], p=[0.3, 0.3, 0.37, 0.03]))
+    scale = 10.0 ** draw.uniform(-6, 4)
+    reference = (draw.normal(size=(size,)) * scale).astype(dtype)
+    noise = draw.choice([0.0, 1e-8, 1e-3, 1e-3, 1.0]) * draw.choice([1.0, 0.999999, 1.000001])
+    actual = (reference.astype(np.float64) * (1 + noise * draw.choice([-1, 0, 1], size))).astype(dtype)
+    for spoilt in (reference, actual):
+        if draw.random() < 0.2:
+            spoilt[draw.integers(size)] = draw.choice([np.nan, np.inf, -np.inf, 0.0])
+    if draw.random() < 0.3:
+        reference = reference.astype(np.float64) * (1 + 1e-9)
+    limits = {"max_mismatch": 0.25, "min_cosine": 0.99, "min_snr_db": 20.0, "max_abs": float(scale)}
+    rule = {name: limit for name, limit in limits.items() if draw.random() < 0.2}
+    check = compared(reference, actual, **rule)
+    assert list(contradictions(check)) == [], check
+
+
+Draw = np.random.Generator
+WORDS = np.array(["a", "b", "NaN", "1", "", "ä" * 1200, "x" * 1100, "x" * 1200], dtype=object)
+
+
+def drawn_shape(draw: Draw, rows: int | None) -> tuple[int, ...]:
+    """With a first dimension of rows, where there are any; sometimes empty."""
+    inner = tuple(int(size) for size in draw.integers(0 if draw.random() < 0.1 else 1, 6, draw.integers(0, 3)))
+    return inner if rows is None else (rows, *inner)
+
+
+def drawn_floats(draw: Draw, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """A source of one width, and a runtime of the same or another; mostly alike, with what isn't finite strewn in."""
+    reference = np.asarray(draw.normal(size=shape) * 10.0 ** draw.integers(-30, 30))
+    reference[draw.random(shape) < draw.choice([0.0, 0.3])] = 0.0
+    noise = draw.choice([0.0, 1e-9, 1e-3, 1e-2, 10.0])
+    actual = np.asarray(reference * (1 + noise * draw.normal(size=shape)))
+    share, odd = draw.choice([0.0, 0.0, 0.2, 1.0]), [np.nan, np.inf, -np.inf, 1e308]
+    for side in (reference, actual) if draw.random() < 0.5 else (reference,):
+        side[draw.random(shape) < share] = draw.choice(odd)
+    if draw.random() < 0.6:
+        actual = np.where(np.isfinite(reference), actual, reference)
+    widths = [np.float16, np.float32, np.float64]
+    with np.errstate(over="ignore"):
+        return reference.astype(draw.choice(widths)), actual.astype(draw.choice(widths))
+
+
+def drawn_labels(draw: Draw, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Numbers, truths or texts, of few classes or many."""
+    classes = int(draw.choice([2, 8, 40]))
+    reference = draw.integers(0, classes, shape)
+    actual = np.where(draw.random(shape) < draw.choice([0.0, 0.1, 1.0]), draw.integers(0, classes, shape), reference)
+    kind = draw.choice(["int", "bool", "text", "objects"])
+    if kind == "int":
+        return np.asarray(reference), actual
+    if kind == "bool":
+        return np.asarray(reference > 0), np.asarray(actual > 0)
+    # What is no text is compared as it is, and shown as text.
+    names = WORDS if kind == "text" else np.arange(classes).astype(object)
+    reference, actual = (names.take(side, mode="wrap", out=np.empty(shape, object)) for side in (reference, actual))
+    return reference, actual
+
+
+def drawn_call(draw: Draw, pair: Callable[[Draw, tuple[int, ...]], tuple[Any, Any]], form: str) -> Called:
+    """A tensor, a sequence of arrays, one tensor for a sequence, or an optional value."""
+    rows = int(draw.integers(0, 9)) if draw.random() < 0.6 or form == "stacked" else None
+    if form == "optional" and draw.random() < 0.5:
+        return Called(reference=None, actual=None, rows=rows)
+    if form in ("tensor", "optional"):
+        reference, actual = pair(draw, drawn_shape(draw, rows))
+        return Called(reference=reference, actual=actual, rows=rows)
+    shape, alike = drawn_shape(draw, rows), form == "stacked" or draw.random() < 0.5
+    pairs = [pair(draw, shape if alike else drawn_shape(draw, rows)) for _ in range(draw.integers(0, 4))]
+    references, actuals = [one for one, _ in pairs], [other for _, other in pairs]
+    joined = np.stack(actuals) if form == "stacked" and actuals else actuals
+    return Called(reference=references, actual=joined, rows=rows)
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_a_real_comparison_of_any_form_contradicts_nothing(seed: int) -> None:
+    """Floats or labels; a tensor, a sequence, an optional value; empty ones; several calls of other shapes; limits."""
+    draw = np.random.default_rng(seed)
+    pair = (drawn_floats, drawn_labels)[int(draw.random() < 0.4)]
+    form = str(draw.choice(["tensor", "tensor", "sequence", "stacked", "optional"]))
+    calls = [drawn_call(draw, pair, form) for _ in range(draw.choice([1, 1, 2, 4]))]
+    limits = {"max_mismatch": 0.5, "max_abs": 1.0, "min_cosine": 0.9, "min_snr_db": 20.0, "min_top1": 0.5}
+    limits |= {"min_agreement": 0.5}
+    rule: dict[str, Any] = {name: limit for name, limit in limits.items() if draw.random() < 0.3}
+    rule["tolerance"] = Tolerance(rtol=draw.choice([0.0, 1e-3, 0.5, 10.0]), atol=draw.choice([0.0, 1e-5, 1.0]))
+    check = compared_calls(*calls, lenient=draw.random() < 0.5, **rule)
+    assert list(contradictions(check)) == [], check
+
+
+def test_numbers_held_against_truths_contradict_nothing() -> None:
+    """`final_types` may make a bool of what the source answers as a number."""
+    for actual in (np.array([False, True]), np.array([True, True])):
+        assert list(contradictions(compared(np.array([0.0, 1.0]), actual))) == []
+
+
+def test_what_overflows_contradicts_nothing() -> None:
+    """Two finite numbers may be infinitely far from each other, which is wrong unless the tolerance is as large."""
+    for rtol in (1e-3, 10.0):
+        given = Tolerance(rtol=rtol, atol=0.0)
+        check = compared(np.array([1e308, 1.0]), np.array([-1e308, 1.0]), tolerance=given)
+        assert check.max_abs == math.inf
+        assert list(contradictions(check)) == []
+
+
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.json")), ids=lambda file: file.stem)
+def test_the_golden_results_contradict_nothing(file: Path) -> None:
+    """What reports are shown with could have been measured."""
+    for model in json.read(file).models:
+        assert [found for check in model.checks for found in contradictions(check)] == []
+        assert list(model_contradictions(model)) == []
+
+
+def test_labels_have_no_difference_to_recompute() -> None:
+    """They agree or don't."""
+    assert list(contradictions(compared(np.array([1, 2, 3]), np.array([1, 2, 4])))) == []
+    assert list(contradictions(compared(np.array(["a"], object), np.array(["NaN"], object)))) == []
+
+
+def test_what_the_difference_of_the_worst_makes_of_the_others() -> None:
+    """Each number by itself would pass."""
+    honest = compared(np.ones(3, np.float32), np.array([1, 1, 2], np.float32))
+    assert list(contradictions(honest)) == []
+    forged = Check(**{**known(honest), "mismatched": 0, "breaches": (), "status": Status.PASSED})
+    assert any("no wrong element" in found for found in contradictions(forged))
+    smaller = Check(**{**known(honest), "max_abs": 0.5, "mean_abs": 0.1, "rmse": 0.1})
+    assert any("its largest difference is 0.5" in found for found in contradictions(smaller))
+    negative = Check(**{**known(honest), "mean_abs": -1.0})
+    assert any("mean_abs is -1" in found for found in contradictions(negative))
+    endless = Check(**{**known(honest), "cosine": math.nan})
+    assert any("cosine is nan" in found for found in contradictions(endless))
+
+
+@pytest.mark.parametrize("needed", [0.6666667, 0.66666667, 2 / 3, 0.66666666, 0.6, 0.0, 1.0])
+@pytest.mark.parametrize("total", [3, 30, 300])
+def test_the_share_of_labels_is_judged_as_it_was_compared(needed: float, total: int) -> None:
+    """Also where it is nearly met: a third of the labels is wrong."""
+    reference = np.zeros(total, np.int64)
+    actual = np.array([0, 0, 1] * (total // 3), np.int64)
+    assert list(contradictions(compared(reference, actual, min_agreement=needed))) == []
+
+
+@pytest.mark.parametrize("allowed", [0.3333333, 0.33333333, 0.3333333333, 1 / 3, 0.3, 0.0, 1.0])
+def test_the_share_of_elements_is_judged_as_it_was_compared(allowed: float) -> None:
+    """The same of numbers."""
+    check = compared(np.zeros(3), np.array([0.0, 0.0, 1.0]), max_mismatch=allowed)
+    assert list(contradictions(check)) == []
+
+
+def test_where_all_labels_must_agree_none_may_differ() -> None:
+    """One in two thousand million is one."""
+    assert not enough_agree(1, 2_000_000_000, 1.0)
+    assert enough_agree(0, 0, 1.0)
+
+
+def test_a_mean_whose_sum_overflows_contradicts_nothing() -> None:
+    """The squares of large float64 do."""
+    check = compared(np.array([1e300, 1.0]), np.array([2e300, 1.0]))
+    assert check.rmse == math.inf
+    assert list(contradictions(check)) == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0])
+def test_a_tolerance_that_no_manifest_can_have(value: float) -> None:
+    """With a NaN in it, every comparison would come out as one pleases."""
+    honest = compared(np.ones(3), np.ones(3))
+    for tolerance in (Tolerance(rtol=value, atol=0.0), Tolerance(rtol=0.0, atol=value)):
+        assert any(
+            "expected a finite number" in found for found in contradictions(replace(honest, tolerance=tolerance))
+        )
+    if not math.isfinite(value):
+        assert any("its max_abs is" in found for found in contradictions(replace(honest, limits={"max_abs": value})))
+
+
+def of_model(*checks: Check, framework: str = "sklearn", **given: Any) -> list[str]:
+    """What can't be of a model with these checks."""
+    model = ModelResult(id="m", line=1, framework=framework, verdict=Status.PASSED, checks=checks, **given)
+    return list(model_contradictions(model))
+
+
+def timed(provider: str, speedup: float | None) -> Latency:
+    """A time of one side and the other."""
+    timing = Timing(median=1.0, p95=1.0)
+    return Latency(provider=provider, case="c", batch=1, source=timing, actual=timing, speedup=speedup, repeats=5)
+
+
+def test_a_limit_on_speed_needs_times_that_keep_it() -> None:
+    """Of that provider, and where the source was there."""
+    speed = judged(OutputDiff(provider="cpu", case="latency", output="speedup", limits={"min_speedup": 2.0}))
+    assert list(contradictions(speed)) == []
+    assert of_model(speed, latency=(timed("cpu", 2.0), timed("cpu", 9.0), timed("cuda", 1.0))) == []
+    for told in ((), (timed("cuda", 9.0),), (timed("cpu", None),)):
+        assert of_model(speed, latency=told) == ["cpu keeps its min_speedup, and no speed-up was measured"]
+    slow = of_model(speed, latency=(timed("cpu", 9.0), timed("cpu", 1.0)))
+    assert slow == ["cpu keeps its min_speedup of 2, and is 1 times as fast"]
+
+
+def test_an_output_that_is_nan_in_every_case_proves_nothing() -> None:
+    """In one of them it may be, and where an error says so, all is told."""
+    nothing, something = compared(np.full(3, np.nan), np.full(3, np.nan)), compared(np.ones(3), np.ones(3))
+    error = Check(provider="cpu", case="run y", output="", status=Status.ERROR, message="y proves nothing")
+    assert of_model(nothing, nothing) == ["y is NaN in every case on cpu, and passes"]
+    assert of_model(nothing, something) == []
+    assert of_model(nothing, error) == []
+
+
+def test_an_output_may_be_empty_in_every_case_where_that_was_recorded() -> None:
+    """Only an .onnx has recorded outputs."""
+    for nothing in (compared(np.empty((0, 3)), np.empty((0, 3))), compared_calls(Called(reference=None, actual=None))):
+        assert of_model(nothing, framework="onnx") == []
+        refused = ["y is empty in every case on cpu, and passes"]
+        assert of_model(nothing) == of_model(nothing, framework="onnx", weak_reference=True) == refused
+
+
+def test_a_label_of_objects_is_shown_as_its_text() -> None:
+    """Pairs that look alike are not counted as wrong; more wrong ones than labels differ are refused."""
+    honest = compared(np.array([1, 2, 3]), np.array([1, 2, 4]))
+    assert list(contradictions(replace(honest, confusion=(Confusion(reference="1", actual=1, count=2),)))) == []
+    more = replace(honest, confusion=(Confusion(reference=3, actual=4, count=2),))
+    assert list(contradictions(more)) == ["its pairs of labels count 2 that differ, and 1 do"]
+
+
+def test_a_difference_that_only_its_wrong_elements_explain() -> None:
+    """Where some may be wrong, the largest difference is that of the worst, or within the tolerance of a larger one."""
+    reference, actual = np.array([1.0, 1000.0]), np.array([1.1, 1000.9])
+    honest = compared(reference, actual, max_mismatch=0.5)
+    assert (honest.status, honest.worst) == (Status.PASSED, Worst(index=(0,), reference=1.0, actual=1.1))
+    assert list(contradictions(honest)) == []
+    forged = replace(honest, max_abs=1.1, rmse=1.0)
+    assert any("no element can differ by more than 1.00001" in found for found in contradictions(forged))

@@ -1,0 +1,177 @@
+"""Words and numbers: right and readable."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from onnx_gate.vocabulary import BreachKind
+from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording.text import visible
+from tests.golden.families import FAMILIES
+from tests.golden.records import breaches_of, floats, gate, labels, model, skip
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("bell \x07", "bell \\x07"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\ufffe", "\\ufffe"),
+        ("\ud800", "\\ud800"),
+        ("\u202etxt.exe", "\\u202etxt.exe"),
+        ("tab\tand\nline", "tab\tand\nline"),
+        ("🙂 é", "🙂 é"),
+    ],
+)
+def test_control_characters_become_visible(text: str, shown: str) -> None:
+    """What can't be written, or would be obeyed, is spelled out; the rest stays."""
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0"),
+        (0.31, "0.31"),
+        (9.52e-8, "9.52e-8"),
+        (1e-5, "1e-5"),
+        (1234.5, "1,230"),
+        (999_999.0, "1,000,000"),
+        (1e6, "1e6"),
+        (-2500.0, "-2,500"),
+        (3.4e38, "3.4e38"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+        (None, "–"),
+    ],
+)
+def test_number(value: float | None, shown: str) -> None:
+    """Three digits, and exponents without padding."""
+    assert numbers.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1.0, "1"),
+        (1 - 7e-16, "1"),
+        (1 + 2e-16, "1"),
+        (0.99999999, "0.99999999"),
+        (0.9999995, "0.9999995"),
+        (0.999998765, "0.999999"),
+        (0.98, "0.98"),
+        (-1.0, "-1"),
+        (-0.9999995, "-0.9999995"),
+        (0.0, "0"),
+        (None, "–"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_cosine_says_one_only_of_one(value: float | None, shown: str) -> None:
+    """But for the rounding of its own sums: a difference that matters never looks perfect."""
+    assert numbers.cosine(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"),
+    [(0, 10, "0 %"), (1, 3, "33.3 %"), (1, 1_000_000, "0.0001 %"), (999_999, 1_000_000, "99.9 %"), (5, 5, "100 %")],
+)
+def test_percent_says_all_only_of_all(part: int, whole: int, shown: str) -> None:
+    """Rounding never makes a part the whole."""
+    assert numbers.percent(part, whole) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (99.4, "99 s"), (119.7, "2 min"), (185.2, "3 min 5 s")],
+)
+def test_seconds(value: float, shown: str) -> None:
+    """There is no `1 min 60 s`."""
+    assert numbers.seconds(value) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [(math.inf, "∞ s"), (math.nan, "NaN s"), (1e300, "1e300 s")])
+def test_seconds_that_are_no_time_are_shown_all_the_same(value: float, shown: str) -> None:
+    """A results.json of somebody else may hold any number."""
+    assert numbers.seconds(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 B"), (645, "645 B"), (148_450, "145 KiB"), (1024**2, "1 MiB"), (3 * 1024**3, "3 GiB")]
+)
+def test_size(count: int, shown: str) -> None:
+    """Bytes in the unit that suits them."""
+    assert numbers.size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("actual", "reference", "shown"),
+    [
+        (0.41, 0.1, "0.41 instead of 0.1"),
+        (0.100000000001, 0.1, "0.100000000001 instead of 0.1"),
+        (2, 1, "2 instead of 1"),
+        ("spam", "ham", "spam instead of ham"),
+        ("", " ham", "'' instead of ' ham'"),
+        ("NaN", 0.5, "NaN instead of 0.5"),
+        (True, False, "True instead of False"),
+        ("1", 1, "'1' instead of 1"),
+    ],
+)
+def test_two_scalars_can_be_told_apart(actual: Any, reference: Any, shown: str) -> None:
+    """Enough digits, and quotes where a label would not be seen."""
+    assert numbers.two_scalars(actual, reference) == shown
+
+
+def test_the_worst_check_is_why_the_model_failed() -> None:
+    """A larger difference that is allowed is not the worst of a model that diverged elsewhere."""
+    small, large = floats("batch=1", "y", 0.2, mismatched=1), floats("batch=1", "z", 9.0)
+    assert verdicts.worst_check(model("a", large, small)) is small
+    assert verdicts.worst_check(model("a", large)) is large
+    assert verdicts.worst_check(model("a", skip())) is None
+
+
+def test_the_worst_check_misses_its_limit_by_most_and_the_farthest_differs_most() -> None:
+    """A column that is called "largest difference" shows the largest, also where another case is why it failed."""
+    missed = breaches_of(BreachKind.LIMIT, "snr_db is 9, at least 15 is required")
+    common = {"limits": {"min_snr_db": 15.0}, "breaches": missed}
+    loud = replace(floats("batch=1", "y", 5.0, mismatched=1), snr_db=14.0, **common)
+    noisy = replace(floats("batch=7", "y", 0.1, mismatched=1), snr_db=9.0, **common)
+    judged = model("a", loud, noisy)
+    assert verdicts.worst_check(judged) is noisy
+    assert verdicts.farthest_check(judged) is loud
+
+
+def test_a_pass_with_other_labels_is_not_called_exact() -> None:
+    """`min_agreement` let some differ."""
+    assert verdicts.tolerance(labels("batch=1")) == "exact"
+    allowed = replace(labels("batch=1"), limits={"min_agreement": 0.9})
+    assert verdicts.tolerance(allowed) == "min_agreement 0.9"
+
+
+def test_further_limits_are_named_beside_the_tolerance() -> None:
+    """What let a large difference pass has to be seen."""
+    allowed = replace(floats("batch=1", "y"), limits={"max_mismatch": 0.1})
+    assert verdicts.tolerance(allowed) == "rtol 0.001, atol 1e-5, max_mismatch 0.1"
+
+
+def test_nan_alone_is_not_called_a_label() -> None:
+    """Floats of which no element is finite."""
+    assert verdicts.difference(replace(floats("batch=1", "y"), max_abs=None)) == "nothing but NaN"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_headline_is_one_line(name: str) -> None:
+    """It goes to the log and to the summary."""
+    line = verdicts.headline(FAMILIES[name]())
+    assert line.startswith("onnx-gate: ")
+    assert line.splitlines() == [line]
+
+
+def test_a_run_without_models_that_is_no_shard() -> None:
+    """It doesn't blame a shard."""
+    assert verdicts.headline(gate()) == "onnx-gate: no model was judged"
