@@ -70,8 +70,9 @@ bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py
 	$(BIN)/python benchmarks/gate_vs_scripts.py
 
-schema: $(INSTALLED) ## write onnx-gate.schema.json anew
+schema: $(INSTALLED) ## write the JSON Schemas of the manifest and of results.json anew
 	$(BIN)/python -m onnx_gate.manifest.json_schema > onnx-gate.schema.json
+	$(BIN)/python -m onnx_gate.publish.results_schema > onnx-gate-results.schema.json
 
 golden: $(INSTALLED) ## write the golden reports anew; read the diff before you commit it
 	$(BIN)/python -m tests.golden.rewrite

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
+from onnx_gate.records.bounds import Name
 from onnx_gate.records.found import ConvertInfo, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
@@ -22,6 +23,9 @@ class Check(OutputDiff):
     """
 
     __pydantic_config__: ClassVar[Config] = JSON
+    runtime: Name = ""
+    """Which runtime answered, if not the ONNX Runtime that is installed. A check is known by runtime, provider, case
+    and output."""
     status: Status
     """What became of it."""
     message: str = ""
@@ -76,8 +80,8 @@ class ModelResult:
     """Why it could not be judged, and what to do, in one line: the first of its errors."""
     allow_failure: bool = False
     """A divergence doesn't fail the job."""
-    cached: bool = False
-    """Taken from an earlier run."""
+    cached: None = None
+    """Reserved: which earlier run it was taken from."""
     seconds: float = 0.0
     """Wall time in its workers."""
     convert: ConvertInfo | None = None
@@ -94,8 +98,16 @@ class ModelResult:
     """How each provider computed: its options, and whether it repeats itself."""
     latency: tuple[Latency, ...] = ()
     """Times of both sides, where they were asked for."""
-    first_divergent_node: None = None
-    """Reserved for the node at which a divergence starts."""
+    strength: None = None
+    """Reserved: how many wrong models its inputs would have caught."""
+    place: None = None
+    """Reserved: where in the graph a divergence starts."""
+    noise: None = None
+    """Reserved: how large honest rounding is."""
+    domains: None = None
+    """Reserved: where the values of its inputs come from."""
+    headroom: None = None
+    """Reserved: how much of the tolerance its largest error uses."""
     notes: tuple[str, ...] = ()
     """What a reader should know though it fails nothing."""
     log: str = ""
@@ -175,7 +187,7 @@ class GateResult:
     """A whole run: every report is a function of this."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    schema: Literal[1] = 1
+    schema: Literal[2] = 2
     """Of results.json."""
     verdict: Status
     """The worst of its models, less the divergences that are allowed."""

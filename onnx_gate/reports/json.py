@@ -12,9 +12,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.records.result import GateResult
 
+SCHEMA = 2
+"""Of the results.json that this version writes and reads."""
 _LARGEST = 2**64
 _MOST_SECONDS = 1e9
 
@@ -27,9 +30,9 @@ def render(result: GateResult) -> str:
 def render_bytes(result: GateResult) -> bytes:
     """The same as it is written: as text, a large one would take up to four times as much."""
     try:
-        return _adapter().dump_json(result, indent=2) + b"\n"
+        return adapter().dump_json(result, indent=2) + b"\n"
     except PydanticSerializationError:
-        return _adapter().dump_json(_writable(result), indent=2) + b"\n"
+        return adapter().dump_json(_writable(result), indent=2) + b"\n"
 
 
 def _writable(value: Any) -> Any:
@@ -46,8 +49,11 @@ def _writable(value: Any) -> Any:
 
 
 def parse(text: str | bytes) -> GateResult:
-    """A result from JSON text; raises ValueError for anything else."""
-    return _adapter().validate_json(text)
+    """A result from JSON text; raises ValueError for anything else.
+
+    Fields that this version doesn't know are ignored: a newer one may have added them.
+    """
+    return adapter().validate_json(text, extra="ignore")
 
 
 def parse_strictly(data: bytes) -> GateResult:
@@ -55,7 +61,7 @@ def parse_strictly(data: bytes) -> GateResult:
 
     No key twice, no text in the place of a number, and no number that a report couldn't show.
     """
-    result = _adapter().validate_json(data)
+    result = adapter().validate_json(data)
     given = json.loads(data, object_pairs_hook=_once, parse_constant=_refuse)
     # As text: to Python, 1, 1.0 and True are equal.
     if json.dumps(given) != json.dumps(json.loads(render(result))):
@@ -96,6 +102,11 @@ def read(path: Path) -> GateResult:
     except OSError as error:
         raise UsageError(f"{path}: it can't be read ({error.strerror}). Fix: name a results.json") from error
     except ValidationError as error:
+        if (version := _schema_of(path)) != SCHEMA:
+            raise UsageError(
+                f"{path}: it has schema {version}, and onnx-gate {__version__} reads schema {SCHEMA}. "
+                "Fix: run the gate again, or show it with the onnx-gate that wrote it"
+            ) from error
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise UsageError(
@@ -104,6 +115,17 @@ def read(path: Path) -> GateResult:
         ) from error
 
 
+def _schema_of(path: Path) -> object:
+    """The version that a file says it has; SCHEMA where it says none, so that its other faults are told."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return SCHEMA
+    version = document.get("schema") if isinstance(document, dict) else None
+    return version if isinstance(version, int) else SCHEMA
+
+
 @cache
-def _adapter() -> TypeAdapter[GateResult]:
+def adapter() -> TypeAdapter[GateResult]:
+    """Between records and JSON."""
     return TypeAdapter(GateResult)

@@ -108,7 +108,7 @@ def _named_suite(
 
 def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestCase:
     # As they are written: two names that differ in what isn't written are one.
-    classname = one_line(".".join(part for part in ("onnx-gate", model.id, check.provider) if part))
+    classname = one_line(".".join(part for part in ("onnx-gate", model.id, check.provider, check.runtime) if part))
     case = TestCase(
         _unique(classname, one_line(f"{check.case} {check.output}") or "run", names),
         classname=classname,

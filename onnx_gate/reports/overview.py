@@ -82,7 +82,7 @@ def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> R
         *["see results.json"] * (len(providers) > MOST_PROVIDERS),
         number(worst.max_abs) if worst and worst.max_abs is not None else verdicts.difference(worst),
         *[speedups(model)] * timed,
-        "cached" if model.cached else numbers.seconds(model.seconds),
+        numbers.seconds(model.seconds),
         md("**{}**", model.cause) if model.cause else ", ".join(_notes(model)),
     )
 

@@ -37,7 +37,6 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
         error=with_fix(first_error) if first_error else "",
         allow_failure=asked.allow_failure,
-        cached=bool(ran) and all(model.cached for model in ran),
         seconds=round(sum(model.seconds for model in ran), 3),
         convert=next((model.convert for model in ran if model.convert), None),
         checks=checks,
@@ -79,7 +78,7 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
     order = [*NOWHERE, *asked.providers]
     kept: dict[object, Check] = {}
     for number, check in enumerate(checks):
-        said = (check.provider, check.case, check.output, with_fix(check))
+        said = (check.runtime, check.provider, check.case, check.output, with_fix(check))
         kept.setdefault(said if check.provider in NOWHERE else number, check)
     return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
 

@@ -51,7 +51,7 @@ def _unsound(result: GateResult) -> Iterator[str]:
     yield from _misfits_of_shard(result)
     yield from _misfits_of_ids([model.id for model in result.models])
     for model in result.models:
-        yield from (f"{model.id}: {reason}" for reason in _own_misfits(model))
+        yield from (f"{model.id}: {reason}" for reason in own_misfits(model))
 
 
 def own_providers(asked: AskedModel, scope: Scope) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
     said = (model.line, model.framework, model.variant_of, model.allow_failure)
     if said != (asked.line, asked.framework, asked.variant_of, asked.allow_failure):
         yield "it is not as the manifest has it"
-    yield from _own_misfits(model)
+    yield from own_misfits(model)
     if set(model.placement) - set(providers):
         yield "nodes are placed on a provider that it was not to run on"
     if was_not_asked(model) if providers else not (was_not_asked(model) or _has_error(model)):
@@ -153,7 +153,7 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
         yield from _unaccounted(model, providers)
 
 
-def _own_misfits(model: ModelResult) -> Iterator[str]:
+def own_misfits(model: ModelResult) -> Iterator[str]:
     """What can't be, whatever the manifest says."""
     if model.log not in ("", f"logs/{model.id}.log"):
         yield f"its log is {model.log!r}"
@@ -161,9 +161,9 @@ def _own_misfits(model: ModelResult) -> Iterator[str]:
         yield f"the verdict is {model.verdict}, its checks make it {verdict}"
     # Two machines may each find something in the file; such a finding is never a pass.
     ran = [check for check in model.checks if check.output and check.provider not in NOWHERE]
-    compared = Counter((check.provider, check.case, check.output) for check in ran)
+    compared = Counter((check.runtime, check.provider, check.case, check.output) for check in ran)
     if twice := [key for key, count in compared.items() if count > 1]:
-        yield f"{' '.join(twice[0])} is compared twice"
+        yield f"{' '.join(filter(None, twice[0]))} is compared twice"
     for check in model.checks:
         yield from (f"{check.case} {check.output}: {reason}" for reason in _own_misfits_of_check(check))
     yield from model_contradictions(model)

@@ -43,7 +43,6 @@ def passed() -> GateResult:
         model(
             "norm",
             floats("fixed", "output", 12345.6, reference=2e7, shape=(), total=1, cosine=0.99999997),
-            cached=True,
             line=14,
         ),
     )

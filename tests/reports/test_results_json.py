@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import json as plain_json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from onnx_gate.errors import UsageError
+from onnx_gate.publish import results_schema
 from onnx_gate.records.found import Worst
-from onnx_gate.reports import json
+from onnx_gate.reports import json, junit
+from onnx_gate.shards.verify import own_misfits
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, model
+
+REPOSITORY = Path(__file__).parents[2]
+SCHEMA_FILE = REPOSITORY / "onnx-gate-results.schema.json"
+GOLDEN = REPOSITORY / "tests/golden"
 
 CONTRACT = {
     "": {"schema", "verdict", "exit_code", "complete", "started_at", "seconds", "environment", "models"},
     "environment": {"python", "onnxruntime", "providers"},
     "model": {"id", "framework", "verdict", "cause", "advice", "seconds", "cached", "convert", "checks", "placement"}
-    | {"first_divergent_node"},
+    | {"strength", "place", "noise", "domains", "headroom"},
     "convert": {"opset", "nodes", "size_bytes", "seconds"},
-    "check": {"provider", "case", "output", "status", "dtype", "shape", "max_abs", "max_rel", "mean_abs", "rmse"}
+    "check": {
+        "runtime",
+        "provider",
+        "case",
+        "output",
+        "status",
+        "dtype",
+        "shape",
+        "max_abs",
+        "max_rel",
+        "mean_abs",
+        "rmse",
+    }
     | {"cosine", "mismatched", "total", "worst", "tolerance"},
     "worst": {"index", "reference", "actual"},
     "tolerance": {"rtol", "atol"},
@@ -96,7 +116,7 @@ def test_keys_are_those_of_the_contract() -> None:
         "elsewhere": ranker["placement"]["cuda"]["elsewhere"][0],
     }
     assert {place: keys - set(places[place]) for place, keys in CONTRACT.items()} == {place: set() for place in places}
-    assert document["schema"] == 1
+    assert document["schema"] == 2
 
 
 def test_providers_and_their_reasons() -> None:
@@ -115,7 +135,7 @@ def test_read_takes_a_file_or_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"{", b"[]", b"\xff", b'{"schema": 2}', b'{"schema": 1, "verdict": "fine"}']
+    "content", [None, b"", b"{", b"[]", b"\xff", b'{"schema": 2}', b'{"schema": 2, "verdict": "fine"}']
 )
 def test_anything_else_is_refused(tmp_path: Path, content: bytes | None) -> None:
     """The message names the file and what to do."""
@@ -126,9 +146,48 @@ def test_anything_else_is_refused(tmp_path: Path, content: bytes | None) -> None
         json.read(path)
 
 
-def test_unknown_keys_are_refused() -> None:
-    """A document of another version isn't taken for one of this."""
+def test_unknown_keys_are_ignored_but_by_merge() -> None:
+    """A newer version may add fields to the schema; parts that are merged are all of one version."""
     document = plain_json.loads(json.render(FAMILIES["passed"]()))
     document["models"][0]["surprise"] = 1
+    document["models"][0]["checks"][0]["surprise"] = {"deep": [1]}
+    assert json.parse(plain_json.dumps(document)) == FAMILIES["passed"]()
     with pytest.raises(ValueError, match="surprise"):
-        json.parse(plain_json.dumps(document))
+        json.parse_strictly(plain_json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_schema_is_refused_with_a_way_out(tmp_path: Path, version: int) -> None:
+    """Not with the first field that differs."""
+    document = {**plain_json.loads(json.render(FAMILIES["passed"]())), "schema": version}
+    (tmp_path / "results.json").write_text(plain_json.dumps(document))
+    words = rf"it has schema {version}, and onnx-gate .* reads schema 2\. Fix: run the gate again"
+    with pytest.raises(UsageError, match=words):
+        json.read(tmp_path)
+
+
+def test_the_checked_in_schema_is_that_of_the_records() -> None:
+    """`make schema` writes it."""
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == results_schema.render()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_golden_result_is_valid(family: str) -> None:
+    """Also with fields that are not known yet, and with reserved ones filled."""
+    validator = jsonschema.Draft202012Validator(results_schema.json_schema())
+    document = plain_json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
+    assert list(validator.iter_errors(document)) == []
+    for model_ in document["models"]:
+        model_ |= {"strength": {"caught": 94}, "later": True}
+    assert list(validator.iter_errors(document)) == []
+    assert list(validator.iter_errors({**document, "verdict": "fine"})) != []
+
+
+def test_a_check_is_known_by_its_runtime_too() -> None:
+    """Two runtimes may answer the same case on the same provider; JUnit tells them apart by the class."""
+    twice = (floats("batch=1", "y", 0.0), replace(floats("batch=1", "y", 0.0), runtime="node"))
+    assert not [found for found in own_misfits(model("net", *twice)) if "twice" in found]
+    assert [found for found in own_misfits(model("net", *twice[:1] * 2)) if "twice" in found]
+    text = junit.render(gate(model("net", *twice)))
+    assert 'classname="onnx-gate.net.cpu"' in text
+    assert 'classname="onnx-gate.net.cpu.node"' in text
