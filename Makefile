@@ -45,10 +45,12 @@ lint: lint-github ## ruff, mypy, and the checks of the action, the workflows and
 	$(BIN)/mypy
 	$(BIN)/hadolint Dockerfile
 
-lint-github: $(INSTALLED) ## the part of it for what GitHub reads: actions, workflows, dependabot.yml
+lint-github: $(INSTALLED) ## the part of it for what GitHub reads: actions, workflows, dependabot.yml, issue forms
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml gpu/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml examples/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(BIN)/zizmor --offline --no-progress . examples/workflows/*.yml
 
 sweep: $(INSTALLED) ## every scikit-learn estimator through the gate; writes docs/sklearn-coverage.md
