@@ -1,6 +1,9 @@
 # Two images of one file: `--build-arg VARIANT=cpu` (the default) or `VARIANT=gpu`.
-ARG BASE_IMAGE=debian:bookworm-slim
+ARG BASE_IMAGE=base
 ARG VARIANT=cpu
+
+# Written out, since Dependabot reads no ARG. Another base comes with `--build-arg BASE_IMAGE=…`.
+FROM debian:12-slim AS base
 
 # --- Python and the frameworks, the same in both. They run the sources, on the CPU.
 FROM ${BASE_IMAGE} AS frameworks

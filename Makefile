@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-container test-providers test-cuda lint sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test test-browser test-container test-providers test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,13 +39,18 @@ test-cuda: $(INSTALLED) ## on a machine with an NVIDIA GPU: run on it
 	$(BIN)/onnx-gate doctor
 	$(BIN)/python -m pytest -m cuda tests/providers
 
-lint: $(INSTALLED) ## ruff, mypy, and the checks of the action, the workflows and the Dockerfile
+lint: lint-github ## ruff, mypy, and the checks of the action, the workflows and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint Dockerfile
+
+lint-github: $(INSTALLED) ## the part of it for what GitHub reads: actions, workflows, dependabot.yml, issue forms
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml gpu/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml examples/workflows/*.yml
-	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(BIN)/zizmor --offline --no-progress . examples/workflows/*.yml
 
 sweep: $(INSTALLED) ## every scikit-learn estimator through the gate; writes docs/sklearn-coverage.md

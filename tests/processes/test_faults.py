@@ -16,7 +16,7 @@ import pytest
 from onnx_gate.records.found import Failure
 from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
-from tests.conftest import REPOSITORY, Run, run_manifest
+from tests.conftest import Run, run_manifest
 
 FAULTS = {
     "segfault": (Cause.CRASHED, "SIGSEGV (segmentation fault) during 'load' at faulty.py, line"),
@@ -93,6 +93,12 @@ def test_the_log_of_a_flood_is_cut(faults):
 def test_the_traceback_of_an_exception_is_in_the_log(faults):
     """For those who want all of it."""
     assert "no such luck" in (faults.output / "logs" / "raises.log").read_text()
+
+
+def test_nothing_is_left_beside_the_users_files(faults):
+    """No log, no core dump of a crash, no scratch folder; `__pycache__` is Python's own."""
+    left = {path.name for path in faults.output.parent.iterdir()} - {"__pycache__"}
+    assert left == {"faulty.py", "onnx-gate.yml", faults.output.name}
 
 
 def test_nothing_that_a_model_started_outlives_the_run(faults):
@@ -283,8 +289,3 @@ def test_where_fork_is_not_to_be_had_processes_start_cold(tmp_path):
     assert [event for name, event in events if name == "good" and isinstance(event, ProviderDone)]
     assert [getattr(event, "cause", None) for name, event in events if name == "bad"][-2] is Cause.CRASHED
     assert sum(isinstance(event, Ended) for _, event in events) == 2
-
-
-def test_the_examples_folder_is_not_written_to():
-    """Runs leave nothing beside the user's files."""
-    assert not list((REPOSITORY / "examples").rglob("*.log"))
