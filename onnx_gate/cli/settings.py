@@ -12,10 +12,9 @@ from typing import Any
 
 from onnx_gate.cli.environ import available_cpus, isolation, worker_environ
 from onnx_gate.errors import UsageError
-from onnx_gate.gate.selection import parse_shard
 from onnx_gate.providers import short_name
 from onnx_gate.records.asked import RunOptions
-from onnx_gate.records.settings import Settings
+from onnx_gate.records.settings import Settings, parse_shard
 from onnx_gate.records.workflow import CommentMode, Workflow
 
 # Files through which a step talks to its workflow; their folders, and these, are no business of a model's.

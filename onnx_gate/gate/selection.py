@@ -17,14 +17,6 @@ from onnx_gate.references.save import require_room
 from onnx_gate.wording.hints import suggest
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """`2/5` → (2, 5)."""
-    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise UsageError(f"--shard: got {text!r}, expected I/N with I from 1 to N, such as 2/5")
-    return int(match[1]), int(match[2])
-
-
 def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
     """The models and providers that the call asks for; raises UsageError for an id that isn't there."""
     known = [spec.id for spec in manifest.models]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from onnx_gate.errors import UsageError
 from onnx_gate.records.asked import RunOptions
 from onnx_gate.records.workflow import CommentMode, Workflow
 
@@ -41,3 +43,11 @@ class Settings:
     def debugs(self) -> bool:
         """The workflow was run again to see more."""
         return self.workflow.in_actions and self.workflow.debug
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`2/5` → (2, 5)."""
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard: got {text!r}, expected I/N with I from 1 to N, such as 2/5")
+    return int(match[1]), int(match[2])

@@ -15,10 +15,11 @@ from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.gate.numbers import contradictions, model_contradictions
-from onnx_gate.gate.selection import parse_shard, plan_digest
+from onnx_gate.gate.selection import plan_digest
 from onnx_gate.gate.verdict import is_empty_shard, judge_run, worst
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.result_scope import AskedModel, Scope
+from onnx_gate.records.settings import parse_shard
 from onnx_gate.vocabulary import Status
 
 MOST_PARTS = 10_000

@@ -139,7 +139,7 @@ def test_a_merged_part_with_a_limit_that_is_unknown_is_refused() -> None:
     """Nothing holds its numbers against it."""
     check = replace(held_against(LIMITS["max_abs"], "floats", wrong=False), limits={"max_doubt": 1.0})
     [found] = contradictions(check)
-    assert found.startswith("its limit max_doubt is unknown, expected one of max_mismatch, ")
+    assert found.startswith("its limit max_doubt is not for such an output, expected one of max_mismatch, ")
 
 
 @pytest.mark.parametrize("limit", WHOLE, ids=[limit.name for limit in WHOLE])

@@ -40,7 +40,7 @@ def test_seeds_have_every_key_of_the_schema() -> None:
 def test_a_manifest_that_names_what_is_outside_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it let through."""
     seed = manifests.seeds()[0]
-    monkeypatch.setattr("onnx_gate.repository.root.find_repository", lambda folder: Path("/"))
+    monkeypatch.setattr("onnx_gate.manifest.paths.find_repository", lambda folder: Path("/"))
     outside = Case(seed="x", data=seed.data.replace(b"m.onnx", b"../outside.onnx"), how="path")
     with pytest.raises(Failed, match=r"outside\.onnx"):
         manifests.check(outside)

@@ -30,9 +30,9 @@ LEAVERS = ("session", "orphan", "daemon", "stubborn", "tree", "chain", "hangs", 
 COLD = """
 import sys
 from functools import partial
-from onnx_gate import pipeline
+from onnx_gate.gate import run
 from onnx_gate.cli.main import main
-pipeline.Supervisor = partial(pipeline.Supervisor, fork=False)
+run.Supervisor = partial(run.Supervisor, fork=False)
 sys.exit(main())
 """
 START = {"warm": ["-m", "onnx_gate"], "cold": ["-c", COLD]}

@@ -146,6 +146,16 @@ def test_anything_else_is_refused(tmp_path: Path, content: bytes | None) -> None
         json.read(path)
 
 
+def test_a_refusal_shows_names_that_cannot_be_printed(tmp_path: Path) -> None:
+    """A key of the file is anybody's words: no terminal obeys it."""
+    document = plain_json.loads(json.render(FAMILIES["passed"]()))
+    document["environment"]["providers"] = {"\x1b[2J\n": 1}
+    (tmp_path / "results.json").write_text(plain_json.dumps(document))
+    with pytest.raises(UsageError) as refused:
+        json.read(tmp_path)
+    assert str(refused.value).isprintable()
+
+
 def test_unknown_keys_are_ignored_but_by_merge() -> None:
     """A newer version may add fields to the schema; parts that are merged are all of one version."""
     document = plain_json.loads(json.render(FAMILIES["passed"]()))

@@ -332,9 +332,9 @@ def test_a_skip_of_what_the_manifest_requires_is_refused(
 
 
 TEXTS = {
-    "schema": ('"schema": 1', '"schema": 2', "not a results.json of this version of onnx-gate (schema"),
-    "unknown key": ('"schema": 1', '"schema": 1, "new": 1', "(new: "),
-    "key twice": ('"schema": 1', '"schema": 1, "schema": 1', "a key is there twice"),
+    "schema": ('"schema": 2', '"schema": 3', "not a results.json of this version of onnx-gate (schema"),
+    "unknown key": ('"schema": 2', '"schema": 2, "new": 1', "(new: "),
+    "key twice": ('"schema": 2', '"schema": 2, "schema": 2', "a key is there twice"),
     "text for a number": ('"ort_threads": 1', '"ort_threads": "1"', "not of the kinds"),
     "text for a truth": ('"complete": true', '"complete": "yes"', "not of the kinds"),
     "number for a truth": ('"complete": true', '"complete": 1.0', "results.json"),
@@ -342,7 +342,7 @@ TEXTS = {
     "bare NaN": ('"ort_threads": 1', '"ort_threads": NaN', "results.json"),
     "too many digits": ('"ort_threads": 1', f'"ort_threads": {"9" * 5000}', "results.json"),
     "infinite": ('"seconds": ', '"seconds": 1e400, "x": ', "results.json"),
-    "nested": ('"schema": 1', f'"schema": {"[" * 10_000}', "results.json"),
+    "nested": ('"schema": 2', f'"schema": {"[" * 10_000}', "results.json"),
 }
 
 
