@@ -3,9 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
+# put many texts, faults or models through the same lines.
+COVERED := tests/compare tests/e2e tests/github tests/golden tests/inputs tests/manifest tests/providers tests/references \
+	tests/reports tests/runtime tests/shards tests/triage tests/trust tests/worker tests/test_*.py \
+	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py
+NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py tests/manifest/test_any_text.py \
+	tests/providers/real tests/reports/test_checks.py tests/reports/test_hostile.py tests/reports/test_markdown.py \
+	tests/trust/test_pickles.py tests/worker/test_channel.py tests/worker/test_reused.py tests/worker/test_strays.py \
+	tests/test_requirements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-container test-providers test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test coverage test-browser test-container test-providers test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,6 +30,13 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 
 test: $(INSTALLED) ## run the whole test suite
 	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not browser and not container and not providers'
+
+coverage: $(INSTALLED) ## measure which lines and branches of the package tests reach, in all of its processes
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest -q -n auto --dist loadfile $(COVERED) $(NOT_COVERED:%=--ignore=%)
+	@# A process that was killed while it wrote leaves a file that is not whole: combine warns, and goes on.
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 test-browser: $(INSTALLED) ## open report.html in headless Chromium, full of hostile text
 	sh tests/browser/prepare.sh
