@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
-COVERED := tests/compare tests/e2e tests/github tests/golden tests/inputs tests/manifest tests/providers tests/references \
-	tests/reports tests/runtime tests/shards tests/triage tests/trust tests/worker tests/test_*.py \
+COVERED := tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/onnx_files tests/processes tests/providers \
+	tests/references tests/reports tests/repository tests/runtime tests/shards tests/trial tests/triage tests/wording \
+	tests/worker tests/test_*.py \
 	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py
 NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py tests/manifest/test_any_text.py \
 	tests/providers/real tests/reports/test_checks.py tests/reports/test_hostile.py tests/reports/test_markdown.py \
-	tests/trust/test_pickles.py tests/worker/test_channel.py tests/worker/test_reused.py tests/worker/test_strays.py \
-	tests/test_requirements.py
+	tests/gate/test_trust.py tests/processes/test_channel.py tests/trial/test_reused.py tests/processes/test_strays.py \
+	tests/cli/test_requirements.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-browser test-container test-providers test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
