@@ -25,12 +25,11 @@ WRONG = breaches_of(BreachKind.ELEMENTS, "too far")
 
 
 def passing(shards: Path) -> tuple[Path, str]:
-    """A part, and a model of it that passed; no variant, of which elements may be wrong."""
+    """The part that holds a certain model that passed: which of several reasons comes first depends on its numbers."""
     for folder in sorted(shards.iterdir()):
-        for model in json.read(folder).models:
-            if model.verdict is Status.PASSED and not model.variant_of:
-                return folder, model.id
-    raise AssertionError("no model passed")
+        if any(model.id == "doubler" and model.verdict is Status.PASSED for model in json.read(folder).models):
+            return folder, "doubler"
+    raise AssertionError("the model did not pass")
 
 
 # ── Tampered ────────────────────────────────────────────────────────────────────────────────────────────
