@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.records.result import GateResult
-from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
+from onnx_gate.wording.text import LONGEST_NAME, printable, shorten
 
 SCHEMA = 2
 """Of the results.json that this version writes and reads."""
@@ -109,7 +109,7 @@ def read(path: Path) -> GateResult:
                 "Fix: run the gate again, or show it with the onnx-gate that wrote it"
             ) from error
         first = error.errors()[0]
-        place = shorten(one_line(".".join(map(str, first["loc"]))), LONGEST_NAME) or "the file"
+        place = shorten(printable(".".join(map(str, first["loc"]))), LONGEST_NAME) or "the file"
         raise UsageError(
             f"{path}: not a results.json of this version of onnx-gate ({place}: {first['msg']}). "
             "Fix: run the gate again"

@@ -15,7 +15,7 @@ from onnx_gate.records.result_scope import Scope
 from onnx_gate.reports import json
 from onnx_gate.shards.untrusted_files import opened
 from onnx_gate.shards.verify import MOST_PARTS, require_sound, require_trust
-from onnx_gate.wording.text import one_line, shorten
+from onnx_gate.wording.text import LONGEST_NAME, one_line, printable, shorten
 
 LARGEST_RESULTS = 256 * 1024 * 1024
 _LONGEST_REASON = 300
@@ -121,7 +121,7 @@ def read_part(folder: Path) -> Found:
         result = json.parse_strictly(data)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
+        place = shorten(printable(".".join(map(str, first["loc"]))), LONGEST_NAME) or "the file"
         raise _refused(shown, f"not a results.json of this version of onnx-gate ({place}: {first['msg']})") from None
     except (ValueError, RecursionError) as error:
         raise _refused(shown, f"not as onnx-gate writes it ({error})") from None

@@ -20,7 +20,7 @@ from onnx_gate.gate.verdict import is_empty_shard, judge_run, worst
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.result_scope import AskedModel, Scope
 from onnx_gate.records.settings import parse_shard
-from onnx_gate.vocabulary import Status
+from onnx_gate.vocabulary import Cause, Status
 
 MOST_PARTS = 10_000
 NOWHERE = ("", "graph")
@@ -173,9 +173,17 @@ def own_misfits(model: ModelResult) -> Iterator[str]:
 def _own_misfits_of_check(check: Check) -> Iterator[str]:
     if (check.status is Status.DIVERGED) != bool(check.breaches):
         yield f"it is called {check.status}, and has {len(check.breaches)} breaches"
+    if check.status is Status.SKIPPED and not _is_a_skip(check):
+        yield f"it is called skipped, and its cause is {check.cause}"
     if check.status is Status.PASSED and (check.provider in NOWHERE or not check.output):
         yield "a pass of nothing that was asked for"
     yield from contradictions(check)
+
+
+def _is_a_skip(check: Check) -> bool:
+    """A provider that is not on the machine, or that nobody asked for: there is nothing to mend in either."""
+    absent = check.cause is Cause.PROVIDER_UNAVAILABLE and bool(check.provider)
+    return not check.fix and (absent or (check.provider, check.case, check.cause) == ("", "select", None))
 
 
 def was_not_asked(model: ModelResult) -> bool:

@@ -24,6 +24,11 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def printable(text: str) -> str:
+    """One line in which every character shows: for names that somebody else chose."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def one_line(text: str) -> str:
     """For attributes, table cells and log lines."""
     return " ".join(visible(text).split())

@@ -63,7 +63,8 @@ def without_a_gpu(result: GateResult) -> GateResult:
     for model in result.models:
         checks = [check for check in model.checks if check.provider != "cuda"]
         if any(check.provider == "cuda" for check in model.checks):
-            checks += [Check(provider="cuda", case="run on cuda", output="", status=Status.SKIPPED, message="no GPU")]
+            absent = {"status": Status.SKIPPED, "cause": Cause.PROVIDER_UNAVAILABLE, "message": "no GPU"}
+            checks += [Check(provider="cuda", case="run on cuda", output="", **absent)]
         verdict = worst(check.status for check in checks)
         models.append(replace(model, checks=tuple(checks), verdict=verdict, cause=None, error="", placement={}))
     verdict, code = judge_run(models)
