@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.gate.numbers import require_consistent, require_consistent_model
+from onnx_gate.gate.numbers import Contradiction, require_consistent, require_consistent_model
 from onnx_gate.gate.selection import describe_scope, require_folders, select_models
 from onnx_gate.gate.trust import refusal, runs_code
 from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
@@ -241,6 +241,8 @@ def _book(found: Findings, diff: OutputDiff) -> None:
     Numbers that contradict each other are refused here, because `report` and `merge` refuse them later, and with them
     the results of all models.
     """
+    if not diff.output and not diff.breaches:
+        raise Contradiction("it compared an output that has no name")
     require_consistent(compared(diff))
     key = diff.provider, diff.case, diff.output
     if key not in found.diffs or not found.diffs[key].breaches:
