@@ -71,7 +71,7 @@ class Plugin:
     convert: Callable[[Any, ModelSpec, Path, Feed], list[str]]
     """Write the ONNX file, with an example feed to trace with; returns notes for the report."""
     warm_up: Callable[[bool], None] = no_warm_up
-    """Import what a job will need; if told to export, convert a dummy too, so that a forked job finds the converter
+    """Import what a job will need; with `export`, convert a dummy too, so that a forked job finds the converter
     warm. At one thread, and with no ONNX Runtime session."""
     widen: Callable[[Any, ModelSpec], tuple[Any, ModelSpec] | None] = not_widened
     """The source and its spec in float64, or None where there is no such thing. Triage asks it whether rounding alone

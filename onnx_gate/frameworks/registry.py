@@ -24,7 +24,7 @@ def suffixes() -> dict[str, str]:
 
 
 def framework_of_folder(folder: Path) -> str | None:
-    """The framework that has this folder for a source; None where there is none."""
+    """The framework that has this folder for a source; None where no framework does."""
     return next((name for name, info in REGISTRY.items() if info.is_source_folder(folder)), None)
 
 

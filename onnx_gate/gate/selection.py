@@ -1,4 +1,4 @@
-"""What a call asks for, out of all that a manifest has; what it can't have is told before anything is run."""
+"""What a call asks for, out of all that a manifest has; what it can't have is an error before anything is run."""
 
 from __future__ import annotations
 

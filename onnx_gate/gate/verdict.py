@@ -261,27 +261,23 @@ def compared(diff: OutputDiff) -> Check:
 
 
 def _failed(failure: Failure) -> Check:
-    return Check(
-        provider=failure.provider or "",
-        case=failure.stage,
-        output="",
-        status=Status.ERROR,
-        cause=failure.cause,
-        absence=failure.absence,
-        message=f"{_reason(failure).rstrip('.')}.",
-        fix=_sentence(failure.fix),
-    )
+    message, fix = f"{_reason(failure).rstrip('.')}.", _sentence(failure.fix)
+    return replace(_stopped(failure, Status.ERROR), message=message, fix=fix)
 
 
 def _skipped(failure: Failure) -> Check:
+    return replace(_stopped(failure, Status.SKIPPED), message=_reason(failure))
+
+
+def _stopped(failure: Failure, status: Status) -> Check:
+    """What could not be judged, by its stage."""
     return Check(
         provider=failure.provider or "",
         case=failure.stage,
         output="",
-        status=Status.SKIPPED,
+        status=status,
         cause=failure.cause,
         absence=failure.absence,
-        message=_reason(failure),
     )
 
 

@@ -29,7 +29,7 @@ class Limit:
     meaning: str
     """Its description in the manifest's schema."""
     least: int | None = None
-    """The smallest value that a manifest may give; None where there is none."""
+    """The smallest value that a manifest may give; None where any is allowed."""
     most: int | None = None
     """The largest."""
     share: bool = False

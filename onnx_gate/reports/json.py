@@ -117,7 +117,7 @@ def read(path: Path) -> GateResult:
 
 
 def _schema_of(path: Path) -> object:
-    """The version that a file says it has; SCHEMA where it says none, so that its other faults are told."""
+    """The version that a file says it has; SCHEMA where it names none or is not JSON: then other faults matter more."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Which files of a repository the code of this process has read.
 
-Python tells by its audit events. What a native library opens by itself is not seen.
+Python's audit events name them. What a native library opens by itself is not seen.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def test_a_cause_is_never_a_free_string(module: Module) -> None:
 
 
 def test_an_error_keeps_the_member() -> None:
-    """What is caught can be told apart by identity."""
+    """A handler can compare causes by identity."""
     assert CannotJudge(Cause.NAN, "x").cause is Cause.NAN
 
 

@@ -263,7 +263,7 @@ def test_a_limit_on_speed_needs_times_that_keep_it() -> None:
 
 
 def test_an_output_that_is_nan_in_every_case_proves_nothing() -> None:
-    """In one of them it may be, and where an error says so, all is told."""
+    """In one of them it may be, and where an error says so, nothing is missing."""
     nothing, something = compared(np.full(3, np.nan), np.full(3, np.nan)), compared(np.ones(3), np.ones(3))
     error = Check(provider="cpu", case="run y", output="", status=Status.ERROR, message="y proves nothing")
     assert of_model(nothing, nothing) == ["y is NaN in every case on cpu, and passes"]

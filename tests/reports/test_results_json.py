@@ -194,7 +194,7 @@ def test_every_golden_result_is_valid(family: str) -> None:
 
 
 def test_a_check_is_known_by_its_runtime_too() -> None:
-    """Two runtimes may answer the same case on the same provider; JUnit tells them apart by the class."""
+    """Two runtimes may answer the same case on the same provider; JUnit gives each a class of its own."""
     twice = (floats("batch=1", "y", 0.0), replace(floats("batch=1", "y", 0.0), runtime="node"))
     assert not [found for found in own_misfits(model("net", *twice)) if "twice" in found]
     assert [found for found in own_misfits(model("net", *twice[:1] * 2)) if "twice" in found]

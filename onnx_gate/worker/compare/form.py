@@ -19,8 +19,8 @@ def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> li
     breaches = []
     actual: Array = given.value
     if given.columns is not None and answer.columns is not None and given.columns != answer.columns:
-        told = f"its columns are {_show(given.columns)}, expected {_show(answer.columns)}"
-        breaches.append(Breach(kind=BreachKind.COLUMNS, text=told))
+        sentence = f"its columns are {_show(given.columns)}, expected {_show(answer.columns)}"
+        breaches.append(Breach(kind=BreachKind.COLUMNS, text=sentence))
     got, wanted = dtype_name(actual), onnx_name(answer.dtype)
     same_kind = kind_of(actual) == kind_of(answer.value)
     if got != wanted and not (lenient and same_kind):
@@ -28,8 +28,8 @@ def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> li
     shape, expected = tuple(actual.shape), tuple(answer.value.shape)
     if shape != expected and not (answer.column and _as_row(shape) == _as_row(expected)):
         also = f" or {show_shape((*_as_row(expected), 1))}" if answer.column else ""
-        told = f"the shape is {show_shape(shape)}, expected {show_shape(expected)}{also}"
-        breaches.append(Breach(kind=BreachKind.SHAPE, text=told))
+        sentence = f"the shape is {show_shape(shape)}, expected {show_shape(expected)}{also}"
+        breaches.append(Breach(kind=BreachKind.SHAPE, text=sentence))
     return breaches
 
 
@@ -91,12 +91,12 @@ def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], Breach | None
         # No maps at all: a ZipMap of no rows, whose columns nobody can tell.
         return [], None
     if _kind(reference) != _kind(actual):
-        told = f"it is {_describe(given.value)}, expected {_describe(answer.value)}"
-        return [], Breach(kind=BreachKind.TYPE, text=told)
+        sentence = f"it is {_describe(given.value)}, expected {_describe(answer.value)}"
+        return [], Breach(kind=BreachKind.TYPE, text=sentence)
     if isinstance(reference, list):
         if len(reference) != len(actual):
-            told = f"the sequence has {_count(len(actual))}, expected {_count(len(reference))}"
-            return [], Breach(kind=BreachKind.COUNT, text=told)
+            sentence = f"the sequence has {_count(len(actual))}, expected {_count(len(reference))}"
+            return [], Breach(kind=BreachKind.COUNT, text=sentence)
         return [(replace(answer, value=r), Actual(value=a)) for r, a in zip(reference, actual, strict=True)], None
     return ([] if reference is None else [(answer, given)]), None
 

@@ -71,8 +71,8 @@ class OutputComparison:
         reference: Array = answer.value
         if breaches := form_breaches(answer, given, lenient=lenient):
             for breach in breaches:
-                told = f"element {prefix[0]} of the sequence: {breach.text}" if prefix else breach.text
-                self.refuse(replace(breach, text=told))
+                sentence = f"element {prefix[0]} of the sequence: {breach.text}" if prefix else breach.text
+                self.refuse(replace(breach, text=sentence))
             return
         reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
         self._rows.add(reference if self._batched else reference[None])
@@ -137,11 +137,11 @@ class OutputComparison:
         share = percent(elements.mismatched, elements.total)
         tolerance = f"rtol {number(self._tolerance.rtol)}, atol {number(self._tolerance.atol)}"
         more = f", {allowed} allowed" if allowed else ""
-        told = (
+        sentence = (
             f"{elements.mismatched} of {elements.total} elements ({share}) are out of tolerance ({tolerance}{more}); "
             f"the worst is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
         )
-        return [Breach(kind=BreachKind.ELEMENTS, text=told)]
+        return [Breach(kind=BreachKind.ELEMENTS, text=sentence)]
 
     def _limit_breaches(self, kind: Kind, metrics: dict[str, float | None]) -> list[Breach]:
         breaches = []
@@ -151,8 +151,8 @@ class OutputComparison:
             if not limit.share and not is_kept(limit, allowed, got):
                 digits = 9 if got is not None and f"{got:.6g}" == f"{allowed:.6g}" else 6
                 shown = "undefined" if got is None else f"{got:.{digits}g}"
-                told = f"{limit.metric} is {shown}, {limit.direction} {allowed:.9g} is required"
-                breaches.append(Breach(kind=BreachKind.LIMIT, text=told))
+                sentence = f"{limit.metric} is {shown}, {limit.direction} {allowed:.9g} is required"
+                breaches.append(Breach(kind=BreachKind.LIMIT, text=sentence))
         return breaches
 
     def _finish_labels(self, common: dict[str, Any]) -> OutputDiff:
@@ -163,11 +163,11 @@ class OutputComparison:
         needed = self._rule.limits.get("min_agreement")
         if self._worst and not enough_agree(labels.mismatched, labels.total, 1.0 if needed is None else needed):
             wanted = "all" if needed is None else f"{needed:g}"
-            told = (
+            sentence = (
                 f"{labels.mismatched} of {labels.total} labels differ ({share}; {wanted} must agree); "
                 f"the first is {two_scalars(self._worst.actual, self._worst.reference)} at {list(self._worst.index)}"
             )
-            breaches.append(Breach(kind=BreachKind.LABELS, text=told))
+            breaches.append(Breach(kind=BreachKind.LABELS, text=sentence))
         return OutputDiff(
             **common,
             total=labels.total,

@@ -154,7 +154,7 @@ def judge_speed(provider: ProviderSpec, measured: list[Latency]) -> OutputDiff:
         case=CASE,
         output=OUTPUT,
         limits={"min_speedup": limit},
-        breaches=tuple(Breach(kind=BreachKind.SPEED, text=told) for told in slow),
+        breaches=tuple(Breach(kind=BreachKind.SPEED, text=sentence) for sentence in slow),
     )
 
 

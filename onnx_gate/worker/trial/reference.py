@@ -38,7 +38,7 @@ def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
             for number, call in enumerate(case.calls()):
                 prepared.reference(case, number, call)
         except MemoryError:
-            # No refusal: it is told as what it is when the case is run.
+            # No refusal: the run of the case reports it as what it is.
             continue
         except Exception as error:
             if case.optional:
