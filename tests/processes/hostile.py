@@ -123,7 +123,8 @@ def _done_to(pids: list[int], attempt: Callable[[int], Any]) -> list[int]:
 
 def environment() -> list[str]:
     """Variables that hold a secret, or that are the workflow's."""
-    return [name for name, value in os.environb.items() if SECRET in value or name.startswith((b"GITHUB_", b"INPUT_"))]
+    found = (name for name, value in os.environb.items() if SECRET in value or name.startswith((b"GITHUB_", b"INPUT_")))
+    return [os.fsdecode(name) for name in found]
 
 
 def environments_of_others() -> list[int]:
@@ -159,7 +160,7 @@ def writes() -> dict[str, str]:
     """Into reports, the workspace, the runner's files, other models' folders and our own packages."""
     scratch = Path(os.environ["TMPDIR"]).parent
     work = scratch.parent.parent
-    targets = [
+    targets: list[str | Path] = [
         *(work.parent / name for name in REPORTS),
         *(work / "reports" / name for name in REPORTS),
         *(work / "logs" / name for name in ("slow.log", "evil.log")),
