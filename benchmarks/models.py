@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 
-def _torch(build):
+def _torch(build: Callable[[Any], Any]) -> Any:
     import torch
 
     torch.manual_seed(0)
     return build(torch.nn).eval()
 
 
-def mlp():
+def mlp() -> Any:
     return _torch(
         lambda nn: nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8))
     )
 
 
-def norms():
+def norms() -> Any:
     return _torch(
         lambda nn: nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.SiLU(), nn.Linear(32, 16), nn.Softmax(-1))
     )
 
 
-def deep():
+def deep() -> Any:
     return _torch(lambda nn: nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Tanh())]))
 
 
-def wide():
+def wide() -> Any:
     return _torch(lambda nn: nn.Sequential(nn.Linear(16, 512), nn.ReLU(), nn.Linear(512, 4)))
 
 
-def gated():
+def gated() -> Any:
     return _torch(lambda nn: nn.Sequential(nn.Linear(16, 64), nn.GLU(), nn.Linear(32, 4), nn.Sigmoid()))
 
 
-def convolution():
+def convolution() -> Any:
     return _torch(
         lambda nn: nn.Sequential(
             nn.Unflatten(1, (1, 16)), nn.Conv1d(1, 8, 3), nn.BatchNorm1d(8), nn.ReLU(), nn.Flatten(), nn.Linear(112, 4)
@@ -44,19 +48,19 @@ def convolution():
     )
 
 
-def _rows():
+def _rows() -> Any:
     from sklearn.datasets import make_classification
 
     return make_classification(n_samples=300, n_features=16, n_informative=8, n_classes=3, random_state=0)
 
 
-def logistic():
+def logistic() -> Any:
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(max_iter=500).fit(*_rows())
 
 
-def pipeline():
+def pipeline() -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -64,19 +68,19 @@ def pipeline():
     return make_pipeline(StandardScaler(), LogisticRegression()).fit(*_rows())
 
 
-def boosting():
+def boosting() -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(max_iter=10, random_state=0).fit(*_rows())
 
 
-def ridge():
+def ridge() -> Any:
     from sklearn.linear_model import Ridge
 
     return Ridge().fit(*_rows())
 
 
-def write_onnx(path, seed):
+def write_onnx(path: Path, seed: int) -> None:
     """A two-layer network, and outputs recorded for it."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import models
@@ -53,7 +54,7 @@ def check_onnx(name: str, folder: Path) -> None:
     assert np.allclose(actual, data["y"], rtol=1e-3, atol=1e-5)
 
 
-def compare(path: str, answer) -> None:
+def compare(path: str, answer: Callable[[np.ndarray], list[np.ndarray]]) -> None:
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     (given,) = session.get_inputs()
     rng = np.random.default_rng(0)

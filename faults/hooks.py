@@ -56,6 +56,12 @@ def strike(fault: Fault, pid: int) -> None:
         os.kill(pid, signal.Signals[fault.what])
 
 
+def _put(owner: Any, name: str, value: Any) -> None:
+    """Something else in the place of what is there: under a name that is gone, a fault would never happen."""
+    assert hasattr(owner, name), f"{owner} has no {name}"
+    setattr(owner, name, value)
+
+
 class Count:
     """Says when something happens for the n-th time."""
 
@@ -98,8 +104,11 @@ def _watch_models(fault: Fault) -> None:
         """Strikes when the n-th event arrives."""
 
         def __init__(self, **options: Any) -> None:
-            patience = {"patience": SHORT_PATIENCE} if stops else {}
-            super().__init__(**options, **patience, **({"fork": False} if fault.cold else {}))
+            if stops:
+                options["patience"] = SHORT_PATIENCE
+            if fault.cold:
+                options["fork"] = False
+            super().__init__(**options)
 
         def run(self, specs: list[Any]) -> Iterator[Any]:
             count = Count(fault)
@@ -108,7 +117,7 @@ def _watch_models(fault: Fault) -> None:
                     strike(fault, os.getpid()) if fault.kind == GATE else jump(fault)
                 yield happening
 
-    run.Supervisor = Watched
+    _put(run, "Supervisor", Watched)
 
 
 def _spoil_disk(fault: Fault) -> None:
@@ -146,15 +155,16 @@ def _spoil_disk(fault: Fault) -> None:
                 number = getattr(errno, fault.what)
                 raise OSError(number, os.strerror(number), str(path))
 
-    output.OutputFolder = partial(output.OutputFolder, disk=Spoilt())
+    _put(output, "OutputFolder", partial(output.OutputFolder, disk=Spoilt()))
 
 
 def _shorten_patience() -> None:
     """A server that stalls must not hold the plan up."""
+    from onnx_gate.github.api import Api
     from onnx_gate.publish import comment
 
-    comment.Api = partial(comment.Api, timeout=API_TIMEOUT)
-    comment.PATIENCE = API_PATIENCE
+    _put(comment, "Api", partial(Api, timeout=API_TIMEOUT))
+    _put(comment, "PATIENCE", API_PATIENCE)
 
 
 # ── In servers and workers ──────────────────────────────────────────────────────────────────────────────
@@ -193,8 +203,8 @@ def _strike_server(fault: Fault) -> None:
             strike(fault, os.getpid())
         return pid
 
-    socket.socket.send = spoilt_send
-    os.fork = spoilt_fork
+    _put(socket.socket, "send", spoilt_send)
+    _put(os, "fork", spoilt_fork)
 
 
 def _spoil_channel(fault: Fault) -> None:
@@ -217,7 +227,7 @@ def _spoil_channel(fault: Fault) -> None:
         if reached:
             strike(fault, os.getpid() if fault.kind == WORKER else server)
 
-    socket.socket.sendall = spoilt_sendall
+    _put(socket.socket, "sendall", spoilt_sendall)
 
 
 def _model() -> str:
@@ -323,8 +333,8 @@ def _now() -> float:
 
 def install_clock() -> None:
     """What Python code reads from the wall clock; monotonic clocks don't jump on a real machine either."""
-    time.time = _now
-    time.time_ns = lambda: int(_now() * 1e9)
+    _put(time, "time", _now)
+    _put(time, "time_ns", lambda: int(_now() * 1e9))
 
 
 def install_calendar() -> None:
@@ -338,4 +348,4 @@ def install_calendar() -> None:
             return cls.fromtimestamp(_now(), tz)
 
     assert "onnx_gate.gate.run" not in sys.modules
-    datetime_module.datetime = Jumping
+    _put(datetime_module, "datetime", Jumping)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,8 @@ def write_case(case: BackendCase, folder: Path) -> Path:
     if case.kind == "node":
         target.mkdir(parents=True)
         onnx.save(case.test.model, str(target / "model.onnx"))
-        for number, values in enumerate(case.test.data_sets):
-            _write_set(case.test.model.graph, *values, target / f"test_data_set_{number}")
+        for number, (inputs, outputs) in enumerate(case.test.data_sets):
+            _write_set(case.test.model.graph, inputs, outputs, target / f"test_data_set_{number}")
     elif case.kind == "light":
         _write_light(case, target)
     else:
@@ -92,7 +92,7 @@ def _write_set(graph: Any, inputs: Sequence[Any], outputs: Sequence[Any], folder
 def _proto(value: Any, info: Any) -> Any:
     if isinstance(value, TensorProto):
         return value
-    makers = {
+    makers: dict[str, Callable[..., Any]] = {
         "sequence_type": numpy_helper.from_list,
         "map_type": numpy_helper.from_dict,
         "optional_type": numpy_helper.from_optional,

@@ -10,7 +10,7 @@ import ctypes
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from onnx import helper, numpy_helper
 from onnx.backend.test.runner import Runner
 
 Request = tuple[str, float, float]
-_PARSERS = {
+_PARSERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "sequence_type": (onnx.SequenceProto, numpy_helper.to_list),
     "optional_type": (onnx.OptionalProto, numpy_helper.to_optional),
     "map_type": (onnx.MapProto, numpy_helper.to_dict),

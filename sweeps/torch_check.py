@@ -111,6 +111,7 @@ def _draw(entry: Entry, sizes: dict[str, int], rng: np.random.Generator) -> dict
         shape = [sizes[size] if isinstance(size, str) else size for size in given["shape"]]
         dtype = np.dtype(given["dtype"])
         low, high = given.get("range", (0, 1))
+        drawn: np.ndarray
         if dtype.kind == "f":
             drawn = rng.uniform(low, high, shape) if "range" in given else rng.normal(size=shape)
         else:

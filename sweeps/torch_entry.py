@@ -53,11 +53,11 @@ class Entry:
             for value in module.parameters():
                 if value.ndim < 2 and value.is_floating_point():
                     value.add_(0.2 * torch.randn(value.shape).to(value.dtype))
-            for name, value in module.named_buffers():
+            for name, buffer in module.named_buffers():
                 if name.endswith("running_mean"):
-                    value.copy_(0.2 * torch.randn(value.shape))
+                    buffer.copy_(0.2 * torch.randn(buffer.shape))
                 elif name.endswith("running_var"):
-                    value.copy_(torch.rand(value.shape) + 0.5)
+                    buffer.copy_(torch.rand(buffer.shape) + 0.5)
         return module.eval()
 
     @property

@@ -47,7 +47,7 @@ triplet_loss = function("loss", F.triplet_margin_loss, x=ROWS, y=ROWS, z=ROWS)
 margin_ranking_loss = function("loss", lambda x, y: F.margin_ranking_loss(x, y, y.sign(), margin=0.3), x=ROWS, y=ROWS)
 ctc_loss = function(
     "loss",
-    lambda x, y: F.ctc_loss(x.log_softmax(-1), y, *(torch.full((y.shape[0],), size) for size in (12, 3))),
+    lambda x, y: F.ctc_loss(x.log_softmax(-1), y, torch.full((y.shape[0],), 12), torch.full((y.shape[0],), 3)),
     x=floats(12, "rows", 6),
     y=ints("rows", 3, low=1, below=6),
     ends="conversion-failed",
@@ -168,7 +168,7 @@ any_and_all = function("reduction", lambda x: (x.any(1), x.all(-1)), x=bools("ba
 count_nonzero = function("reduction", lambda x: torch.count_nonzero(x > 0, dim=1), x=STEPS)
 
 join_and_split = function(
-    "shape", lambda x, y: torch.cat([x, y], 1).split([2, 3, 1], dim=2), x=STEPS, y=floats("batch", "keys", 6)
+    "shape", lambda x, y: torch.split(torch.cat([x, y], 1), [2, 3, 1], dim=2), x=STEPS, y=floats("batch", "keys", 6)
 )
 stack_and_permute = function(
     "shape", lambda x: torch.stack([x, x * 2], 1).permute(0, 3, 2, 1).reshape(x.shape[0], -1), x=STEPS
@@ -231,7 +231,7 @@ nested_cond = function(
 )
 while_loop = function(
     "control flow",
-    lambda x: torch.while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5 + 0.1), (torch.tensor(0), x))[1],
+    lambda x: _while_loop(x),
     x=STEPS,
 )
 scan = function("control flow", lambda x: _scan(x), x=STEPS)
@@ -256,6 +256,12 @@ def _assign(x: Any) -> Any:
     x[:, 0] = 1.5
     x[..., 2:4] *= 2
     return x
+
+
+def _while_loop(x: Any) -> Any:
+    # torch says nothing of its types.
+    loop: Any = torch.while_loop
+    return loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5 + 0.1), (torch.tensor(0), x))[1]
 
 
 def _scan(x: Any) -> Any:

@@ -54,7 +54,7 @@ max_pool2d_ceil = entry("pooling", lambda: nn.MaxPool2d(3, stride=2, padding=1, 
 max_pool2d_indices = entry("pooling", lambda: nn.MaxPool2d(2, return_indices=True), x=IMAGE)
 max_pool3d = entry("pooling", lambda: nn.MaxPool3d(2), x=VOLUME, sizes=SMALL_VOLUME)
 max_unpool2d = function(
-    "pooling", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), x=IMAGE, sizes=EVEN
+    "pooling", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), [2, 2]), x=IMAGE, sizes=EVEN
 )
 avg_pool1d = entry("pooling", lambda: nn.AvgPool1d(3, stride=2, padding=1), x=SIGNAL)
 avg_pool2d = entry("pooling", lambda: nn.AvgPool2d(3, padding=1, count_include_pad=False), x=IMAGE)

@@ -25,7 +25,7 @@ def _build(model: str, config: str, **sizes: Any) -> nn.Module:
 
 
 def _bert_like(model: str, config: str, **sizes: Any) -> nn.Module:
-    common = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    common: dict[str, Any] = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     common |= {"intermediate_size": 24, "max_position_embeddings": 40, "initializer_range": SCALE, "num_labels": 3}
     return _build(model, config, **common | sizes)
 

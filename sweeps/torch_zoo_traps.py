@@ -16,6 +16,8 @@ STEPS = floats("batch", "seq", 6)
 class Counting(nn.Module):
     """Keeps state in a buffer."""
 
+    calls: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("calls", torch.zeros(()))

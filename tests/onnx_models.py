@@ -60,13 +60,8 @@ def dropout(path: Path, *, training: bool) -> Path:
 
 def divider(path: Path) -> Path:
     """y = a / b on integers: INT_MIN / -1 is SIGFPE in native code."""
-    shapes = {"kind": I32, "shape": ["batch"]}
-    return save(
-        path,
-        [helper.make_node("Div", ["a", "b"], ["y"])],
-        [value("a", **shapes), value("b", **shapes)],
-        [value("y", **shapes)],
-    )
+    a, b, y = (value(name, I32, ["batch"]) for name in ("a", "b", "y"))
+    return save(path, [helper.make_node("Div", ["a", "b"], ["y"])], [a, b], [y])
 
 
 def endless(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,8 @@ def be(monkeypatch: pytest.MonkeyPatch, file: Path, cpuinfo: str | None, kind: s
     if cpuinfo is not None:
         file.write_text(cpuinfo)
     monkeypatch.setattr(machine, "Path", {"/proc/cpuinfo": file}.__getitem__)
-    monkeypatch.setattr(machine.platform, "machine", lambda: kind)
-    monkeypatch.setattr(machine.platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: kind)
+    monkeypatch.setattr(platform, "processor", lambda: "")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from onnx_gate.processes.hearing import ENOUGH, MOST_SAID, POOL, Hearing, SaidTooMuch, fair_share
-from onnx_gate.protocol import KINDS, LONGEST_LINE, Done, GarbageReply, Note, Placed, Stage, decode, encode
+from onnx_gate.protocol import KINDS, LONGEST_LINE, Done, Event, GarbageReply, Note, Placed, Stage, decode, encode
 from onnx_gate.records.asked import Location, ModelSpec, ProviderSpec
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Worst
 from onnx_gate.records.ran import Elsewhere, Placement
@@ -26,7 +26,7 @@ SPEC = ModelSpec(
     providers=(ProviderSpec(name="cpu"), ProviderSpec(name="cuda")),
 )
 
-DIFF = {"provider": "cpu", "case": "batch=1", "output": "y"}
+DIFF: dict[str, Any] = {"provider": "cpu", "case": "batch=1", "output": "y"}
 
 
 def hear(*lines: bytes, limit: int = MOST_SAID) -> list[Any]:
@@ -124,7 +124,7 @@ def test_what_no_worker_of_ours_would_say_is_refused(said: bytes) -> None:
 
 def test_what_a_worker_says_is_heard() -> None:
     """In whatever pieces it comes."""
-    events = [Stage(name="run on cpu", provider="cpu"), Note(text="ü" * 100), OutputDiff(**DIFF), Done()]
+    events: list[Event] = [Stage(name="run on cpu", provider="cpu"), Note(text="ü" * 100), OutputDiff(**DIFF), Done()]
     said, hearing = b"".join(map(encode, events)), Hearing(SPEC, MOST_SAID)
     assert [event for byte in said for event in hearing.take(bytes([byte]))] == events
     assert hear(

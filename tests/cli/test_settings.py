@@ -97,8 +97,8 @@ def test_hyphens_and_underscores_name_the_same_input(name: str) -> None:
 
 def test_an_empty_input_is_one_that_was_left_out() -> None:
     """The runner passes every input of action.yml, empty where the step doesn't name it."""
-    names = ("MANIFEST", "OUTPUT", "ONLY", "PROVIDERS", "REQUIRE-CUDA", "SHARD", "PLAN", "JOBS", "REQUIREMENTS")
-    names = (*names, "ALLOW-PICKLE", "COMMENT", "TOKEN")
+    names = ["MANIFEST", "OUTPUT", "ONLY", "PROVIDERS", "REQUIRE-CUDA", "SHARD", "PLAN", "JOBS", "REQUIREMENTS"]
+    names += ["ALLOW-PICKLE", "COMMENT", "TOKEN"]
     assert from_inputs({f"INPUT_{name}": "" for name in names}) == from_inputs({})
     assert from_inputs({f"INPUT_{name}": " \n" for name in names}) == from_inputs({})
 

@@ -25,7 +25,7 @@ def compare(reference: np.ndarray, actual: np.ndarray, tolerance: Tolerance = TO
 
 def arrays(dtype: type, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(7)
-    reference = rng.standard_normal(size).astype(dtype)
+    reference: np.ndarray = rng.standard_normal(size).astype(dtype)
     return reference, (reference + noise * rng.standard_normal(size)).astype(dtype)
 
 
@@ -114,7 +114,9 @@ def test_nan_meets_nan_and_inf_the_same_inf(dtype, reference, actual, mismatched
     assert elements.nan_matched == (math.isnan(reference) and math.isnan(actual))
     if mismatched:
         assert elements.worst == 20
-        assert not math.isfinite(elements.metrics()["max_abs"])
+        largest = elements.metrics()["max_abs"]
+        assert largest is not None
+        assert not math.isfinite(largest)
     else:
         assert elements.metrics()["max_abs"] == 0
 

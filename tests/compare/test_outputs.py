@@ -45,6 +45,7 @@ def test_a_breach_says_how_many_how_much_and_where():
     assert texts(diff) == (
         "1 of 4 elements (25 %) are out of tolerance (rtol 0.001, atol 1e-5); the worst is 1.5 instead of 1 at [1, 1]",
     )
+    assert diff.worst is not None
     assert (diff.worst.index, diff.worst.reference, diff.worst.actual) == ((1, 1), 1.0, 1.5)
 
 
@@ -207,6 +208,7 @@ def test_rows_are_numbered_as_in_the_data():
     for first_row, actual in ((0, good), (4, bad)):
         comparison.add(Answer(value=good, dtype="float32"), Actual(value=actual), first_row=first_row, rows=4)
     diff = comparison.finish()
+    assert diff.worst is not None
     assert (diff.worst.index, diff.shape, diff.total) == ((6, 1), (8, 2), 16)
 
 
@@ -218,12 +220,14 @@ def test_an_output_without_rows_keeps_its_own_index():
             Answer(value=floats(1, 2), dtype="float32"), Actual(value=floats(1, 9)), first_row=first_row, rows=4
         )
     diff = comparison.finish()
+    assert diff.worst is not None
     assert (diff.worst.index, diff.shape, diff.total) == ((1,), (2,), 4)
 
 
 def test_what_is_not_finite_is_told_as_text():
     """results.json holds no NaN."""
     diff = compare(floats(1, 2), floats(1, np.nan))
+    assert diff.worst is not None
     assert (diff.worst.actual, diff.nonfinite_mismatched) == ("NaN", 1)
 
 

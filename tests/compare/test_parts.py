@@ -39,6 +39,7 @@ def test_a_sequence_adds_up():
 def test_the_worst_index_says_which_element_of_the_sequence():
     """Then where in it."""
     diff = compare([floats(1, 2), floats(3, 4)], [floats(1, 2), floats(3, 9)])
+    assert diff.worst is not None
     assert (diff.worst.index, diff.mismatched, diff.shape) == ((1, 1), 1, (2, 2))
 
 
@@ -47,6 +48,7 @@ def test_rows_of_a_sequence_are_numbered_as_in_the_data():
     good = [np.ones((4, 2), np.float32)] * 3
     bad = [*good[:2], np.array([[1, 1], [1, 1], [1, 7], [1, 1]], np.float32)]
     diff = compare(good, good, bad, rows=4)
+    assert diff.worst is not None
     assert (diff.worst.index, diff.shape, diff.total) == ((2, 6, 1), (3, 8, 2), 48)
 
 
@@ -113,6 +115,7 @@ def test_types_that_numpy_has_not_got_are_compared_as_what_they_are(dtype, shown
     actual = np.array([1, 1, 1]).astype(dtype)
     same, off = (compare(reference, value, dtype=np.dtype(dtype).name) for value in (reference, actual))
     assert (same.breaches, same.total, same.dtype) == ((), 3, shown)
+    assert off.worst is not None
     assert (off.mismatched, off.worst.index) == (1, (2,))
     assert ("out of tolerance" if "float" in shown else "labels differ") in off.breaches[0].text
     assert compare(reference, floats(1, 1, 1), dtype=np.dtype(dtype).name).breaches[0].text == (

@@ -47,7 +47,7 @@ def test_without_a_batch_a_call_is_a_row():
     vector = np.arange(3.0)
     assert compared(vector, vector).same
     assert compared(vector, vector + 1).same == ""
-    assert compared(np.float32(1.0).reshape(()), np.float32(1.0).reshape(())).same
+    assert compared(np.array(1.0, np.float32), np.array(1.0, np.float32)).same
 
 
 def test_rows_of_no_element_say_nothing():

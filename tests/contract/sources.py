@@ -92,7 +92,7 @@ def _imported(node: ast.AST) -> Iterator[str]:
             submodule = f"{node.module}.{alias.name}"
             yield submodule if submodule in MODULES else str(node.module)
     elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__"):
-        yield from (part.value for part in node.args[:1] if isinstance(part, ast.Constant))
+        yield from (str(part.value) for part in node.args[:1] if isinstance(part, ast.Constant))
 
 
 def reachable(*names: str) -> set[str]:

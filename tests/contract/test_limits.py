@@ -131,7 +131,8 @@ def test_a_merged_part_that_contradicts_it_is_refused(limit: Limit) -> None:
 def test_a_merged_part_that_has_no_number_for_it_is_refused(limit: Limit) -> None:
     """What is undefined keeps no limit: to leave the number out is no way around it."""
     right = held_against(limit, limit.of, wrong=False)
-    forged: Check = replace(right, **{limit.metric: None})  # type: ignore[arg-type]
+    nothing: dict[str, Any] = {limit.metric: None}
+    forged = replace(right, **nothing)
     assert "it is called passed, and its own numbers are beyond its limits" in list(contradictions(forged))
 
 
@@ -147,7 +148,7 @@ def test_what_is_farther_beyond_it_is_worse(limit: Limit) -> None:
     """So that reports and triage show that case."""
     wrong = held_against(limit, limit.of)
     got = getattr(wrong, limit.metric)
-    farther: Check = replace(wrong, **{limit.metric: got + (1 if limit.direction == "at most" else -1)})  # type: ignore[arg-type]
+    farther = replace(wrong, **{limit.metric: got + (1 if limit.direction == "at most" else -1)})
     assert badness(wrong) < badness(farther)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import pytest
 
@@ -18,12 +19,12 @@ def passes(module: Module) -> Iterator[str]:
     parents = {child: node for node in ast.walk(module.tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(module.tree):
         if _is_passed(node) and (use := _use(node, parents)):
-            yield f"{module.name}:{node.lineno}: {use}"  # type: ignore[attr-defined]
+            yield f"{module.name}:{node.lineno}: {use}"
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Status":
             yield f"{module.name}:{node.lineno}: {ast.unparse(node)}"
 
 
-def _is_passed(node: ast.AST) -> bool:
+def _is_passed(node: ast.AST) -> TypeGuard[ast.expr]:
     if isinstance(node, ast.Attribute):
         return node.attr == "PASSED"
     return isinstance(node, ast.Constant) and node.value == "passed"

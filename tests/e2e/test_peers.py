@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -134,7 +135,7 @@ def write_models(folder: Path) -> None:
 
 def _zipmap_with_other_keys(folder: Path) -> None:
     """The right classifier, whose ZipMap calls its classes otherwise."""
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
     exec(SOURCE, namespace)
     model = namespace["words"]()
     converted = to_onnx(model, np.zeros((1, 1), np.float32), target_opset={"": 18, "ai.onnx.ml": 3})

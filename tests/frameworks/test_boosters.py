@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import catboost
 import joblib
@@ -31,7 +33,7 @@ KINDS = np.c_[ROWS.integers(0, 12, 400), ROWS.normal(size=(400, 3))].astype(np.f
 KINDS_TARGET = np.sin(KINDS[:, 0] * 7) + KINDS[:, 1]
 DATA = {"iris": IRIS.data, "cancer": CANCER.data, "diabetes": DIABETES.data, "holes": HOLES, "kinds": KINDS}
 
-LGB = {"n_estimators": 8, "verbose": -1, "n_jobs": 1}
+LGB: dict[str, Any] = {"n_estimators": 8, "verbose": -1, "n_jobs": 1}
 XGB = {"n_estimators": 8, "max_depth": 4, "n_jobs": 1}
 CAT = {"iterations": 8, "depth": 4, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
 
@@ -59,7 +61,7 @@ def _target(data, target):
 def _lgb_early():
     model = lightgbm.LGBMRegressor(n_estimators=200, verbose=-1, n_jobs=1)
     held = {"eval_X": DIABETES.data[300:], "eval_y": DIABETES.target[300:]}
-    stop = [lightgbm.early_stopping(3, verbose=False)]
+    stop: list[Callable[..., Any]] = [lightgbm.early_stopping(3, verbose=False)]
     return model.fit(DIABETES.data[:300], DIABETES.target[:300], **held, callbacks=stop)
 
 

@@ -6,7 +6,10 @@ import importlib.util
 import pickle
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import catboost
 import joblib
@@ -72,8 +75,16 @@ def _scaled(*steps):
     return make_pipeline(*steps, xgboost.XGBRegressor(n_jobs=1)).fit(ROWS, DIABETES.target)
 
 
-def _calibrated(model):
-    return CalibratedClassifierCV(model, cv=2).fit(CANCER.data, CANCER.target)
+def _alone(make):
+    return make().fit(IRIS.data, IRIS.target)
+
+
+def _step(make):
+    return make_pipeline(*_in_double(StandardScaler()), make()).fit(CANCER.data.astype(np.float32), CANCER.target)
+
+
+def _calibrated(make):
+    return CalibratedClassifierCV(make(), cv=2).fit(CANCER.data, CANCER.target)
 
 
 def _searched():
@@ -86,20 +97,10 @@ def _even_regressor(*steps):
 
 
 BOOSTERS = {"lgbm": _lgbm, "xgbm": _xgbm, "cat": _cat}
-MODELS = {
+MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     **{
-        f"{name}-alone": ("iris", lambda make=make: make().fit(IRIS.data, IRIS.target))
-        for name, make in BOOSTERS.items()
-    },
-    **{
-        f"{name}-step": (
-            "cancer",
-            lambda make=make: make_pipeline(*_in_double(StandardScaler()), make()).fit(
-                CANCER.data.astype(np.float32), CANCER.target
-            ),
-        )
-        for name, make in BOOSTERS.items()
-    },
+        f"{name}-alone": ("iris", partial(_alone, make)) for name, make in BOOSTERS.items()},
+    **{f"{name}-step": ("cancer", partial(_step, make)) for name, make in BOOSTERS.items()},
     "voting": (
         "iris",
         lambda: VotingClassifier(_three(), voting="soft", flatten_transform=False).fit(IRIS.data, IRIS.target),
@@ -108,10 +109,7 @@ MODELS = {
         "iris",
         lambda: StackingClassifier(_three(), cv=2).fit(IRIS.data, IRIS.target),
     ),
-    **{
-        f"{name}-calibrated": ("cancer", lambda make=make: _calibrated(make()))
-        for name, make in BOOSTERS.items()
-    },
+    **{f"{name}-calibrated": ("cancer", partial(_calibrated, make)) for name, make in BOOSTERS.items()},
     "searched": ("iris", lambda: _searched()),
     "regressors": (
         "diabetes",
@@ -180,7 +178,7 @@ def _columns(folder: Path) -> list[str]:
 
 def _shipped(folder: Path) -> list[str]:
     """What onnxmltools makes of a random forest of LightGBM that hasn't got 100 trees."""
-    options = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
+    options: dict[str, Any] = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
     forest = lightgbm.LGBMRegressor(n_estimators=8, verbose=-1, n_jobs=1, **options).fit(ROWS, DIABETES.target)
     forest.booster_.save_model(folder / "forest.txt")
     converted = onnxmltools.convert_lightgbm(forest, initial_types=[("X", FloatTensorType([None, 10]))])
@@ -251,7 +249,7 @@ def test_a_pickle_that_needs_a_missing_library_names_our_extra(monkeypatch, libr
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError) as caught:
         pickle.loads(content)
-    assert failed("load-failed", "model.pkl", caught.value).fix.startswith(f"pip install 'onnx-gate[{library}]'")
+    assert failed(Cause.LOAD_FAILED, "model.pkl", caught.value).fix.startswith(f"pip install 'onnx-gate[{library}]'")
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])

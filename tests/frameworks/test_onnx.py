@@ -147,12 +147,10 @@ def _elements(folder: Path) -> None:
     text = helper.make_tensor_type_proto(TensorProto.STRING, [None])
     onnx_values.identity(folder / "text.onnx", text)
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    kinds = {"kind": TensorProto.FLOAT16}
+    narrow = TensorProto.FLOAT16
     w = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float16)
     rows = np.random.default_rng(1).standard_normal((5, 64)).astype(np.float16)
-    onnx_models.save(
-        folder / "half.onnx", [node], [value("x", shape=["batch", 64], **kinds)], [value("y", **kinds)], {"w": w}
-    )
+    onnx_models.save(folder / "half.onnx", [node], [value("x", narrow, ["batch", 64])], [value("y", narrow)], {"w": w})
     exact = (rows.astype(np.float64) @ w.astype(np.float64)).astype(np.float16)
     data_set(folder / "half/test_data_set_0", [rows], [exact])
 

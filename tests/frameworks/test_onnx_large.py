@@ -40,4 +40,6 @@ def test_a_model_above_2_gib_is_judged_by_its_path(tmp_path):
         tmp_path, "{version: 1, models: [{id: large, source: large.onnx, framework: onnx, data: data.npz}]}"
     )
     assert run["large"].verdict is Status.PASSED, run["large"]
-    assert run["large"].convert.size_bytes > 2**31
+    convert = run["large"].convert
+    assert convert is not None
+    assert convert.size_bytes > 2**31

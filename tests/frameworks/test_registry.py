@@ -38,7 +38,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FrameworkInfo]:
         suffixes=(".toy",),
         is_source_folder=lambda folder: (folder / "weights.toy").is_file(),
     )
-    monkeypatch.setitem(registry.REGISTRY, "toy", info)  # type: ignore[misc]
+    monkeypatch.setitem(registry.REGISTRY, "toy", info)
     yield info
 
 

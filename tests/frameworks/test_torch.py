@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from onnx import helper
 
 from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
@@ -80,7 +81,7 @@ def models(tmp_path_factory) -> Run:
     """All of them in one run, from one warm server."""
     folder = tmp_path_factory.mktemp("torch")
     shutil.copy(Path(__file__).parent / "torch_models.py", folder)
-    node, value = onnx_models.helper.make_node, onnx_models.value
+    node, value = helper.make_node, onnx_models.value
     outputs = [value(name, shape=["batch", 4]) for name in ("y", "z")]
     nodes = [node("Mul", ["x", "two"], ["y"]), node("Identity", ["x"], ["z"])]
     for name, count in (("one", 1), ("two", 2)):

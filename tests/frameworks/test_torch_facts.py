@@ -267,4 +267,6 @@ def test_more_than_two_gib(tmp_path):
         """,
     )
     assert run["huge"].verdict is Status.PASSED, run["huge"]
-    assert run["huge"].convert.size_bytes > 2**31
+    convert = run["huge"].convert
+    assert convert is not None
+    assert convert.size_bytes > 2**31

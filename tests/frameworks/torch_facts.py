@@ -151,6 +151,8 @@ def huge():
 
 
 class Counts(nn.Module):
+    calls: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("calls", torch.zeros(1))

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import onnxscript
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    # What onnxscript reads is no type.
+    Floats = Any
+else:
+    Floats = onnxscript.FLOAT[...]
 
 
 class Calls(nn.Module):
@@ -57,6 +63,8 @@ class Pair(NamedTuple):
 
 class Typed(nn.Module):
     def forward(self, batch: Batch, pair: Pair | None = None):
+        assert batch.weight is not None
+        assert pair is not None
         return Batch(image=batch.image * batch.weight + pair.left - pair.right)
 
 
@@ -77,7 +85,9 @@ def result():
     """Every kind of container, and None in between."""
 
     def build(x):
-        return Batch(image={"pair": Pair(x, [x * 2, None, (x * 3,)]), "none": None}, weight=x.mean())
+        # Containers, where tensors are declared.
+        nest = {"pair": Pair(x, [x * 2, None, (x * 3,)]), "none": None}  # type: ignore[arg-type]
+        return Batch(image=nest, weight=x.mean())  # type: ignore[arg-type]
 
     return Calls(build)
 
@@ -239,6 +249,8 @@ def by_length():
 
 
 class Counter(nn.Module):
+    calls: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("calls", torch.zeros(1))
@@ -397,7 +409,7 @@ def register():
         return torch.empty_like(x)
 
     @onnxscript.script()
-    def translated(x: onnxscript.FLOAT[...]) -> onnxscript.FLOAT[...]:
+    def translated(x: Floats) -> Floats:
         return opset.Add(opset.Mul(x, 2.0), 1.0)
 
     @onnxscript.script()

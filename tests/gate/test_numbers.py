@@ -58,6 +58,9 @@ def compared(reference: Any, actual: Any, **rule: Any) -> Check:
     return compared_calls(Called(reference=reference, actual=actual), **rule)
 
 
+WIDTHS: list[Any] = [np.float16, np.float32, np.float64]
+
+
 def known(check: Check) -> dict[str, Any]:
     return {each.name: getattr(check, each.name) for each in fields(Check)}
 
@@ -66,7 +69,7 @@ def known(check: Check) -> dict[str, Any]:
 def test_a_real_comparison_contradicts_nothing(seed: int) -> None:
     """Of any size, scale, noise and dtype; with and without NaN, infinities and further limits."""
     draw = np.random.default_rng(seed)
-    dtype = draw.choice([np.float16, np.float32, np.float64])
+    dtype = draw.choice(WIDTHS)
     size = int(draw.choice([1, 3, 1000, 200_000], p=[0.3, 0.3, 0.37, 0.03]))
     scale = 10.0 ** draw.uniform(-6, 4)
     reference = (draw.normal(size=(size,)) * scale).astype(dtype)
@@ -104,9 +107,8 @@ def drawn_floats(draw: Draw, shape: tuple[int, ...]) -> tuple[Any, Any]:
         side[draw.random(shape) < share] = draw.choice(odd)
     if draw.random() < 0.6:
         actual = np.where(np.isfinite(reference), actual, reference)
-    widths = [np.float16, np.float32, np.float64]
     with np.errstate(over="ignore"):
-        return reference.astype(draw.choice(widths)), actual.astype(draw.choice(widths))
+        return reference.astype(draw.choice(WIDTHS)), actual.astype(draw.choice(WIDTHS))
 
 
 def drawn_labels(draw: Draw, shape: tuple[int, ...]) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ FORM = breaches_of(BreachKind.SHAPE, "the shape is (1,), expected (2,)")
 
 
 def bad(*where: str, **given: Any) -> OutputDiff:
-    return diff(*where, **({"mismatched": 1, "breaches": ELEMENTS} | given))
+    return diff(*where, **{"mismatched": 1, "breaches": ELEMENTS, **given})
 
 
 def expectation(
@@ -351,6 +351,6 @@ def test_an_output_that_was_recorded_empty_passes() -> None:
 
 def test_what_proves_nothing_says_what_to_do() -> None:
     """With a cause of its own."""
-    empty, nan = (judge_model(found(expectation(), diff(**given))) for given in ({"total": 0}, {"nan_matched": 4}))
+    empty, nan = (judge_model(found(expectation(), each)) for each in (diff(total=0), diff(nan_matched=4)))
     assert (empty.cause, nan.cause) == (Cause.CONTRACT, Cause.NAN)
     assert "Fix: feed data for which it isn't, or leave it out with `outputs: {y: ignore}`" in empty.error

@@ -91,7 +91,7 @@ def test_a_marker_that_is_quoted_is_none(github: GitHub) -> None:
 @pytest.mark.parametrize("user", [None, "ghost"])
 def test_comments_that_are_odd(github: GitHub, body: Any, user: Any) -> None:
     """A deleted user is null."""
-    github.comments = [{"id": 1, "body": body, "user": user}, {"id": "x"}, None, 7]  # type: ignore[list-item]
+    github.comments = [{"id": 1, "body": body, "user": user}, {"id": "x"}, None, 7]  # type: ignore[list-item]  # odd
     assert write(github) == [None]
 
 

@@ -161,6 +161,7 @@ def test_recorded_outputs_are_for_onnx_sources_only(tmp_path):
     """Beside another source a name that is no input is an error."""
     np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), y=np.ones((4, 3)))
     (recorded,) = load_dataset(spec(tmp_path / "d.npz"), (Y,)).recorded
+    assert recorded.outputs is not None
     assert (recorded.name, recorded.outputs["y"].shape) == ("recorded,batch=4", (4, 3))
     with pytest.raises(CannotJudge, match="'y' is neither an input nor a recorded output"):
         load_dataset(spec(tmp_path / "d.npz", framework="torch"), (Y,))
@@ -220,7 +221,9 @@ def test_a_test_data_set_folder_is_inputs_and_recorded_outputs(tmp_path):
     assert [(part.name, part.inputs["x"].shape) for part in one.recorded] == [("test_data_set_2", (3, 3))]
     several = load_dataset(spec(tmp_path / "sets"), (Y,))
     assert [part.name for part in several.recorded] == [f"test_data_set_{n}" for n in (0, 2, 10)]
-    assert np.array_equal(several.recorded[2].outputs["y"], 2 * several.recorded[2].inputs["x"])
+    last = several.recorded[2]
+    assert last.outputs is not None
+    assert np.array_equal(last.outputs["y"], 2 * last.inputs["x"])
 
 
 def test_outputs_are_recorded_in_all_test_data_sets_or_in_none(tmp_path):

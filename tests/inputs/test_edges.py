@@ -194,6 +194,7 @@ def test_the_answers_to_permuted_rows_are_asked_in_their_first_order():
     """`order` leads from the one to the other."""
     call = call_of(spec(x("float32")), "permuted-rows")
     (first,) = call.asked
+    assert call.order is not None
     assert np.array_equal(first["x"][list(call.order)], call.feed["x"])
     assert not np.array_equal(first["x"], call.feed["x"])
 

@@ -255,7 +255,9 @@ def test_the_data_as_given_is_kept_where_it_was_rounded(tmp_path):
     """And only there."""
     loaded = of_parquet(tmp_path, {"age": [1, 2], "pay": [0.1, 0.2]}, AGE, PAY)
     assert {name: array.dtype for name, array in loaded.given.items()} == {"pay": np.float64}
-    assert loaded.slice_given(0, 1)["pay"].tolist() == [[0.1]]
+    given = loaded.slice_given(0, 1)
+    assert given is not None
+    assert given["pay"].tolist() == [[0.1]]
     assert loaded.slice(0, 1)["pay"].tolist() == [[float(np.float32(0.1))]]
     assert of_parquet(tmp_path, {"age": [1, 2], "pay": [0.5, 0.25]}, AGE, PAY).given == {}
 

@@ -74,7 +74,7 @@ def test_text_is_text_however_it_is_stored(array):
     """Bytes are decoded: the runtime would print them as Python does."""
     array = array if array.dtype.kind != "O" else np.array([array[0], "é"], object)
     fitted = fit_text(array, "d: x")
-    assert (fitted.dtype, fitted.tolist()) == (object, ["", "é"])
+    assert (fitted.dtype, fitted.tolist()) == (np.dtype(object), ["", "é"])
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), 3])

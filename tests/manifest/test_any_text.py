@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from onnx_gate.errors import ManifestError
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.manifest.schema import Model, Provider
+from onnx_gate.manifest.schema import Model
 from onnx_gate.manifest.schema.convert import Convert
 from onnx_gate.manifest.schema.dims import Limits
+from onnx_gate.manifest.schema.providers import Provider
 from onnx_gate.manifest.schema.rules import OutputRule
 from onnx_gate.manifest.schema.section import keys_of
 from onnx_gate.manifest.schema.tensors import Input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_gate.records.asked import Location, OutputRule, Tolerance
+from onnx_gate.records.asked import Location, ModelSpec, OutputRule, Tolerance
 from onnx_gate.worker.compare.rules import rule_for
 from tests.manifest.conftest import Project
 
@@ -14,7 +14,7 @@ MODEL = (
 )
 
 
-def load(project: Project, variants: str) -> dict[str, object]:
+def load(project: Project, variants: str) -> dict[str, ModelSpec]:
     """The specs by id."""
     text = f"version: 1\nmodels:\n  - {{{MODEL}, variants: {variants}}}\n"
     return {model.id: model for model in project.load(text).models}
@@ -26,6 +26,7 @@ def test_each_variant_is_a_model_of_its_own(project: Project) -> None:
     assert list(models) == ["net", "net@fp16", "net@int8", "net@int8-static"]
     assert [model.base for model in models.values()] == ["net"] * 4
     static = models["net@int8-static"].variant
+    assert static is not None
     assert static.kind == "int8-static"
     assert static.data == Location(file=str(project.folder.resolve() / "d.npz"), shown="d.npz")
     assert static.options == {"calibrate": "entropy"}

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from onnx import helper
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
@@ -112,7 +113,7 @@ def test_dropout_in_training_mode_is_a_breach(tmp_path, training):
 
 def test_weights_of_one_name_in_two_folders_stay_two(tmp_path):
     """The copy answers as the file does."""
-    node = onnx_models.helper.make_node
+    node = helper.make_node
     nodes = [node("Add", ["x", "v"], ["a"]), node("Add", ["a", "w"], ["y"])]
     stored = {"v": np.full(3, 1, np.float32), "w": np.full(3, 4, np.float32)}
     path = onnx_models.save(tmp_path / "m.onnx", nodes, [onnx_models.value("x")], [onnx_models.value("y")], stored)

@@ -29,7 +29,9 @@ def test_a_cpu_session_answers_and_tells_its_placement(tmp_path):
     path = onnx_models.doubler(tmp_path / "m.onnx")
     session = open_session(str(path), ProviderSpec(name="cpu"), no_log)
     assert session.run({"x": np.ones((1, 3), np.float32)})["y"].value.tolist() == [[2.0, 2.0, 2.0]]
-    assert (session.placement.nodes, session.placement.on_provider, session.placement.elsewhere) == (1, 1, ())
+    placement = session.placement
+    assert placement is not None
+    assert (placement.nodes, placement.on_provider, placement.elsewhere) == (1, 1, ())
 
 
 @pytest.mark.parametrize("name", ["openvino", "webgpu", "directml", "coreml", "rocm", "migraphx", "qnn"])

@@ -36,7 +36,8 @@ def test_a_provider_of_a_plugin_has_a_bare_row() -> None:
     """Nothing is assumed of it: no options, no device that is always there."""
     row = provider_info("my-npu")
     assert (row.name, short_name("my-npu")) == ("my-npu", "my-npu")
-    assert row.options is row.device is None
+    assert row.options is None
+    assert row.device is None
     assert not row.software
     assert not row.needs_nvidia
 
@@ -55,5 +56,5 @@ def test_no_other_module_lists_providers() -> None:
 
 
 def _names_in(node: ast.AST) -> set[str]:
-    texts = {each.value for each in ast.iter_child_nodes(node) if isinstance(each, ast.Constant)}
+    texts = {str(each.value) for each in ast.iter_child_nodes(node) if isinstance(each, ast.Constant)}
     return texts & SHORT_NAMES.keys()

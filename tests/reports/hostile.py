@@ -163,7 +163,7 @@ def filled(value: Any, hint: Any) -> Any:
     """The same, with something in every place that was empty."""
     if value is None or value == "" or value == () or value == {}:
         return _made(hint)
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         hints = hints_of(type(value))
         return replace(value, **{name: filled(getattr(value, name), hints[name]) for name in hints})
     if isinstance(value, tuple):
@@ -190,7 +190,7 @@ def _made(hint: Any) -> Any:
         return parts[0]
     if origin is not None and issubclass(_class(origin), Mapping):
         return {_made(parts[0]): _made(parts[1])}
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return hint(**{name: _made(each) for name, each in hints_of(hint).items()})
     if isinstance(hint, type) and issubclass(hint, Enum):
         return next(iter(hint))
@@ -223,15 +223,17 @@ def results() -> tuple[GateResult, GateResult]:
 
 def planted(result: GateResult, text: str, *places: Place) -> GateResult:
     """The result with the text in these places, wherever such a record is."""
-    return _changed(result, None, lambda place, old: text if place in places else old)  # type: ignore[no-any-return]
+    made: GateResult = _changed(result, None, lambda place, old: text if place in places else old)
+    return made
 
 
 def strewn(result: GateResult, texts: Sequence[str], start: int = 0) -> GateResult:
     """The result with one text after the other in all of its places, beginning with any of them."""
     numbers = count(start)
-    return _changed(  # type: ignore[no-any-return]
+    made: GateResult = _changed(
         result, None, lambda place, old: texts[next(numbers) % len(texts)] if place in PLACES else old
     )
+    return made
 
 
 def texts_of(value: Any) -> list[tuple[Place, str]]:
@@ -247,7 +249,7 @@ def texts_of(value: Any) -> list[tuple[Place, str]]:
 
 
 def _changed(value: Any, place: Place | None, change: Callable[[Place, str], str]) -> Any:
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
         names = [field.name for field in fields(value)]
         return replace(value, **{each: _changed(getattr(value, each), Place(name, each), change) for each in names})

@@ -185,7 +185,7 @@ def test_text_stays_text_where_there_is_no_result(payload: str) -> None:
 def wrong_manifest(text: str) -> ManifestError:
     """All that a problem says is the text."""
     words = {field.name: text for field in fields(Problem) if field.type == "str"}
-    return ManifestError([Problem(**{"line": 1, "column": 1, **words})] * 3)
+    return ManifestError([Problem(line=1, column=1, **words)] * 3)
 
 
 def of_failure(error: GateError, manifest: str) -> Structure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_warning_of_the_manifest_that_all_shards_have_is_one(shards: Path, tmp
     )
     for number, folder in enumerate(sorted(shards.iterdir())):
         warnings = (last, first) if number else (last,)
-        change(folder, lambda result, warnings=warnings: replace(result, warnings=warnings))
+        change(folder, partial(replace, warnings=warnings))
     _, merged = merge(tmp_path / "merged", shards)
     assert merged is not None
     assert merged.warnings == (first, last)

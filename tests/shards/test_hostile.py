@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,9 @@ def passing(shards: Path) -> tuple[Path, str]:
 # ── Tampered ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def first_check(result: GateResult, model_id: str, **values: object) -> GateResult:
+def first_check(result: GateResult, model_id: str, **values: Any) -> GateResult:
     model = next(model for model in result.models if model.id == model_id)
-    checks = (replace(model.checks[0], **values), *model.checks[1:])  # type: ignore[arg-type]
+    checks = (replace(model.checks[0], **values), *model.checks[1:])
     return change_model(result, model_id, checks=checks)
 
 
@@ -46,25 +47,22 @@ def warning(name: str) -> ManifestWarning:
 
 
 METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db")
-NOT_FINITE: dict[str, object] = {**dict.fromkeys((*METRICS, "lowest", "highest", "worst")), "saturated": 0}
+NOT_FINITE: dict[str, Any] = {**dict.fromkeys((*METRICS, "lowest", "highest", "worst")), "saturated": 0}
 """What a check says of which no element is a number."""
 
 
-def as_labels(result: GateResult, model_id: str, **values: object) -> GateResult:
+def as_labels(result: GateResult, model_id: str, **values: Any) -> GateResult:
     """The same with the first check as one of labels, of which all agree."""
     return first_check(result, model_id, **{**NOT_FINITE, "tolerance": None, "dtype": "int64", **values})
 
 
-def every_pass(result: GateResult, model_id: str, **values: object) -> GateResult:
+def every_pass(result: GateResult, model_id: str, **values: Any) -> GateResult:
     model = next(model for model in result.models if model.id == model_id)
-    checks = tuple(
-        replace(check, **values) if check.status is Status.PASSED else check  # type: ignore[arg-type]
-        for check in model.checks
-    )
+    checks = tuple(replace(check, **values) if check.status is Status.PASSED else check for check in model.checks)
     return change_model(result, model_id, checks=checks)
 
 
-def difference(size: float) -> dict[str, object]:
+def difference(size: float) -> dict[str, Any]:
     """Each element differs by so much, and is within its tolerance."""
     worst = Worst(index=(0,), reference=1.0, actual=1.0 + size)
     return {"max_abs": size, "mean_abs": size, "rmse": size, "snr_db": -20 * math.log10(size), "worst": worst}

@@ -128,6 +128,11 @@ def other_selection(result: GateResult) -> GateResult:
     return without(result, {next(model.id for model in result.models)})
 
 
+def other_digest(result: GateResult) -> GateResult:
+    assert result.scope
+    return replace(result, scope=replace(result.scope, plan_sha256="0" * 64))
+
+
 FOREIGN: dict[str, tuple[Callable[[GateResult], GateResult], str]] = {
     "version": (other_version, "it was written by onnx-gate 0.0.9, and this is "),
     "manifest": (other_manifest, "it is of another manifest than "),
@@ -140,10 +145,7 @@ FOREIGN: dict[str, tuple[Callable[[GateResult], GateResult], str]] = {
     "no shard": (lambda result: replace(result, shard=None), "shard None of a plan of 3"),
     "shard in other words": (lambda result: replace(result, shard="02/3"), "shard 02/3 of a plan of 3"),
     "garbage for a shard": (lambda result: replace(result, shard="2/3; rm"), "its shard is '2/3; rm', expected I/N"),
-    "digest": (
-        lambda result: replace(result, scope=replace(result.scope, plan_sha256="0" * 64)),
-        "the digest of its plan is not that of its models",
-    ),
+    "digest": (other_digest, "the digest of its plan is not that of its models"),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,11 @@ def without_a_gpu(result: GateResult) -> GateResult:
     for model in result.models:
         checks = [check for check in model.checks if check.provider != "cuda"]
         if any(check.provider == "cuda" for check in model.checks):
-            absent = {"status": Status.SKIPPED, "cause": Cause.PROVIDER_UNAVAILABLE, "message": "no GPU"}
+            absent: dict[str, Any] = {
+                "status": Status.SKIPPED,
+                "cause": Cause.PROVIDER_UNAVAILABLE,
+                "message": "no GPU",
+            }
             checks += [Check(provider="cuda", case="run on cuda", output="", **absent)]
         verdict = worst(check.status for check in checks)
         models.append(replace(model, checks=tuple(checks), verdict=verdict, cause=None, error="", placement={}))

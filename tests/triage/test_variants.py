@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -26,7 +26,7 @@ def diff(**given: Any) -> OutputDiff:
 
 
 def cause_of(
-    kind: str,
+    kind: Literal["fp16", "int8-dynamic", "int8-static"],
     worst: OutputDiff,
     wide: OutputDiff | None = None,
     *,
@@ -67,6 +67,7 @@ def cause_of(
 def test_advice_names_what_is_left_to_try(given, words):
     """With what was reached, and limits to paste for those whom it is good enough."""
     found = cause_of(worst=diff(), **given)
+    assert found is not None
     assert found.cause is Cause.PRECISION
     assert words in found.advice
     assert "(`y`, batch=7: snr_db is 9.8, at least 15 is required)" in found.advice
@@ -76,6 +77,7 @@ def test_advice_names_what_is_left_to_try(given, words):
 def test_an_overflow_names_node_and_operator():
     """Both ways to keep it in float32."""
     found = cause_of("fp16", diff(nonfinite_mismatched=3, snr_db=None), overflow=Overflow(node="/net/Exp", op="Exp"))
+    assert found is not None
     assert "first at /net/Exp (Exp)" in found.advice
     assert "`exclude_ops: [Exp]` or `exclude_nodes: [/net/Exp]` in `fp16`" in found.advice
 
@@ -88,6 +90,7 @@ def test_labels_tell_their_agreement():
         "breaches": breaches_of(BreachKind.LABELS, "20 of 100"),
     }
     found = cause_of("int8-dynamic", diff(mismatched=20, **labels), diff(**labels | {"breaches": ()}))
+    assert found is not None
     assert "20 of 100 labels differ, 0.95 must agree" in found.advice
 
 
@@ -106,7 +109,9 @@ def test_precision_is_not_blamed_for_what_float32_gets_wrong_too(worst, wide):
 
 def test_a_tight_limit_that_float32_misses_by_far_less_is_precision():
     """Ten times nearer to the source, and still beyond what was asked for."""
-    assert "far nearer to the source" in cause_of("fp16", diff(), diff(snr_db=100.0)).advice
+    found = cause_of("fp16", diff(), diff(snr_db=100.0))
+    assert found is not None
+    assert "far nearer to the source" in found.advice
 
 
 def test_only_the_limits_that_are_broken_are_told():
@@ -119,6 +124,7 @@ def test_only_the_limits_that_are_broken_are_told():
         "breaches": breaches_of(BreachKind.ELEMENTS, "12 of 100"),
     }
     found = cause_of("int8-dynamic", diff(**given))
+    assert found is not None
     assert "(`y`, batch=7: 12 of 100 elements are out of rtol 0.001, atol 0.0001)" in found.advice
     assert "snr_db" not in found.advice
 

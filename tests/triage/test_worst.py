@@ -9,6 +9,7 @@ import pytest
 
 from onnx_gate.records.badness import badness, worst_first
 from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.result import Check
 from onnx_gate.reports import markdown
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording import verdicts
@@ -20,10 +21,18 @@ FAR = diff("batch=7", output="far", mismatched=1, max_abs=3.2e-5, snr_db=120.0)
 MANY = diff("batch=7", output="many", mismatched=10, max_abs=1.1e-5, snr_db=120.0)
 
 
+def check_of(one: OutputDiff) -> Check:
+    assert one.max_abs is not None
+    return floats(one.case, one.output, one.max_abs, mismatched=one.mismatched)
+
+
 def shown(*diffs: OutputDiff) -> str:
     """The output that a report calls the worst: the first row of its table of numbers."""
-    checks = [floats(one.case, one.output, one.max_abs, mismatched=one.mismatched) for one in diffs]
-    rows = (line for line in markdown.render(gate(model("m", *checks))).splitlines() if line.startswith("| cpu | `"))
+    rows = (
+        line
+        for line in markdown.render(gate(model("m", *map(check_of, diffs)))).splitlines()
+        if line.startswith("| cpu | `")
+    )
     return next(rows).split("`")[1]
 
 

@@ -163,9 +163,11 @@ def test_a_slow_side_still_gets_its_fewest_runs():
 def test_one_case_of_each_batch_size_is_timed():
     """The largest of it, at most eight sizes, the largest among them."""
     cases = [
-        Case(name=f"batch={b},seq={s}", calls=iter, sizes={"batch": b, "seq": s}) for b in range(1, 21) for s in (8, 4)
+        Case(name=f"batch={b},seq={s}", calls=lambda: iter(()), sizes={"batch": b, "seq": s})
+        for b in range(1, 21)
+        for s in (8, 4)
     ]
-    chosen = cases_to_time([*cases, Case(name="edge=zeros", calls=iter, sizes={"batch": 99})])
+    chosen = cases_to_time([*cases, Case(name="edge=zeros", calls=lambda: iter(()), sizes={"batch": 99})])
     assert len(chosen) <= 8
     assert chosen[-1].name == "batch=20,seq=8"
     assert all(case.sizes["seq"] == 8 for case in chosen)

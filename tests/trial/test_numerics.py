@@ -82,8 +82,8 @@ def test_noise_beyond_it_is_the_cause(judged, model):
 
 def test_the_cpu_repeats_a_middling_case_and_others_the_largest():
     """Where sums run side by side, the largest feed is the likeliest to differ."""
-    cases = [Case(name=f"batch={size}", calls=iter, sizes={"batch": size}) for size in (1, 2, 7, 32)]
-    edge = Case(name="edge=large-batch", calls=iter, sizes={"batch": 257})
+    cases = [Case(name=f"batch={size}", calls=lambda: iter(()), sizes={"batch": size}) for size in (1, 2, 7, 32)]
+    edge = Case(name="edge=large-batch", calls=lambda: iter(()), sizes={"batch": 257})
     assert case_to_repeat([*cases, edge], "cpu") == "batch=7"
     assert case_to_repeat([*cases, edge], "cuda") == "batch=32"
     assert case_to_repeat([edge], "cuda") == "edge=large-batch"

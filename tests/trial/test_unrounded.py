@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import joblib
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import KBinsDiscretizer
 
+from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
 from onnx_gate.records.asked import Location, ModelSpec, OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer
 from onnx_gate.records.result import ModelResult
@@ -101,48 +103,46 @@ def test_there_is_one_reference_where_nothing_was_rounded(models):
 SPEC = ModelSpec(id="m", line=1, framework="sklearn", folder="/", source=Location(shown="m.pkl"))
 
 
-class Wide:
-    """A framework whose source in float64 is another model, as a module of PyTorch is."""
+def not_asked(*_: Any) -> Any:
+    raise AssertionError("nobody asks for it")
 
-    def widen(self, source, spec):
-        return object(), spec
+
+def as_it_is(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec]:
+    return source, spec
+
+
+def framework(**given: Any) -> Plugin:
+    """A framework of these functions, which computes in float64 itself; whoever asks for another one fails."""
+    functions = {"load": not_asked, "convert": not_asked, "predict": not_asked, "widen": as_it_is}
+    return Plugin(**functions | given)
 
 
 def test_a_copy_in_another_width_is_no_reference():
     """The source itself never computed in it."""
-    assert unrounded(Wide(), object(), SPEC) is None
-    assert unrounded(None, object(), replace(SPEC, framework="torch")) is None
+    another = framework(widen=lambda source, spec: (object(), spec))
+    assert unrounded(another, object(), SPEC) is None
+    torch = framework(widen=not_asked)
+    assert unrounded(torch, object(), replace(SPEC, framework="torch")) is None
 
 
-class Failing:
-    """A framework whose source fails on what it is given."""
-
-    def widen(self, source, spec):
-        return source, spec
-
-    def predict(self, source, spec, feed):
-        raise ValueError("no float64 please")
+def fail(*_: Any) -> Answers:
+    """A source that fails on what it is given."""
+    raise ValueError("no float64 please")
 
 
 def test_a_source_that_fails_on_the_data_as_given_is_told():
     """Nothing is judged by it, so that it stops nothing."""
-    comparison = GivenComparison(
-        wide=unrounded(Failing(), object(), SPEC), names={"y": "y"}, rules={"y": OutputRule()}, provider="cpu"
-    )
+    wide = unrounded(framework(predict=fail), object(), SPEC)
+    comparison = GivenComparison(wide=wide, names={"y": "y"}, rules={"y": OutputRule()}, provider="cpu")
     comparison.add(Call(feed={}, given={}), {}, {})
     text, stands_out = comparison.note()
     assert stands_out
     assert "the source fails (ValueError: no float64 please)" in text
 
 
-class Doubling:
-    """A framework whose source answers twice its input."""
-
-    def widen(self, source, spec):
-        return source, spec
-
-    def predict(self, source, spec, feed):
-        return {"y": Answer(value=2.0 * feed["x"], dtype="float32")}
+def double(source: Any, spec: ModelSpec, feed: Feed) -> Answers:
+    """A source that answers twice its input."""
+    return {"y": Answer(value=2.0 * feed["x"], dtype="float32")}
 
 
 @pytest.mark.parametrize(("judged_differs", "news"), [(True, False), (False, True)])
@@ -150,9 +150,8 @@ def test_what_was_judged_as_wrong_already_is_no_news(judged_differs, news):
     """Where the source answers the rounded data alike, a divergence there is the same divergence."""
     given = np.array([[1.0], [2.0]])
     rules = {"y": OutputRule(tolerance=Tolerance(rtol=1e-3, atol=1e-5))}
-    comparison = GivenComparison(
-        wide=unrounded(Doubling(), object(), SPEC), names={"y": "y"}, rules=rules, provider="cpu"
-    )
+    wide = unrounded(framework(predict=double), object(), SPEC)
+    comparison = GivenComparison(wide=wide, names={"y": "y"}, rules=rules, provider="cpu")
     reference = Answer(value=2.0 * given, dtype="float32")
     comparison.add(Call(feed={}, given={"x": given}), {"y": reference}, {"y": Actual(value=np.float32(3.0 * given))})
     text, stands_out = comparison.note(judged_differs=judged_differs)

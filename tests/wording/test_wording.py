@@ -138,7 +138,7 @@ def test_the_worst_check_is_why_the_model_failed() -> None:
 def test_the_worst_check_misses_its_limit_by_most_and_the_farthest_differs_most() -> None:
     """A column that is called "largest difference" shows the largest, also where another case is why it failed."""
     missed = breaches_of(BreachKind.LIMIT, "snr_db is 9, at least 15 is required")
-    common = {"limits": {"min_snr_db": 15.0}, "breaches": missed}
+    common: dict[str, Any] = {"limits": {"min_snr_db": 15.0}, "breaches": missed}
     loud = replace(floats("batch=1", "y", 5.0, mismatched=1), snr_db=14.0, **common)
     noisy = replace(floats("batch=7", "y", 0.1, mismatched=1), snr_db=9.0, **common)
     judged = model("a", loud, noisy)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from onnx_gate.errors import CannotJudge, NotAvailable
+from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.processes.endings import explain
 from onnx_gate.protocol import Stage
+from onnx_gate.records.asked import Location, ModelSpec
 from onnx_gate.records.found import Answer
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.trial.prepared import Prepared
@@ -63,6 +65,10 @@ def test_a_kill_for_want_of_memory_is_told_from_others():
 def test_an_answer_that_comes_later_takes_nobodys_place():
     """The file calls its output `z`, which is the source's `y`: a `z` that the source gives later is not it."""
     first, later = Answer(value=1, dtype="float32"), Answer(value=2, dtype="float32")
-    prepared = Prepared(spec=None, onnx="", framework=None, source=None, cases=[], names={"z": "y"}, answered={"y"})
+    spec = ModelSpec(id="m", line=1, framework="onnx", folder="/", source=Location(shown="m.onnx"))
+    names, answered = {"z": "y"}, frozenset({"y"})
+    prepared = Prepared(
+        spec=spec, onnx="", framework=get_plugin("onnx"), source=None, cases=[], names=names, answered=answered
+    )
     assert prepared._by_onnx_name({"y": first}) == {"z": first}
     assert prepared._by_onnx_name({"y": first, "z": later}) == {"z": first, "z of the source": later}

@@ -33,7 +33,8 @@ class Outcome:
 
     def only_check(self, model_id: str, provider: str) -> dict[str, Any]:
         """The one check of a provider that was not compared."""
-        (check,) = (check for check in self.model(model_id)["checks"] if check["provider"] == provider)
+        checks: list[dict[str, Any]] = self.model(model_id)["checks"]
+        (check,) = (check for check in checks if check["provider"] == provider)
         return check
 
 

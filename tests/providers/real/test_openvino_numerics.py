@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from onnx import helper
@@ -29,14 +30,14 @@ models:
 """
 
 
-def run_there(folder: Path, *arguments: str) -> tuple[Outcome, dict[str, dict]]:
+def run_there(folder: Path, *arguments: str) -> tuple[Outcome, dict[str, dict[str, Any]]]:
     """Run the command in that environment; returns how it ended, and the models of results.json."""
     outcome = run_in("openvino", folder, (folder / "onnx-gate.yml").read_text(), *arguments)
     return outcome, {model["id"]: model for model in outcome.results["models"]}
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory) -> dict[str, dict]:
+def judged(tmp_path_factory) -> dict[str, dict[str, Any]]:
     """The mean of a million values: OpenVINO adds them up in another order, and loses digits."""
     folder = tmp_path_factory.mktemp("openvino")
     pool = helper.make_node("GlobalAveragePool", ["x"], ["y"])
