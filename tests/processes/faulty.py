@@ -16,7 +16,7 @@ def good():
     return LinearRegression().fit(np.arange(12.0).reshape(6, 2) ** 1.5, np.arange(6.0))
 
 
-class Good(LinearRegression):  # type: ignore[misc]  # scikit-learn has no types
+class Good(LinearRegression):
     """A regression that does something else first, each time it is asked."""
 
     def predict(self, rows):
