@@ -43,7 +43,13 @@ SUMMARY = 100_000
 FILES = (
     *("m.onnx", "m.joblib", "m.skops", "m.txt", "m.json", "m.cbm", "rows.csv", "hooks.py", "nets.py", "w.safetensors"),
     *("calibration.npz", "recorded.npz", "lib/ops.so", "lib/provider.so", "sets/test_data_set_0/input_0.pb"),
-    *("progress.py", "tumour.py", "tumour.onnx", "wine.py", "reviews.py", "data/wine_test.csv", ".git/config"),
+    ".git/config",
+    *sorted(
+        path.relative_to(manifest.parent).as_posix()
+        for manifest in EXAMPLES.glob("*/onnx-gate.yml")
+        for path in manifest.parent.rglob("*")
+        if path.suffix in (".py", ".onnx", ".csv")
+    ),
 )
 """All that the seeds name, empty."""
 LINKS = {

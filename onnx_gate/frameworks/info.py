@@ -82,7 +82,7 @@ class FrameworkInfo:
     computes_in_float64: bool = False
     """Whether its models compute in float64, and so have a second answer for data that was rounded to the schema."""
     variables: tuple[str, ...] = ()
-    """Environment variables that a worker needs for it, as regular expressions."""
+    """Environment variables that a worker needs for it, as regular expressions; its plug-in may set them."""
 
     @property
     def package(self) -> str:

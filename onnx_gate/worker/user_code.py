@@ -10,6 +10,7 @@ import re
 import stat
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,6 +68,20 @@ def call(location: Location, folder: str) -> Any:
         called = error.__traceback__ is not None and error.__traceback__.tb_next is None
         fix = "it is called without arguments" if isinstance(error, TypeError) and called else ""
         raise failed(Cause.LOAD_FAILED, location.shown, error, fix=fix) from error
+
+
+def registered(spec: ModelSpec, entry: str) -> Mapping[Any, Any]:
+    """What the `register` hook returns: translations for a converter, each like `entry`."""
+    if spec.register is None:
+        return {}
+    table = call(spec.register, spec.folder)
+    if table is not None and not isinstance(table, Mapping):
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"{spec.register.shown}: got {kind_of(table)}, expected None or a dict {{operator: function}}",
+            fix=f"return {{{entry}}}, or nothing",
+        )
+    return table or {}
 
 
 def failed(cause: Cause, where: str, error: BaseException, *, fix: str = "") -> CannotJudge:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import PurePosixPath
 
@@ -148,17 +149,71 @@ def test_no_folder_is_crowded() -> None:
 
 @every_module
 def test_one_module_reads_the_environment(module: Module) -> None:
-    """Neither os.environ nor os.getenv anywhere else; a worker is given its own by the parent."""
+    """Neither os.environ nor os.getenv anywhere else; a worker is given its own by the parent.
+
+    Some frameworks read variables as they are imported, and offer no other way to set them. Their plug-ins may touch
+    those that their INFO lets a worker have, each by its name.
+    """
     if module.name in ("onnx_gate.cli.settings", "onnx_gate.cli.environ", "onnx_gate.worker.child"):
         return
+    allowed = _own_variables(module)
+    assert [ast.unparse(node) for node in _reads_environment(module) if node not in allowed] == []
+
+
+def _own_variables(module: Module) -> set[ast.AST]:
+    """The uses of os.environ in a plug-in for one variable that its INFO names, such as os.environ["X"]."""
+    if room_of(module.name) != "plug-ins":
+        return set()
+    folder = ".".join(module.name.split(".")[:3])
+    patterns = [
+        pattern for info in REGISTRY.values() if info.plugin.startswith(f"{folder}.") for pattern in info.variables
+    ]
+    return {
+        use
+        for node in ast.walk(module.tree)
+        for use, name in _named_variable(node)
+        if any(re.fullmatch(pattern, name) for pattern in patterns)
+    }
+
+
+def _named_variable(node: ast.AST) -> list[tuple[ast.AST, str]]:
+    """`os.environ["X"]` and `os.environ.get("X")`, with the name of the variable."""
+    match node:
+        case ast.Subscript(value=ast.Attribute() as use, slice=ast.Constant(value=str(name))):
+            return [(use, name)]
+        case ast.Call(func=ast.Attribute(value=ast.Attribute() as use), args=[ast.Constant(value=str(name)), *_]):
+            return [(use, name)]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [
+        ("os.environ['TORCH_HOME']", True),
+        ("os.environ.get('TORCH_HOME')", True),
+        ("os.environ.setdefault('TORCH_HOME', '')", True),
+        ("os.environ['GITHUB_TOKEN']", False),
+        ("os.environ.get('GITHUB_TOKEN')", False),
+        ("os.environ.items()", False),
+        ("os.environ.get(name)", False),
+        ("os.getenv('TORCH_HOME')", False),
+        ("dict(os.environ)", False),
+    ],
+)
+def test_a_plug_in_may_touch_its_own_variables_only(code: str, allowed: bool) -> None:
+    """By name, so that the test can see which."""
+    module = Module("onnx_gate.frameworks.torch.plugin", ast.parse(code), is_package=False)
+    assert (set(_reads_environment(module)) <= _own_variables(module)) is allowed
+
+
+def _reads_environment(module: Module) -> list[ast.AST]:
     names = {"environ", "environb", "getenv", "getenvb"}
-    readers = [
-        ast.unparse(node)
+    return [
+        node
         for node in ast.walk(module.tree)
         if (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "os" and node.attr in names)
         or (isinstance(node, ast.ImportFrom) and node.module == "os" and names & {alias.name for alias in node.names})
     ]
-    assert readers == []
 
 
 @every_module

@@ -244,7 +244,7 @@ def test_models_pass_with_the_outputs_that_they_have(models, model, outputs):
     ("model", "cause", "words"),
     [
         ("clashing-keys", Cause.LOAD_FAILED, "two outputs of forward() are called 'a.b'"),
-        ("nothing", Cause.LOAD_FAILED, "returns no tensor at all"),
+        ("nothing", Cause.LOAD_FAILED, "forward() returns no tensor"),
         ("complex", Cause.LOAD_FAILED, "torch.view_as_real"),
         ("sparse", Cause.LOAD_FAILED, ".to_dense()"),
         ("bfloat16", Cause.UNSUPPORTED_OPERATOR, "no kernel for this operator and type"),

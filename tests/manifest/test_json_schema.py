@@ -109,7 +109,7 @@ BAD = [
     "memory: null",
     "data: ''",
     "data: ",
-    "framework: keras",
+    "framework: mxnet",
     "inputs: {}",
     "inputs: {X: {dtype: float32}}",
     "inputs: {X: {dtype: float, shape: []}}",

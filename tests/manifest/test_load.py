@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.errors import ManifestError
+from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.records.asked import ModelSpec, OutputRule, ProviderSpec, Tolerance
 from tests.manifest.conftest import Project, place
@@ -68,14 +69,14 @@ def test_each_problem_reads_where_what_expected_and_fix(project: Project) -> Non
         project.load(EVERYTHING_WRONG)
     lines = str(caught.value).replace(f"{project.folder}/", "").splitlines()
     assert len(lines) == len(caught.value.problems)
+    *others, last = map(repr, REGISTRY)
     for line in (
         "onnx-gate.yml:9:18: models[0].batches[1]: got 0, expected at least 1. "
         "Fix: remove it; a batch of no rows is the edge case `empty-batch`",
         "onnx-gate.yml:12:33: models[1].tolerance.atol: got '0' (text), expected a number. Fix: remove the quotes",
         "onnx-gate.yml:13:18: models[1].outputs.y: got 'exat' (text), expected `exact`, `ignore`, or limits such as "
         "{rtol: 1e-3, atol: 1e-5}. Fix: did you mean 'exact'?",
-        "onnx-gate.yml:18:16: models[3].framework: got 'sklern' (text), expected 'sklearn', 'torch', 'onnx', "
-        "'lightgbm', 'xgboost' or 'catboost'. "
+        f"onnx-gate.yml:18:16: models[3].framework: got 'sklern' (text), expected {', '.join(others)} or {last}. "
         "Fix: did you mean 'sklearn'?",
     ):
         assert line in lines

@@ -76,7 +76,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("outputs: {y: {max_abs: }}", "outputs.y.max_abs", "got nothing, expected a value", "complete it, or remove"),
         ("data: ''", "data", "got '' (text), expected text that isn't empty", ""),
         # The words of frameworks
-        ("framework: keras", "framework", "got 'keras' (text), expected 'sklearn', 'torch', 'onnx', 'lightgbm'", ""),
+        ("framework: mxnet", "framework", "got 'mxnet' (text), expected 'sklearn', 'torch'", ""),
         ("framework: Torch", "framework", "got 'Torch' (text), expected", "did you mean 'torch'?"),
     ],
 )

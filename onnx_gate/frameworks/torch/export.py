@@ -15,11 +15,11 @@ from torch.jit._trace import TracerWarning
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch.inputs import Binding
 from onnx_gate.frameworks.torch.load import Source
-from onnx_gate.frameworks.torch.names import WRAPPED, name_dims, name_values, placeholder
 from onnx_gate.frameworks.torch.outputs import flatten
 from onnx_gate.frameworks.torch.refusals import export_failed
 from onnx_gate.records.asked import DimLimits, ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.names import WRAPPED, name_dims, name_values, placeholder
 
 
 class Flat(torch.nn.Module):

@@ -14,7 +14,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch import archive_entries, is_program, is_torchscript
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.user_code import call, failed, kind_of, require_content
+from onnx_gate.worker.user_code import call, failed, kind_of, registered, require_content
 
 WAYS_OUT = (
     "write a factory and name both: `source: model.py:build`, `weights: model.pt` (a state dict); or save the whole "
@@ -46,7 +46,7 @@ class Source:
 def load_source(spec: ModelSpec) -> Source:
     """The source in eval mode, on the CPU; its custom operators are registered first."""
     torch.manual_seed(0)
-    translations = _registered(spec)
+    translations = registered(spec, "torch.ops.my.op.default: onnxscript_function")
     built = call(spec.source, spec.folder) if spec.source.callable else _read(str(spec.source.file), spec.source.shown)
     if isinstance(built, torch.export.ExportedProgram):
         if spec.weights:
@@ -67,19 +67,6 @@ def load_source(spec: ModelSpec) -> Source:
     if not isinstance(built, torch.jit.ScriptModule):
         built = built.cpu()
     return Source(module=built.eval(), translations=translations)
-
-
-def _registered(spec: ModelSpec) -> Mapping[Any, Any]:
-    if spec.register is None:
-        return {}
-    table = call(spec.register, spec.folder)
-    if table is not None and not isinstance(table, Mapping):
-        raise CannotJudge(
-            Cause.LOAD_FAILED,
-            f"{spec.register.shown}: got {kind_of(table)}, expected None or a dict {{torch operator: function}}",
-            fix="return {torch.ops.my.op.default: onnxscript_function}, or nothing",
-        )
-    return table or {}
 
 
 def _read(path: str, shown: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.names import choose_output_names
 
 Steps = tuple[str, ...]
 
@@ -53,24 +53,8 @@ def _is_cache(value: Any) -> bool:
 def name_outputs(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
     """`output`, `output_0`, `logits`, `aux.0`, or the names that the manifest gives."""
     leaves = list(flatten(answered))
-    names = [".".join(path) or "output" for path, _ in leaves]
-    if not names:
-        raise CannotJudge(Cause.LOAD_FAILED, "forward() returns no tensor at all", fix="return what is to be compared")
-    if spec.output_names:
-        if len(spec.output_names) != len(names):
-            raise CannotJudge(
-                Cause.LOAD_FAILED,
-                f"output_names: got {len(spec.output_names)} names, and the model has {len(names)} outputs: "
-                f"{', '.join(names)}",
-                fix="give one name an output",
-            )
-        names = list(spec.output_names)
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise CannotJudge(
-            Cause.LOAD_FAILED,
-            f"two outputs of forward() are called {twice[0]!r}",
-            fix="give each a name of its own with `output_names: […]`",
-        )
+    found = [".".join(path) or "output" for path, _ in leaves]
+    names = choose_output_names(found, spec, returned_by="forward()")
     return [(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
 
 

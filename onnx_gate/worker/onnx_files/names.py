@@ -1,13 +1,14 @@
-"""Give the values of an exported graph the names that they are to have.
+"""Which names the outputs of a source have, and how the values of an exported graph get them.
 
-An exporter that is told a name which the graph already uses inside writes an invalid model and reports success. So it
-is told names that nothing else can have, and these are replaced afterwards. What it says of where a node comes from
-loses the module that we wrapped around the user's.
+An exporter that is given a name which the graph already uses inside writes an invalid model and reports success. So it
+is given names that nothing else can have, and these are replaced afterwards. Where a node says which module it comes
+from, the module that we wrapped around the user's is left out.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import onnx
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 
 WRAPPED = "onnx_gate_source"
@@ -22,6 +24,27 @@ WRAPPED = "onnx_gate_source"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _OWN_FRAME = re.compile(r'\s*File "[^"]*onnx_gate[/\\]frameworks[/\\][^"]*", line \d+, in \w+\n(?:    .*(?:\n|$))?')
 _OWN_CLASS = re.compile(r"(?:'onnx_gate\.[\w.]+', )|(?:onnx_gate\.[\w.]+/)")
+
+
+def choose_output_names(found: Sequence[str], spec: ModelSpec, *, returned_by: str) -> list[str]:
+    """The names that the manifest gives, or else those that were found; each output has one of its own."""
+    if not found:
+        raise CannotJudge(Cause.LOAD_FAILED, f"{returned_by} returns no tensor", fix="return what is to be compared")
+    if spec.output_names and len(spec.output_names) != len(found):
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"output_names: got {len(spec.output_names)} names, and the model has {len(found)} outputs: "
+            f"{', '.join(found)}",
+            fix="give one name for each output",
+        )
+    names = list(spec.output_names or found)
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"two outputs of {returned_by} are called {twice[0]!r}",
+            fix="give each a name of its own with `output_names: […]`",
+        )
+    return names
 
 
 def placeholder(kind: str, number: int) -> str:
