@@ -49,24 +49,30 @@ def quickest(folder: Path, *argv: str) -> Told:
     return min((tell(folder, *argv) for _ in range(3)), key=lambda told: told.seconds)
 
 
+def libraries() -> float:
+    """CPU seconds that Python needs to import pydantic and YAML alone: the measure of a machine and its load."""
+    code = "import pydantic, yaml, time; print(time.process_time())"
+    return min(float(subprocess.check_output([sys.executable, "-c", code], timeout=60)) for _ in range(3))
+
+
 @pytest.mark.parametrize("argv", [("--help",), ("run", "--help"), ("--version",)])
 def test_help_answers_at_once(tmp_path: Path, argv: tuple[str, ...]) -> None:
-    """Without numpy, pydantic or YAML, in less than half a second of CPU time."""
+    """Without numpy, pydantic or YAML, in hardly more CPU time than it would take to import the last two."""
     told = quickest(tmp_path, *argv)
     assert told.code == 0
     assert "onnx-gate" in told.stdout
     assert told.modules & (FRAMEWORKS | {"numpy", "pydantic", "yaml", "rich", "junit_xml"}) == set()
-    assert told.seconds < 0.5
+    assert told.seconds < 2 * libraries()
 
 
 def test_a_bad_manifest_is_answered_at_once(tmp_path: Path) -> None:
-    """With its place and exit code 2, in less than half a second of CPU time, and no framework is loaded."""
+    """With its place and exit code 2, in a few times what importing pydantic takes, and no framework is loaded."""
     (tmp_path / "bad.yml").write_text("version: 1\nmodels:\n  - id: a\n    sorce: m.onnx\n")
     told = quickest(tmp_path, "check", "bad.yml")
     assert told.code == 2
     assert "bad.yml:4:5: models[0].sorce: unknown key 'sorce'" in told.stderr
     assert told.modules & (FRAMEWORKS | {"numpy"}) == set()
-    assert told.seconds < 0.5
+    assert told.seconds < 6 * libraries()
 
 
 def test_a_good_manifest_loads_no_framework(tmp_path: Path) -> None:
