@@ -1,11 +1,11 @@
-# Two images of one file: `--build-arg VARIANT=cpu` (the default) or `VARIANT=gpu`.
+# Three images of one file: `--build-arg VARIANT=cpu` (the default), `VARIANT=gpu` or `VARIANT=tensorflow`.
 ARG BASE_IMAGE=base
 ARG VARIANT=cpu
 
 # Written out, since Dependabot reads no ARG. Another base comes with `--build-arg BASE_IMAGE=…`.
 FROM debian:12-slim AS base
 
-# --- Python and the frameworks, the same in both. They run the sources, on the CPU.
+# --- Python and the frameworks, the same in all. They run the sources, on the CPU.
 FROM ${BASE_IMAGE} AS frameworks
 
 # ONNX Runtime's StringNormalizer asks for en_US.UTF-8 by name, and slim images hold no such locale.
@@ -41,7 +41,7 @@ extras = project["optional-dependencies"]; \
 wanted = re.search(r"\[(.+)\]", extras["all"][0])[1].split(","); \
 lines = project["dependencies"] + [line for name in wanted for line in extras[name]]; \
 print(*(line for line in lines if not line.startswith(("onnx-gate[", "onnxruntime"))), sep="\n"); \
-open("gpu.txt", "w").write("\n".join(extras["gpu"]))' \
+[open(f"{name}.txt", "w").write("\n".join(extras[name])) for name in ("gpu", "tensorflow")]' \
         > requirements.txt \
     && pip install --no-cache-dir --no-compile --no-deps --constraint constraints.txt torch \
         ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} \
@@ -59,6 +59,11 @@ RUN pip install --no-cache-dir --no-compile --constraint constraints.txt --requi
 # A docker action can't ask for --gpus: a host whose default runtime is nvidia's looks at these instead.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+# --- TensorFlow too, which is as large as all of the above.
+FROM cpu AS tensorflow
+RUN pip install --no-cache-dir --no-compile --constraint constraints.txt --requirement tensorflow.txt \
+    && python -m compileall -q -j 0 -x '/tests/|/testing/_internal/' /opt/onnx-gate/lib
 
 # --- The gate itself.
 # hadolint ignore=DL3006

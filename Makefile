@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TENSORFLOW := .venv-tensorflow
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
 COVERED := tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/onnx_files tests/processes tests/providers \
@@ -15,7 +16,7 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/cli/test_requirements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-browser test-container test-providers test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,7 +31,7 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(INSTALLED) ## run the whole test suite
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not browser and not container and not providers'
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not browser and not container and not providers and not tensorflow'
 
 coverage: $(INSTALLED) ## measure which lines and branches of the package tests reach, in all of its processes
 	rm -rf build/coverage && mkdir -p build/coverage
@@ -50,6 +51,15 @@ test-container: $(INSTALLED) ## build the image with buildah and run it as the A
 test-providers: $(INSTALLED) ## run WebGPU, OpenVINO and the failures of CUDA, each with its own build of onnxruntime
 	PYTHON="$(CURDIR)/$(BIN)/python" sh tests/providers/real/prepare.sh
 	$(BIN)/python -m pytest -m providers tests/providers/real
+
+$(TENSORFLOW)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(TENSORFLOW)
+	$(TENSORFLOW)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[tensorflow]' pytest
+	@touch $@
+
+test-tensorflow: $(TENSORFLOW)/.installed ## TensorFlow's models, in an environment of 2 GB without PyTorch
+	$(TENSORFLOW)/bin/python -m pytest -m tensorflow tests/frameworks/test_tensorflow.py tests/frameworks/test_conformance.py \
+		tests/e2e/test_examples.py
 
 test-cuda: $(INSTALLED) ## on a machine with an NVIDIA GPU: run on it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gpu]'
@@ -108,4 +118,4 @@ release: ## make the commit and the tag of a release, which the release workflow
 	@echo "Now push it: git push origin v$(VERSION)"
 
 clean: ## remove what make made
-	rm -rf $(VENV) .venv-providers onnx-gate-report build dist
+	rm -rf $(VENV) $(TENSORFLOW) .venv-providers onnx-gate-report build dist

@@ -11,7 +11,9 @@ from onnx_gate.reports import json
 from onnx_gate.vocabulary import REPORTS, Cause, Status
 from tests.conftest import REPOSITORY
 
-EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0}
+EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "tensorflow": 0}
+MARKS = {"boosters": pytest.mark.extras, "tensorflow": pytest.mark.tensorflow}
+"""For examples whose framework not every environment has."""
 
 
 def test_every_example_is_listed_here():
@@ -21,7 +23,7 @@ def test_every_example_is_listed_here():
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [pytest.param(name, code, marks=[pytest.mark.extras] * (name == "boosters")) for name, code in EXAMPLES.items()],
+    [pytest.param(name, code, marks=MARKS.get(name, ())) for name, code in EXAMPLES.items()],
 )
 def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
     """From the command line, with all of its reports."""

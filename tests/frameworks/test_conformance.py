@@ -81,20 +81,37 @@ def catboost_model(folder: Path) -> str:
     return "model.cbm"
 
 
+def tensorflow_model(folder: Path) -> str:
+    """A SavedModel of one layer."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.weight = tf.Variable(ROWS[:3, :2])
+    spec = tf.TensorSpec([None, 3], tf.float32, name="x")
+    function = tf.function(lambda x: {"y": x @ module.weight}, input_signature=[spec])
+    tf.saved_model.save(module, str(folder / "model"), signatures={"serving_default": function})
+    return "model"
+
+
 MODELS: dict[str, Callable[[Path], str]] = {
     "sklearn": sklearn_model,
     "torch": torch_model,
+    "tensorflow": tensorflow_model,
     "onnx": onnx_model,
     "lightgbm": lightgbm_model,
     "xgboost": xgboost_model,
     "catboost": catboost_model,
 }
 """How a source of each framework is written into a folder; returns the file's name."""
-EXTRAS = ("lightgbm", "xgboost", "catboost")
+MARKS = {
+    "lightgbm": pytest.mark.extras,
+    "xgboost": pytest.mark.extras,
+    "catboost": pytest.mark.extras,
+    "tensorflow": pytest.mark.tensorflow,
+}
+"""For frameworks that not every environment has."""
 
-every_framework = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.extras if name in EXTRAS else ()) for name in REGISTRY]
-)
+every_framework = pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in REGISTRY])
 every_info = pytest.mark.parametrize("info", REGISTRY.values(), ids=REGISTRY.keys())
 
 
@@ -190,7 +207,12 @@ def test_its_plugin_is_one(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [(name, package) for name, info in REGISTRY.items() for package in info.packages]
+    ("name", "package"),
+    [
+        pytest.param(name, package, marks=MARKS.get(name, ()))
+        for name, info in REGISTRY.items()
+        for package in info.packages
+    ],
 )
 def test_a_missing_package_names_its_extra(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command to paste, before anything is imported."""

@@ -1,0 +1,37 @@
+"""What the gate has to know of TensorFlow before it is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnx_gate.frameworks.info import FACTORY, OPSET, FrameworkInfo
+from onnx_gate.records.asked import ModelSpec
+
+
+def is_saved_model(folder: Path) -> bool:
+    """Whether it is a SavedModel."""
+    return (folder / "saved_model.pb").is_file()
+
+
+def runs_code(spec: ModelSpec) -> str:
+    """Operators of a SavedModel may read and write files, and some of them run while it is loaded."""
+    return "a SavedModel, whose graph is a program,"
+
+
+INFO = FrameworkInfo(
+    name="tensorflow",
+    title="TensorFlow",
+    plugin="onnx_gate.frameworks.tensorflow.plugin",
+    packages={"tensorflow": ("tensorflow", "tensorflow-cpu"), "tf2onnx": ("tf2onnx",)},
+    extra="tensorflow",
+    runs_code=runs_code,
+    code_forms=("SavedModel",),
+    instead=FACTORY,
+    is_source_folder=is_saved_model,
+    convert=(OPSET,),
+    keys={
+        "output_names": "names for a TensorFlow model's outputs",
+        "register": "file.py:callable that registers custom converters or operators",
+    },
+    variables=(r"TF_\w+", r"KERAS_\w+"),
+)

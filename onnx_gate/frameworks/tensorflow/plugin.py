@@ -1,0 +1,77 @@
+"""TensorFlow: SavedModels and factories, converted by tf2onnx."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+# TensorFlow reads it as it is imported. Without it, pages that say nothing about the model fill the log.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+import tf2onnx  # noqa: F401  (here so that the warm server holds it)
+
+from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.plugin import Plugin
+from onnx_gate.frameworks.tensorflow.export import export, trace
+from onnx_gate.frameworks.tensorflow.known import find_known
+from onnx_gate.frameworks.tensorflow.load import Source, load_source
+from onnx_gate.frameworks.tensorflow.outputs import as_answer, name_outputs
+from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.found import Answer, Triage
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.user_code import describe
+
+# These start no thread before the first operator runs, so this process can still be forked.
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+tf.get_logger().setLevel(logging.ERROR)
+
+
+def load(spec: ModelSpec) -> Source:
+    """The source, on the CPU: GPUs are hidden from TensorFlow, not from ONNX Runtime."""
+    tf.config.set_visible_devices([], "GPU")
+    return load_source(spec)
+
+
+def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
+    """The source's answers by output name; random numbers are the same in each call."""
+    tf.random.set_seed(0)
+    args, kwargs = source.pack({given.name: _tensor(given, feed[given.name]) for given in spec.inputs or ()})
+    try:
+        answered = source.function(*args, **kwargs)
+    except AttributeError as error:
+        if "'NoneType' object has no attribute" not in str(error):
+            raise
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"{spec.source.shown}: the module of the function is gone ({describe(error)}); TensorFlow's functions "
+            "hold it weakly",
+            fix="return the module instead of its method, or keep the module in a global variable",
+        ) from error
+    return {name: as_answer(name, value) for name, value in name_outputs(answered, source, spec)}
+
+
+def _tensor(given: InputSpec, value: Any) -> Any:
+    """A copy: ONNX Runtime gets the same feed later."""
+    array = np.array(value)
+    return tf.constant(array, dtype=tf.as_dtype(given.dtype))
+
+
+def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
+    """Convert with our own names. The source runs once before: layers that it builds must not belong to the trace."""
+    outputs = list(predict(source, spec, example))
+    return [*source.notes, *export(source, spec, path, outputs)]
+
+
+def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
+    """Random numbers, state, and operators that tf2onnx converts wrongly."""
+    return find_known(trace(source, spec))
+
+
+# No warm_up: once TensorFlow has run a single operator, its functions hang in a forked child.
+PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause)
