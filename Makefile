@@ -57,9 +57,9 @@ $(TENSORFLOW)/.installed: pyproject.toml constraints.txt
 	$(TENSORFLOW)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[tensorflow]' pytest
 	@touch $@
 
-test-tensorflow: $(TENSORFLOW)/.installed ## TensorFlow's models, in an environment of 2 GB without PyTorch
-	$(TENSORFLOW)/bin/python -m pytest -m tensorflow tests/frameworks/test_tensorflow.py tests/frameworks/test_conformance.py \
-		tests/e2e/test_examples.py
+test-tensorflow: $(TENSORFLOW)/.installed ## TensorFlow, and Keras on its backend, in an environment of 2 GB without PyTorch
+	$(TENSORFLOW)/bin/python -m pytest -m 'tensorflow or keras' tests/frameworks/test_tensorflow.py tests/frameworks/test_keras.py \
+		tests/frameworks/test_conformance.py tests/e2e/test_examples.py
 
 test-cuda: $(INSTALLED) ## on a machine with an NVIDIA GPU: run on it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gpu]'

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from onnx_gate.frameworks import boosters, onnx, sklearn, tensorflow, torch
+from onnx_gate.frameworks import boosters, keras, onnx, sklearn, tensorflow, torch
 from onnx_gate.frameworks.info import FrameworkInfo, ManifestKey, Option
 
 REGISTRY: Mapping[str, FrameworkInfo] = {
     "sklearn": sklearn.INFO,
     "torch": torch.INFO,
     "tensorflow": tensorflow.INFO,
+    "keras": keras.INFO,
     "onnx": onnx.INFO,
     "lightgbm": boosters.LIGHTGBM,
     "xgboost": boosters.XGBOOST,

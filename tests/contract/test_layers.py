@@ -131,7 +131,7 @@ def test_plug_ins_are_loaded_by_name(module: Module) -> None:
 
     What a folder offers to others stands here.
     """
-    shared = {("sklearn", "boosters")}
+    shared = {("sklearn", "boosters"), ("keras", "torch"), ("keras", "tensorflow")}
     own = module.name.split(".")[2] if module.name.startswith("onnx_gate.frameworks.") else ""
     named = {
         each.name.split(".")[2] for each in imports(module) if each.at_module_level and room_of(each.name) == "plug-ins"

@@ -11,8 +11,8 @@ from onnx_gate.reports import json
 from onnx_gate.vocabulary import REPORTS, Cause, Status
 from tests.conftest import REPOSITORY
 
-EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "tensorflow": 0}
-MARKS = {"boosters": pytest.mark.extras, "tensorflow": pytest.mark.tensorflow}
+EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "keras": 0, "tensorflow": 0}
+MARKS = {"boosters": pytest.mark.extras, "keras": pytest.mark.keras, "tensorflow": pytest.mark.tensorflow}
 """For examples whose framework not every environment has."""
 
 

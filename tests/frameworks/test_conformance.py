@@ -6,6 +6,7 @@ import copy
 import re
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable
 from dataclasses import fields, replace
 from importlib import import_module
@@ -93,10 +94,24 @@ def tensorflow_model(folder: Path) -> str:
     return "model"
 
 
+def keras_model(folder: Path) -> str:
+    """A .keras file of one layer."""
+    # The plug-in chooses the backend, which has to be done before Keras is imported.
+    get_plugin("keras")
+    import keras
+
+    with warnings.catch_warnings():
+        # Keras calls NumPy in a way that NumPy 2 warns of.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save(folder / "model.keras")
+    return "model.keras"
+
+
 MODELS: dict[str, Callable[[Path], str]] = {
     "sklearn": sklearn_model,
     "torch": torch_model,
     "tensorflow": tensorflow_model,
+    "keras": keras_model,
     "onnx": onnx_model,
     "lightgbm": lightgbm_model,
     "xgboost": xgboost_model,
@@ -108,6 +123,7 @@ MARKS = {
     "xgboost": pytest.mark.extras,
     "catboost": pytest.mark.extras,
     "tensorflow": pytest.mark.tensorflow,
+    "keras": pytest.mark.keras,
 }
 """For frameworks that not every environment has."""
 

@@ -1,0 +1,81 @@
+"""What the gate has to know of Keras before it is imported, and whether a .keras file holds code: nothing is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.frameworks.info import OPSET, FrameworkInfo
+from onnx_gate.records.asked import ModelSpec
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of a configuration that are read; a larger one counts as code."""
+_CODE = frozenset({"Lambda", "__lambda__", "TorchModuleWrapper", "TFSMLayer", "JaxLayer", "FlaxLayer"})
+"""Keras's own classes that hold a function, a pickle or a SavedModel."""
+
+
+def runs_code(spec: ModelSpec) -> str:
+    """The configuration of a .keras file lists its classes; an .h5 can't be checked without loading it."""
+    path = Path(str(spec.source.file))
+    if path.suffix.lower() != ".keras":
+        return f"a {path.suffix.lower()} file of Keras, which may hold functions,"
+    try:
+        held = next((name for name in _held(path) if name), "")
+    except Exception:
+        return "a .keras file whose configuration can't be read,"
+    return f"a .keras file with {held}" if held else ""
+
+
+def _held(path: Path) -> Iterator[str]:
+    """What in a .keras file is code, or imports code."""
+    # Imported here, so that `--help` stays fast.
+    import zipfile
+
+    with zipfile.ZipFile(path) as archive, archive.open("config.json") as file:
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        yield "a configuration of more than 64 MiB"
+        return
+    waiting: list[Any] = [json.loads(text)]
+    while waiting:
+        entry = waiting.pop()
+        if isinstance(entry, dict):
+            yield _code_of(entry)
+            waiting += entry.values()
+        elif isinstance(entry, list):
+            waiting += entry
+
+
+def _code_of(entry: dict[str, Any]) -> str:
+    name, module = entry.get("class_name"), entry.get("module")
+    if name in _CODE:
+        return f"a {name} layer" if name != "__lambda__" else "a lambda"
+    if module is None or module == "builtins" or module == "keras":
+        return ""
+    if not isinstance(module, str) or not module.startswith("keras."):
+        return f"an object of {str(module)[:80]!r}, which is not Keras's own"
+    return ""
+
+
+INFO = FrameworkInfo(
+    name="keras",
+    title="Keras",
+    plugin="onnx_gate.frameworks.keras.plugin",
+    # Either PyTorch or TensorFlow will do as the backend: the plug-in finds out which is installed.
+    packages={"keras": ("keras",)},
+    extra="keras",
+    runs_code=runs_code,
+    code_forms=(".h5", ".keras with Lambda layers"),
+    instead="save it as .keras without Lambda layers (model.save('model.keras')), or name a factory that builds it "
+    "(`source: model.py:build`, `weights: model.weights.h5`)",
+    suffixes=(".keras", ".h5", ".hdf5"),
+    convert=(OPSET,),
+    keys={
+        "weights": "a .weights.h5 file for a Keras factory's model",
+        "output_names": "names for a Keras model's outputs",
+        "register": "file.py:callable that registers custom converters, operators or Keras objects",
+    },
+    variables=(r"KERAS_\w+", r"TORCH\w*", r"TF_\w+"),
+)

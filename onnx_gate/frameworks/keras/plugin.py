@@ -1,0 +1,68 @@
+"""Keras 3 on the backend of PyTorch or TensorFlow, whose plug-in runs and converts the model."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.frameworks.keras.backend import choose_backend, plugin_of
+from onnx_gate.frameworks.plugin import Plugin
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Answer, Triage
+from onnx_gate.worker.user_code import registered
+
+BACKEND = choose_backend()
+# The backend's plug-in comes first: its settings have to be made before Keras imports the backend.
+_PLUGIN: Plugin = plugin_of(BACKEND).PLUGIN
+_LOAD: Any = importlib.import_module("onnx_gate.frameworks.keras.load")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The user's model, ready to answer."""
+
+    model: Any
+    """As Keras has it."""
+    inner: Any
+    """The same model as a source of the backend's plug-in."""
+
+
+def load(spec: ModelSpec) -> Source:
+    """The model, as a source of its backend."""
+    translations = registered(spec, "operator of the backend: function")
+    model = _LOAD.load_model(spec)
+    if BACKEND == "torch":
+        from onnx_gate.frameworks.keras.on_torch import as_torch
+
+        return Source(model=model, inner=as_torch(model, spec, translations))
+    from onnx_gate.frameworks.tensorflow.load import as_translations, source_of
+
+    return Source(model=model, inner=replace(source_of(model, spec), translations=as_translations(translations)))
+
+
+def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
+    """The model's answers in inference mode, by output name."""
+    return _PLUGIN.predict(source.inner, spec, feed)
+
+
+def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
+    """By the backend's converter: Keras's own export uses torch's old exporter, which lacks operators."""
+    if BACKEND != "torch":
+        return [f"Keras runs on {BACKEND}", *_PLUGIN.convert(source.inner, spec, path, example)]
+    from onnx_gate.frameworks.keras.on_torch import refuse_baked, refuse_mixed_types, refuse_unrolled
+
+    refuse_unrolled(source.model, spec)
+    notes = _PLUGIN.convert(source.inner, spec, path, example)
+    refuse_baked(source.model, path, spec)
+    refuse_mixed_types(path, spec)
+    return [f"Keras runs on {BACKEND}", *notes]
+
+
+def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
+    """What the plug-in of the backend knows."""
+    return _PLUGIN.known_cause(source.inner, spec, feed)
+
+
+PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause, warm_up=_PLUGIN.warm_up)
