@@ -53,8 +53,8 @@ def _runtime_lines(runtimes: dict[str, str]) -> list[str]:
 
 def _framework_line(info: FrameworkInfo) -> str:
     found = [(brought, installed(brought)) for brought in info.packages.values()]
-    if missing := ", ".join(brought[0] for brought, versions in found if not versions):
-        return f"  no  {info.name}: {missing} not installed. Fix: {info.installing}"
+    if missing := [brought[0] for brought, versions in found if not versions]:
+        return f"  no  {info.name}: {', '.join(missing)} not installed. Fix: {info.installing(missing)}"
     shown = (f"{name} {number}" for _, versions in found for name, number in versions.items())
     return f"  ok  {info.name}: {', '.join(shown)}"
 

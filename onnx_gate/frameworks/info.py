@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -89,7 +89,6 @@ class FrameworkInfo:
         """The import name of the framework itself."""
         return next(iter(self.packages))
 
-    @property
-    def installing(self) -> str:
-        """The command that installs it."""
-        return f"pip install 'onnx-gate[{self.extra}]'" if self.extra else f"pip install {self.package}"
+    def installing(self, missing: Sequence[str]) -> str:
+        """The command that installs what is missing of its packages."""
+        return f"pip install 'onnx-gate[{self.extra}]'" if self.extra else f"pip install {' '.join(missing)}"

@@ -102,7 +102,7 @@ def get_plugin(name: str) -> Plugin:
             Cause.LOAD_FAILED,
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, "
             f"which models of the framework {name!r} need",
-            fix=REGISTRY[name].installing,
+            fix=REGISTRY[name].installing(missing),
         )
     plugin: Plugin = importlib.import_module(REGISTRY[name].plugin).PLUGIN
     return plugin

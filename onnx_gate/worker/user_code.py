@@ -103,7 +103,7 @@ def failed(cause: Cause, where: str, error: BaseException, *, fix: str = "") -> 
 def _installing(module: str) -> str:
     """With what converts its models, where it is a framework."""
     info = framework_of_package(module.partition(".")[0])
-    return info.installing if info and info.extra else f"install {module!r}"
+    return info.installing([info.package]) if info and info.extra else f"install {module!r}"
 
 
 def describe(error: BaseException) -> str:

@@ -11,10 +11,10 @@ from tests.contract.sources import PACKAGE, REPOSITORY
 
 # What everything is converted to is no framework like the others.
 OTHERS = [info for info in REGISTRY.values() if info.name != "onnx"]
-NAMES = {
-    word
-    for info in OTHERS
-    for word in (info.name, info.title, *info.packages, *(name for names in info.packages.values() for name in names))
+NAMES = {word for info in OTHERS for word in (info.name, info.title)}
+# Without an extra a framework has only what every room may import, such as numpy.
+NAMES |= {
+    word for info in OTHERS if info.extra for package, names in info.packages.items() for word in (package, *names)
 }
 NAMED = re.compile("|".join(re.escape(name) for name in sorted(NAMES)), re.IGNORECASE)
 FILES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,8 @@ def test_its_variables_and_packages_are_known(toy: FrameworkInfo) -> None:
     """A missing one is offered with the extra."""
     assert registry.packages()["toy"] == ("toy-model",)
     assert registry.framework_of_package("toy") is toy
-    assert toy.installing == "pip install 'onnx-gate[toy]'"
+    assert toy.installing(["toy"]) == "pip install 'onnx-gate[toy]'"
+    assert replace(toy, extra="").installing(["numpy", "onnx"]) == "pip install numpy onnx"
     assert "toy" in registry.buildable()
 
 
