@@ -16,7 +16,7 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/cli/test_requirements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,8 +30,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-test: $(INSTALLED) ## run the whole test suite
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not browser and not container and not providers and not tensorflow'
+test: $(INSTALLED) ## run the test suite: all that needs no target of its own
+	@# In the order of tests/conftest.py: xdist's own starts the files with the fewest tests last, and some of them take longest.
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+		-m 'not browser and not container and not large and not providers and not tensorflow'
+
+test-large: $(INSTALLED) ## judge models above 2 GiB
+	$(BIN)/python -m pytest -m large tests/frameworks
 
 coverage: $(INSTALLED) ## measure which lines and branches of the package tests reach, in all of its processes
 	rm -rf build/coverage && mkdir -p build/coverage

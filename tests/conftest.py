@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,46 @@ from onnx_gate.reports import json
 from onnx_gate.shards.verify import require_trust
 
 REPOSITORY = Path(__file__).parent.parent
+LONGEST = (
+    "frameworks/test_torch_forms.py",
+    "reports/test_hostile.py",
+    "frameworks/test_keras.py",
+    "frameworks/test_torch_facts.py",
+    "processes/test_faults.py",
+    "frameworks/test_torch.py",
+    "github/test_published.py",
+    "frameworks/test_torch_transformers.py",
+    "processes/test_strays.py",
+    "sweeps/test_torch_sweep.py",
+    "references/test_checked.py",
+    "trial/test_variants.py",
+    "processes/test_channel.py",
+    "gate/test_trust.py",
+    "shards/test_hostile.py",
+    "frameworks/test_sklearn_kinds.py",
+    "frameworks/test_sklearn_facts.py",
+    "reports/test_markdown.py",
+    "frameworks/test_boosters.py",
+    "repository/test_secrets.py",
+    "frameworks/test_boosters_in_sklearn.py",
+    "frameworks/test_sklearn_files.py",
+    "e2e/test_examples.py",
+    "sweeps/test_sklearn_sweep.py",
+    "sweeps/test_onnx_backend.py",
+)
+"""Files that take longer than all others, those that wait among those that compute."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: at the end there are short ones for every worker, and none works alone."""
+    places = {REPOSITORY / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: many tests wait for processes that hang, sleep or have to be killed."""
+    return (os.cpu_count() or 1) + 1
 
 
 class Run:
