@@ -23,13 +23,14 @@ details > :not(summary) { margin-left: 1rem; }
 summary { cursor: pointer; }
 blockquote { border-left: .3rem solid #d29922; margin: 1rem 0; padding: .1rem 1rem; }
 """
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
 _WARNING = "<p>[!WARNING]\n"
 
 
 def render(result: GateResult) -> str:
     """All that summary.md says, in one file."""
     title = html("<title>{}</title>", verdicts.headline(result)).markup
-    body = MarkdownIt("commonmark").enable("table").render(markdown.render(result)).replace(_WARNING, "<p>⚠️ ")
+    body = _MARKDOWN.render(markdown.render(result)).replace(_WARNING, "<p>⚠️ ")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'

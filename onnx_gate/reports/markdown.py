@@ -49,7 +49,9 @@ def render_within(result: GateResult, limit: int) -> str:
     if size_in_bytes(whole := page(result)) <= limit:
         return whole.markup
     room = limit - _LEFT_OUT
-    for detailed in (FAILED, ()):
+    some_passed = any(model.verdict not in FAILED and _was_compared(model) for model in result.models)
+    # Without details of a pass there are none to leave out: the page would be the same again.
+    for detailed in (FAILED, ()) if some_passed else ((),):
         if size_in_bytes(shorter := _page(result, detailed=detailed)) <= room:
             return md("{}\n{}\n", shorter, _left_out()).markup
     return _brief(result, room).markup

@@ -10,6 +10,7 @@ import html as _html
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten
@@ -52,7 +53,15 @@ class Html(_Safe):
 
 def text(value: str, limit: int = LONGEST) -> Md:
     """Anybody's words as plain text: no markup, no line breaks."""
+    return _known_text(value, limit) if len(value) <= LONGEST_NAME else _new_text(value, limit)
+
+
+def _new_text(value: str, limit: int) -> Md:
     return Md(_plain_start(_MARKUP.sub(r"\\\1", shorten(one_line(value), limit))))
+
+
+# Names, numbers and titles of columns are the same in thousands of rows. What is long is kept by nobody.
+_known_text = lru_cache(maxsize=4096)(_new_text)
 
 
 def prose(value: str) -> Md:

@@ -117,6 +117,12 @@ def hints_of(record: type) -> dict[str, Any]:
     return {field.name: known[field.name] for field in fields(record)}
 
 
+@cache
+def places_in(record: type) -> dict[str, Place]:
+    """A record's fields as places."""
+    return {field.name: Place(record.__name__, field.name) for field in fields(record)}
+
+
 def places_of(record: type) -> Iterator[Place]:
     """Every place for text in a record and in those that it holds."""
     waiting, seen = [record], set()
@@ -223,7 +229,8 @@ def results() -> tuple[GateResult, GateResult]:
 
 def planted(result: GateResult, text: str, *places: Place) -> GateResult:
     """The result with the text in these places, wherever such a record is."""
-    made: GateResult = _changed(result, None, lambda place, old: text if place in places else old)
+    wanted = frozenset(places)
+    made: GateResult = _changed(result, None, lambda place, old: text if place in wanted else old)
     return made
 
 
@@ -250,22 +257,25 @@ def texts_of(value: Any) -> list[tuple[Place, str]]:
 
 def _changed(value: Any, place: Place | None, change: Callable[[Place, str], str]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        name = type(value).__name__
-        names = [field.name for field in fields(value)]
-        return replace(value, **{each: _changed(getattr(value, each), Place(name, each), change) for each in names})
+        old = {each: getattr(value, each) for each in places_in(type(value))}
+        new = {each: _changed(old[each], within, change) for each, within in places_in(type(value)).items()}
+        # Most records of a large result stay as they are.
+        return replace(value, **new) if any(new[each] is not old[each] for each in new) else value
     if isinstance(value, tuple):
         items = [_changed(item, place, change) for item in value]
-        return tuple(_with_ids(items) if place == Place("GateResult", "models") else items)
+        items = _with_ids(items) if place == Place("GateResult", "models") else items
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else tuple(items)
     if isinstance(value, Mapping) and place:
         keys = _apart(change(place._replace(key=True), key) for key in value)
-        return {key: _changed(item, place, change) for key, item in zip(keys, value.values(), strict=True)}
+        made = {key: _changed(item, place, change) for key, item in zip(keys, value.values(), strict=True)}
+        return value if list(made) == list(value) and all(made[key] is value[key] for key in made) else made
     return change(place, value) if type(value) is str and place else value
 
 
 def _with_ids(models: list[Any]) -> list[Any]:
     """Models of one name would be told of together."""
     ids = _apart(one.id for one in models)
-    return [replace(one, id=each) for one, each in zip(models, ids, strict=True)]
+    return [one if one.id == each else replace(one, id=each) for one, each in zip(models, ids, strict=True)]
 
 
 def _apart(names: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pytest
@@ -83,6 +83,13 @@ def rows(text: str) -> list[list[str]]:
 
 def many(make: Any, count: int = 2000) -> GateResult:
     return gate(*(make(number) for number in range(count)))
+
+
+@cache
+def two_thousand(make: Any) -> tuple[GateResult, str]:
+    """So many models, and as much of their summary as fits: more than one test reads it."""
+    result = many(make)
+    return result, markdown.render_within(result, LIMIT)
 
 
 def passing(number: int) -> Any:
@@ -314,8 +321,7 @@ def test_a_diverged_form_has_no_largest_difference() -> None:
 @pytest.mark.parametrize("make", [passing, diverging, failing])
 def test_two_thousand_models_fit(make: Any) -> None:
     """The step summary is dropped whole above its limit: it stays below, closed, with the verdict on top."""
-    result = many(make)
-    text = markdown.render_within(result, LIMIT)
+    result, text = two_thousand(make)
     lines = text.splitlines()
     assert len(text.encode("utf-8")) <= LIMIT
     assert lines[0].endswith(headline(result))
@@ -328,7 +334,7 @@ def test_two_thousand_models_fit(make: Any) -> None:
 
 def test_what_is_left_out_of_two_thousand_is_counted() -> None:
     """Sections are whole, the worst first, and the last line says how many are missing."""
-    text = markdown.render_within(many(diverging), LIMIT)
+    _, text = two_thousand(diverging)
     shown = re.findall(r"^### ❌ `model-(\d+)` diverged: conversion$", text, re.MULTILINE)
     assert shown == [str(number) for number in range(1999, 1999 - len(shown), -1)]
     assert f"for its size, {2000 - len(shown)} models that failed among it:" in text.splitlines()[-1]
