@@ -16,7 +16,7 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/cli/test_requirements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,7 +33,10 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 test: $(INSTALLED) ## run the test suite: all that needs no target of its own
 	@# In the order of tests/conftest.py: xdist's own starts the files with the fewest tests last, and some of them take longest.
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
-		-m 'not browser and not container and not large and not providers and not tensorflow'
+		-m 'not browser and not container and not large and not models and not providers and not tensorflow'
+
+test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks
 
 test-large: $(INSTALLED) ## judge models above 2 GiB
 	$(BIN)/python -m pytest -m large tests/frameworks

@@ -37,7 +37,7 @@ from onnx_gate.vocabulary import Cause, Status
 from onnx_gate.worker.user_code import failed
 from tests.conftest import Run, run_manifest
 
-pytestmark = pytest.mark.extras
+pytestmark = [pytest.mark.extras, pytest.mark.models]
 
 IRIS, DIABETES, CANCER = load_iris(), load_diabetes(), load_breast_cancer()
 # As it is served: a row that was trained on lies on a threshold then, to the last bit.

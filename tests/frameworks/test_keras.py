@@ -20,7 +20,7 @@ from onnx_gate.records.asked import Location, ModelSpec
 from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
-pytestmark = pytest.mark.keras
+pytestmark = [pytest.mark.keras, pytest.mark.models]
 
 ON_TORCH = importlib.util.find_spec("torch") is not None
 BACKEND = "torch" if ON_TORCH else "tensorflow"

@@ -40,6 +40,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
+pytestmark = pytest.mark.models
+
 IRIS, DIABETES, CANCER, DIGITS = load_iris(), load_diabetes(), load_breast_cancer(), load_digits()
 WINE = load_wine()
 SCALED = StandardScaler().fit_transform(CANCER.data[:, :3])

@@ -29,6 +29,8 @@ from sklearn.svm import LinearSVC
 from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
+pytestmark = pytest.mark.models
+
 IRIS = load_iris()
 X = "inputs: {X: {dtype: float32, shape: [batch, 4]}}, data: iris.npz"
 ROWS = 40

@@ -50,6 +50,8 @@ from sklearn.tree import DecisionTreeClassifier
 from onnx_gate.vocabulary import Status
 from tests.conftest import Run, run_manifest
 
+pytestmark = pytest.mark.models
+
 IRIS = load_iris()
 X = IRIS.data.astype(np.float32).astype(np.float64)
 Y, TWO = IRIS.target, (IRIS.target > 0).astype(int)

@@ -16,6 +16,8 @@ from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import save, value
 
+pytestmark = pytest.mark.models
+
 MANIFEST = """
 version: 1
 defaults:

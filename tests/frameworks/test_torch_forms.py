@@ -14,6 +14,8 @@ from onnx_gate.machine import has_vnni
 from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
+pytestmark = pytest.mark.models
+
 MANIFEST = """
 version: 1
 defaults:

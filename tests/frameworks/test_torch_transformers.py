@@ -10,7 +10,7 @@ import pytest
 from onnx_gate.vocabulary import Status
 from tests.conftest import Run, run_manifest
 
-pytestmark = pytest.mark.extras
+pytestmark = [pytest.mark.extras, pytest.mark.models]
 
 MANIFEST = """
 version: 1
