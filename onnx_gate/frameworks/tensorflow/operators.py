@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import onnx
@@ -11,6 +10,7 @@ import onnx
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.graph import every_node
 
 _SHOWN = 3
 _ORT_DOMAINS = frozenset({"com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"})
@@ -73,7 +73,7 @@ def refuse_random(nodes: list[Any], spec: ModelSpec) -> None:
 
 def refuse_unknown(model: Any, spec: ModelSpec) -> None:
     """Raise for operators that tf2onnx could not translate: it copies them into the file without an error."""
-    unknown = dict.fromkeys((node.op_type, node.name) for node in _nodes(model) if not _is_known(model, node, spec))
+    unknown = dict.fromkeys((node.op_type, node.name) for node in every_node(model) if not _is_known(model, node, spec))
     if not unknown:
         return
     listed = ", ".join(f"{op} ({name})" for op, name in list(unknown)[:_SHOWN])
@@ -100,17 +100,3 @@ def _is_known(model: Any, node: Any, spec: ModelSpec) -> bool:
         return not onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain).deprecated
     except onnx.defs.SchemaError:
         return False
-
-
-def _nodes(model: Any) -> Iterator[Any]:
-    yield from _inside(model.graph)
-    for function in model.functions:
-        yield from _inside(function)
-
-
-def _inside(graph: Any) -> Iterator[Any]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _inside(inner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,12 @@ from onnx_gate.frameworks.tensorflow.load import Source
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.onnx_files.names import choose_output_names
-
-Steps = tuple[str, ...]
+from onnx_gate.worker.onnx_files.names import choose_output_names, leaves_of
 
 
 def name_outputs(answered: Any, source: Source, spec: ModelSpec) -> list[tuple[str, Any]]:
     """`output`, `output_0`, `logits`, `aux.0`, the model's own names, or those that the manifest gives."""
-    leaves = list(_flatten(answered))
+    leaves = list(leaves_of(answered, _parts))
     found = [".".join(path) or "output" for path, _ in leaves]
     if source.output_names and len(source.output_names) == len(found):
         found = list(source.output_names)
@@ -28,18 +26,7 @@ def name_outputs(answered: Any, source: Source, spec: ModelSpec) -> list[tuple[s
     return [(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
 
 
-def _flatten(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Any]]:
-    if value is None:
-        return
-    parts = _parts(value, top=not path)
-    if parts is None:
-        yield path, value
-        return
-    for step, part in parts:
-        yield from _flatten(part, (*path, step))
-
-
-def _parts(value: Any, *, top: bool) -> list[tuple[str, Any]] | None:
+def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:
     """The parts of a container, by name; None for a leaf."""
     if isinstance(value, Mapping):
         # Sorted: the order of a signature's answers changes with each load.

@@ -12,24 +12,15 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.onnx_files.names import choose_output_names
-
-Steps = tuple[str, ...]
+from onnx_gate.worker.onnx_files.names import Steps, choose_output_names, leaves_of
 
 
-def flatten(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Any]]:
+def flatten(value: Any) -> Iterator[tuple[Steps, Any]]:
     """Every leaf that isn't None, with the steps that lead to it."""
-    if value is None:
-        return
-    parts = _parts(value, top=not path)
-    if parts is None:
-        yield path, value
-        return
-    for step, part in parts:
-        yield from flatten(part, (*path, step))
+    return leaves_of(value, _parts)
 
 
-def _parts(value: Any, *, top: bool) -> list[tuple[str, Any]] | None:
+def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:
     """The parts of a container, by name; None for a leaf."""
     if isinstance(value, torch.Tensor):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch.refusals import user_line
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.graph import every_node
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -21,7 +21,7 @@ RANDOM = frozenset(
 def refuse_random(path: Path, spec: ModelSpec) -> None:
     """Raise where the graph is random: what it answers can't be compared with anything."""
     model = onnx.load(str(path), load_external_data=False)
-    for node in _nodes(model):
+    for node in every_node(model):
         if node.op_type in RANDOM:
             raise CannotJudge(
                 Cause.NONDETERMINISTIC,
@@ -40,7 +40,7 @@ def refuse_random(path: Path, spec: ModelSpec) -> None:
 
 def random_nodes(path: str) -> list[str]:
     """The random nodes of a file, in words."""
-    return [told(node) for node in _nodes(onnx.load(path, load_external_data=False)) if node.op_type in RANDOM]
+    return [told(node) for node in every_node(onnx.load(path, load_external_data=False)) if node.op_type in RANDOM]
 
 
 def told(node: Any) -> str:
@@ -50,25 +50,11 @@ def told(node: Any) -> str:
     return f"{node.op_type}, {line}" if line else f"{node.op_type} {node.name!r}"
 
 
-def _nodes(model: Any) -> Iterator[Any]:
-    yield from _inside(model.graph)
-    for function in model.functions:
-        yield from _inside(function)
-
-
-def _inside(graph: Any) -> Iterator[Any]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _inside(inner)
-
-
 def _in_training(model: Any, node: Any) -> bool:
     if len(node.input) < 3 or not node.input[2]:
         return False
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    for other in _nodes(model):
+    for other in every_node(model):
         for attribute in other.attribute if other.op_type == "Constant" else ():
             stored[other.output[0]] = attribute.t
     tensor = stored.get(node.input[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def read_graph(path: str, shown: str) -> Graph:
         training_nodes=_training_nodes(model),
         size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model, shown)]),
     )
+
+
+def every_node(model: Any) -> Iterator[Any]:
+    """All nodes of a model, those in functions and sub-graphs too."""
+    yield from _inside(model.graph)
+    for function in model.functions:
+        yield from _inside(function)
+
+
+def _inside(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _inside(inner)
 
 
 def _training_nodes(model: Any) -> tuple[str, ...]:

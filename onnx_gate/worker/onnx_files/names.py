@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,29 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 
+Steps = tuple[str, ...]
 WRAPPED = "onnx_gate_source"
 """The attribute of our own module that holds the user's."""
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _OWN_FRAME = re.compile(r'\s*File "[^"]*onnx_gate[/\\]frameworks[/\\][^"]*", line \d+, in \w+\n(?:    .*(?:\n|$))?')
 _OWN_CLASS = re.compile(r"(?:'onnx_gate\.[\w.]+', )|(?:onnx_gate\.[\w.]+/)")
+
+
+def leaves_of(
+    value: Any, parts_of: Callable[[Any, bool], list[tuple[str, Any]] | None], path: Steps = ()
+) -> Iterator[tuple[Steps, Any]]:
+    """Every leaf of nested containers that isn't None, with the steps that lead to it.
+
+    `parts_of` gives the named parts of a container, and None for a leaf; it is also told whether this is the outermost.
+    """
+    if value is None:
+        return
+    parts = parts_of(value, not path)
+    if parts is None:
+        yield path, value
+        return
+    for step, part in parts:
+        yield from leaves_of(part, parts_of, (*path, step))
 
 
 def choose_output_names(found: Sequence[str], spec: ModelSpec, *, returned_by: str) -> list[str]:
