@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TENSORFLOW := .venv-tensorflow
+# What has no target of its own.
+IN_SUITE := not browser and not container and not large and not models and not providers and not tensorflow
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
 COVERED := tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/onnx_files tests/processes tests/providers \
@@ -33,7 +35,7 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 test: $(INSTALLED) ## run the test suite: all that needs no target of its own
 	@# In the order of tests/conftest.py: xdist's own starts the files with the fewest tests last, and some of them take longest.
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
-		-m 'not browser and not container and not large and not models and not providers and not tensorflow'
+		-m '$(IN_SUITE)'
 
 test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks
@@ -43,7 +45,7 @@ test-large: $(INSTALLED) ## judge models above 2 GiB
 
 coverage: $(INSTALLED) ## measure which lines and branches of the package tests reach, in all of its processes
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/coverage run -m pytest -q -n auto --dist loadfile $(COVERED) $(NOT_COVERED:%=--ignore=%)
+	$(BIN)/coverage run -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m '$(IN_SUITE)' $(COVERED) $(NOT_COVERED:%=--ignore=%)
 	@# A process that was killed while it wrote leaves a file that is not whole: combine warns, and goes on.
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
