@@ -17,13 +17,13 @@ _ORT_DOMAINS = frozenset({"com.microsoft", "com.microsoft.nchwc", "com.ms.intern
 """Domains of ONNX Runtime's own operators."""
 _DRAWS = re.compile(r"Random|Multinomial|ParameterizedTruncatedNormal")
 _ASSIGNS = re.compile(r"Assign\w*VariableOp|ResourceScatter\w*|LookupTable(Insert|Import|Remove)\w*")
-_EXACT_GELU = "0.5 * x * (1 + tf.math.erf(x / 2 ** 0.5))"
+_EXACT_GELU = "`0.5 * x * (1 + tf.math.erf(x / 2 ** 0.5))`"
 _WAYS_OUT = {
-    "Erfc": f"write a GELU as {_EXACT_GELU}, or with approximate=True (tf.nn.gelu, keras.activations.gelu); any other "
-    "erfc as 1 - tf.math.erf(x)",
-    "Log1p": "write tf.math.log(1 + x)",
-    "Expm1": "write tf.exp(x) - 1",
-    "ScaleAndTranslate": "resize without antialias=True",
+    "Erfc": f"write a GELU as {_EXACT_GELU}, or with `approximate=True` (tf.nn.gelu, keras.activations.gelu); any "
+    "other erfc as `1 - tf.math.erf(x)`",
+    "Log1p": "write `tf.math.log(1 + x)`",
+    "Expm1": "write `tf.exp(x) - 1`",
+    "ScaleAndTranslate": "resize without `antialias=True`",
     "PyFunc": "write it in TensorFlow's own operators: Python code can't be converted",
     "EagerPyFunc": "write it in TensorFlow's own operators: Python code can't be converted",
     "LookupTableFindV2": "keep tables of string → int64, or int64 → string, as attributes of the module or model; "
