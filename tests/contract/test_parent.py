@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-FRAMEWORKS = {"torch", "sklearn", "onnx", "onnxruntime", "skl2onnx", "onnxscript", "joblib", "scipy", "pandas"}
+from tests.contract.test_layers import HEAVY
+
+FRAMEWORKS = HEAVY - {"numpy"}
 PROBE = """
 import json, sys, time
 from onnx_gate.cli.main import main
