@@ -20,13 +20,13 @@ try:
     code = main(sys.argv[1:])
 except SystemExit as leaving:
     code = leaving.code
-told = {"code": code, "modules": sorted(sys.modules), "seconds": time.process_time()}
-print(json.dumps(told), file=open("told.json", "w"))
+seen = {"code": code, "modules": sorted(sys.modules), "seconds": time.process_time()}
+print(json.dumps(seen), file=open("seen.json", "w"))
 """
 
 
 @dataclass
-class Told:
+class Seen:
     """What a process says of itself when it is done."""
 
     code: int
@@ -37,18 +37,18 @@ class Told:
     stderr: str
 
 
-def tell(folder: Path, *argv: str) -> Told:
+def observe(folder: Path, *argv: str) -> Seen:
     """Run the command line in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *argv], cwd=folder, capture_output=True, encoding="utf-8", check=True, timeout=60
     )
-    told = json.loads((folder / "told.json").read_text())
-    return Told(told["code"], set(told["modules"]), told["seconds"], done.stdout, done.stderr)
+    seen = json.loads((folder / "seen.json").read_text())
+    return Seen(seen["code"], set(seen["modules"]), seen["seconds"], done.stdout, done.stderr)
 
 
-def quickest(folder: Path, *argv: str) -> Told:
+def quickest(folder: Path, *argv: str) -> Seen:
     """The best of three: what the code needs, not what the machine was busy with."""
-    return min((tell(folder, *argv) for _ in range(3)), key=lambda told: told.seconds)
+    return min((observe(folder, *argv) for _ in range(3)), key=lambda seen: seen.seconds)
 
 
 def libraries() -> float:
@@ -60,21 +60,21 @@ def libraries() -> float:
 @pytest.mark.parametrize("argv", [("--help",), ("run", "--help"), ("--version",)])
 def test_help_answers_at_once(tmp_path: Path, argv: tuple[str, ...]) -> None:
     """Without numpy, pydantic or YAML, in hardly more CPU time than it would take to import the last two."""
-    told = quickest(tmp_path, *argv)
-    assert told.code == 0
-    assert "onnx-gate" in told.stdout
-    assert told.modules & (FRAMEWORKS | {"numpy", "pydantic", "yaml", "rich", "junit_xml"}) == set()
-    assert told.seconds < 2 * libraries()
+    seen = quickest(tmp_path, *argv)
+    assert seen.code == 0
+    assert "onnx-gate" in seen.stdout
+    assert seen.modules & (FRAMEWORKS | {"numpy", "pydantic", "yaml", "rich", "junit_xml"}) == set()
+    assert seen.seconds < 2 * libraries()
 
 
 def test_a_bad_manifest_is_answered_at_once(tmp_path: Path) -> None:
     """With its place and exit code 2, in a few times what importing pydantic takes, and no framework is loaded."""
     (tmp_path / "bad.yml").write_text("version: 1\nmodels:\n  - id: a\n    sorce: m.onnx\n")
-    told = quickest(tmp_path, "check", "bad.yml")
-    assert told.code == 2
-    assert "bad.yml:4:5: models[0].sorce: unknown key 'sorce'" in told.stderr
-    assert told.modules & (FRAMEWORKS | {"numpy"}) == set()
-    assert told.seconds < 6 * libraries()
+    seen = quickest(tmp_path, "check", "bad.yml")
+    assert seen.code == 2
+    assert "bad.yml:4:5: models[0].sorce: unknown key 'sorce'" in seen.stderr
+    assert seen.modules & (FRAMEWORKS | {"numpy"}) == set()
+    assert seen.seconds < 6 * libraries()
 
 
 def test_a_good_manifest_loads_no_framework(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_a_good_manifest_loads_no_framework(tmp_path: Path) -> None:
     (tmp_path / "onnx-gate.yml").write_text(
         "version: 1\nmodels: [{id: a, source: m.joblib, inputs: {X: {dtype: float32, shape: [batch, 4]}}}]\n"
     )
-    checked = tell(tmp_path, "check")
+    checked = observe(tmp_path, "check")
     assert (checked.code, checked.modules & (FRAMEWORKS | {"numpy"})) == (0, set())
-    refused = tell(tmp_path, "run", "--only", "b")
+    refused = observe(tmp_path, "run", "--only", "b")
     assert "onnx_gate.processes.supervisor" in refused.modules
     assert (refused.code, refused.modules & (FRAMEWORKS | {"numpy"})) == (2, set())

@@ -122,7 +122,7 @@ def same_pages_once() -> Iterator[None]:
         yield
 
 
-def told(result: GateResult) -> dict[str, str]:
+def rendered(result: GateResult) -> dict[str, str]:
     """All five reports; the comment after one on models that are gone since, whose names are just as bad."""
     gone = replace(result, models=tuple(replace(one, id=f"gone {one.id}") for one in result.models))
     before = comment.render(gone, ABOUT, None)
@@ -144,15 +144,15 @@ def assert_text(result: GateResult, payloads: Iterable[str], *places: Place) -> 
     """Each report is built as it is with a harmless word in the same places."""
     expected = harmless(results().index(result), places)
     for payload in payloads:
-        for name, text in told(planted(result, PAYLOADS[payload], *places)).items():
+        for name, text in rendered(planted(result, PAYLOADS[payload], *places)).items():
             assert READ[name](text) == expected[name], f"{payload} shows in {name}"
 
 
-# What every payload is held against is made once.
+# The reports that every payload is compared with are made once.
 @lru_cache(maxsize=2)
 def harmless(number: int, places: tuple[Place, ...]) -> dict[str, Structure]:
     """What the reports of a result are built of with a harmless word in these places."""
-    return {name: READ[name](text) for name, text in told(planted(results()[number], HARMLESS, *places)).items()}
+    return {name: READ[name](text) for name, text in rendered(planted(results()[number], HARMLESS, *places)).items()}
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)

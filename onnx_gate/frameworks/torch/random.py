@@ -25,7 +25,7 @@ def refuse_random(path: Path, spec: ModelSpec) -> None:
         if node.op_type in RANDOM:
             raise CannotJudge(
                 Cause.NONDETERMINISTIC,
-                f"{spec.source.shown}: the exported graph draws random numbers ({told(node)}), and no two runtimes "
+                f"{spec.source.shown}: the exported graph draws random numbers ({in_words(node)}), and no two runtimes "
                 "draw the same",
                 fix="make the noise an input of forward(), or export the part that isn't random",
             )
@@ -33,17 +33,17 @@ def refuse_random(path: Path, spec: ModelSpec) -> None:
             raise CannotJudge(
                 Cause.TRAIN_MODE,
                 f"{spec.source.shown}: the exported graph holds a Dropout that is always in training mode "
-                f"({told(node)}), though the module is in eval mode",
+                f"({in_words(node)}), though the module is in eval mode",
                 fix="pass `training=self.training` to functional.dropout, or use nn.Dropout",
             )
 
 
 def random_nodes(path: str) -> list[str]:
     """The random nodes of a file, in words."""
-    return [told(node) for node in every_node(onnx.load(path, load_external_data=False)) if node.op_type in RANDOM]
+    return [in_words(node) for node in every_node(onnx.load(path, load_external_data=False)) if node.op_type in RANDOM]
 
 
-def told(node: Any) -> str:
+def in_words(node: Any) -> str:
     """`RandomNormalLike, model.py, line 12`."""
     trace = next((entry.value for entry in node.metadata_props if entry.key.endswith("stack_trace")), "")
     line = user_line(trace).strip(" ()")

@@ -32,7 +32,8 @@ def leaves_of(
 ) -> Iterator[tuple[Steps, Any]]:
     """Every leaf of nested containers that isn't None, with the steps that lead to it.
 
-    `parts_of` gives the named parts of a container, and None for a leaf; it is also told whether this is the outermost.
+    `parts_of` gives the named parts of a container, and None for a leaf. Its second argument says whether the
+    container is the outermost.
     """
     if value is None:
         return
