@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -187,4 +189,25 @@ def test_files_that_may_run_code_are_found_without_loading_them(folder, name, fo
     """Fails closed: what can't be read counts as code."""
     location = Location(file=str(folder / name), shown=name)
     spec = ModelSpec(id="x", line=1, framework="keras", folder=str(folder), source=location)
+    assert runs_code(spec) == found
+
+
+@pytest.mark.parametrize(
+    ("module", "found"),
+    [
+        ("keras.layers", ""),
+        ("keras.src.models.functional", ""),
+        ("keras.utils", "a .keras file with an object of 'keras.utils', which is not a part of a model"),
+        ("keras.src.saving", "a .keras file with an object of 'keras.src.saving', which is not a part of a model"),
+        ("kerasx.layers", "a .keras file with an object of 'kerasx.layers', which is not Keras's own"),
+        (5, "a .keras file with an object of '5', which is not Keras's own"),
+    ],
+)
+def test_only_parts_of_models_count_as_data(tmp_path, module, found):
+    """Keras's own functions can read files and the network too."""
+    config = {"class_name": "Sequential", "config": {"layers": [{"class_name": "get_file", "module": module}]}}
+    with zipfile.ZipFile(tmp_path / "m.keras", "w") as archive:
+        archive.writestr("config.json", json.dumps(config))
+    location = Location(file=str(tmp_path / "m.keras"), shown="m.keras")
+    spec = ModelSpec(id="x", line=1, framework="keras", folder=str(tmp_path), source=location)
     assert runs_code(spec) == found

@@ -15,6 +15,14 @@ _LARGEST = 64 * 1024 * 1024
 _CODE = frozenset({"Lambda", "__lambda__", "TorchModuleWrapper", "TFSMLayer", "JaxLayer", "FlaxLayer"})
 """Keras's own classes that hold a function, a pickle or a SavedModel."""
 
+_PARTS = frozenset(
+    {
+        *("layers", "models", "ops", "activations", "initializers", "regularizers", "constraints", "quantizers"),
+        *("losses", "metrics", "optimizers", "random", "dtype_policies"),
+    }
+)
+"""What models are made of. Functions of others, such as `keras.utils`, read files and the network."""
+
 
 def runs_code(spec: ModelSpec) -> str:
     """The configuration of a .keras file lists its classes; an .h5 can't be checked without loading it."""
@@ -54,9 +62,10 @@ def _code_of(entry: dict[str, Any]) -> str:
         return f"a {name} layer" if name != "__lambda__" else "a lambda"
     if module is None or module == "builtins" or module == "keras":
         return ""
-    if not isinstance(module, str) or not module.startswith("keras."):
+    steps = [step for step in str(module).split(".") if step != "src"]
+    if steps[0] != "keras":
         return f"an object of {str(module)[:80]!r}, which is not Keras's own"
-    return ""
+    return "" if steps[1] in _PARTS else f"an object of {str(module)[:80]!r}, which is not a part of a model"
 
 
 INFO = FrameworkInfo(
