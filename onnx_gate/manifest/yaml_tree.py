@@ -76,6 +76,7 @@ class _Composer:
         self._shown = shown
         self._events = self._parse(text)
         self._anchors: dict[str, _Node] = {}
+        self._read = 0
         # By place: a mapping that is merged somewhere is read there again.
         self._problems: dict[Mark, Problem] = {}
 
@@ -122,6 +123,7 @@ class _Composer:
 
     def _node(self, event: yaml.Event, depth: int) -> _Node:
         mark = _at(event)
+        self._read += 1
         if depth > MAX_DEPTH:
             raise refuse_file(self._shown, f"this is nested deeper than {MAX_DEPTH} levels", "flatten it", mark)
         if isinstance(event, yaml.AliasEvent):
@@ -139,13 +141,6 @@ class _Composer:
             node = self._sequence(mark, depth)
         else:
             node = self._mapping(mark, depth)
-        if node.size > MAX_NODES:
-            raise refuse_file(
-                self._shown,
-                f"this holds more than {MAX_NODES:,} values, those that aliases stand for included",
-                "split the manifest, or write it without aliases",
-                mark,
-            )
         if anchor := getattr(event, "anchor", None):
             self._anchors[anchor] = node
         return node
@@ -168,8 +163,7 @@ class _Composer:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             item = self._node(event, depth + 1)
             node.value.append(item)
-            node.size += item.size
-            node.height = max(node.height, item.height + 1)
+            self._grow(node, item)
         return node
 
     def _mapping(self, mark: Mark, depth: int) -> _Node:
@@ -178,9 +172,21 @@ class _Composer:
             key = self._node(event, depth + 1)
             value = self._node(next(self._events), depth + 1)
             node.value.append((key, value))
-            node.size += key.size + value.size
-            node.height = max(node.height, key.height + 1, value.height + 1)
+            self._grow(node, key)
+            self._grow(node, value)
         return node
+
+    def _grow(self, node: _Node, part: _Node) -> None:
+        """Refused at the value that is one too many: the rest of a large file isn't read."""
+        node.size += part.size
+        node.height = max(node.height, part.height + 1)
+        if max(node.size, self._read) > MAX_NODES:
+            raise refuse_file(
+                self._shown,
+                f"this holds more than {MAX_NODES:,} values, those that aliases stand for included",
+                "split the manifest, or write it without aliases",
+                node.mark,
+            )
 
     def _build(self, node: _Node, trail: Trail, tree: Tree) -> Any:
         tree.marks[trail] = node.mark

@@ -169,6 +169,14 @@ def test_merged_laughs_are_refused_at_once(project: Project) -> None:
     assert project.problem("\n".join(lines)).message.startswith("this holds more than 100,000 values")
 
 
+@pytest.mark.parametrize("levels", [1, 40])
+def test_a_large_file_is_not_read_past_the_limit(project: Project, levels: int) -> None:
+    """What follows the value that is one too many is no YAML, and nobody comes to see it."""
+    values = "[" + ", ".join(["1"] * (110_000 // levels)) + ", "
+    problem = project.problem(f"version: 1\nmodels: {values * levels}\n}}")
+    assert problem.message.startswith("this holds more than 100,000 values")
+
+
 @pytest.mark.parametrize(("text", "column"), [("models: &a [*a]", 13), ("models: &a {b: *a}", 16), ("models: *a", 9)])
 def test_a_recursive_or_dangling_alias_is_refused(project: Project, text: str, column: int) -> None:
     """An alias stands for what is complete before it."""
