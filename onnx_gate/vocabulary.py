@@ -97,6 +97,37 @@ OF_LIMITS = (BreachKind.LIMIT, BreachKind.SPEED)
 """Of them, those that are about `limits`."""
 
 
+class Origin(StrEnum):
+    """What says which values an input is fed with; the words are those of the reports."""
+
+    CATEGORIES = "categories"
+    """Of an encoder, a label table or a categorical split."""
+    VOCABULARY = "vocabulary"
+    """Words that a vectorizer knows, and some that it doesn't."""
+    THRESHOLDS = "thresholds"
+    """Of trees and comparisons: both sides of each."""
+    LEAVES = "leaves"
+    """The ways to the leaves of trees."""
+    STATISTICS = "means and deviations"
+    """Of scalers and normalisations."""
+    RANGES = "ranges"
+    """Minima and maxima, quantiles, bin edges, ends of clips."""
+    POINTS = "training points"
+    """Support vectors, centres, class means and rows that the model kept."""
+    MISSING = "missing values"
+    """An imputer or a tree has learnt what to do with them."""
+    EMBEDDINGS = "rows of embeddings"
+    """Ids that a table has room for."""
+    POSITIONS = "table of positions"
+    """How long a sequence may be."""
+    CONSTANTS = "constants"
+    """That inputs are compared with, rounded to or divided by."""
+    IMAGES = "pixel values"
+    """Whole numbers from 0 to 255."""
+    MASKS = "masks"
+    """0 and 1, with some ones in each row."""
+
+
 class Absence(StrEnum):
     """Why a provider can't be used here."""
 

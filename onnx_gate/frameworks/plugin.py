@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.vocabulary import Cause
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ def no_landmarks(source: Any, spec: ModelSpec, feed: Feed) -> Mapping[str, Any]:
     return {}
 
 
-def no_domain(source: Any, spec: ModelSpec) -> Mapping[str, Any]:
+def no_domain(source: Any, spec: ModelSpec, example: Feed) -> Domains:
     """The source says nothing of the values that it was made for."""
-    return {}
+    return NOTHING_KNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +87,9 @@ class Plugin:
     exported without them."""
     landmarks: Callable[[Any, ModelSpec, Feed], Mapping[str, Any]] = no_landmarks
     """Intermediate values on a feed, by names that people know. Nobody asks yet."""
-    input_domain: Callable[[Any, ModelSpec], Mapping[str, Any]] = no_domain
-    """What the source itself knows of the values of its inputs, by name. Nobody asks yet."""
+    input_domain: Callable[[Any, ModelSpec, Feed], Domains] = no_domain
+    """What the source itself knows of the values of its inputs; an example feed is there to trace with. What it can't
+    find out it leaves out: this never fails a model."""
 
 
 def missing_packages(name: str) -> list[str]:

@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from onnx_gate.records.found import Confusion
-from onnx_gate.records.limits import LIMITS, Kind, is_kept
+from onnx_gate.records.limits import LIMITS, Kind, allowed_mismatches, enough_agree, is_kept
 from onnx_gate.records.result import Check, ModelResult
-from onnx_gate.records.shares import allowed_mismatches, enough_agree
 from onnx_gate.vocabulary import Scalar, Status
 
 # The largest difference of an output is taken in its own dtype, which may be float32.

@@ -33,7 +33,7 @@ class Limit:
     most: int | None = None
     """The largest."""
     share: bool = False
-    """A share of the elements, held against their count: `records/shares.py` has the formula. One for each kind of
+    """A share of the elements, held against their count by the formulas below. One for each kind of
     output, in force also where the manifest sets none: then no element may be wrong."""
     noise: bool = False
     """A signal-to-noise ratio: the most telling of all limits, and above 0 no constant answer reaches it."""
@@ -125,3 +125,17 @@ def distance_beyond(limit: Limit, allowed: float, got: float | None) -> float:
 def any_element_may_differ(limits: Mapping[str, float]) -> bool:
     """Whether the tolerance asks nothing of a single element: what is asked is asked of all together."""
     return limits.get("max_mismatch", 0.0) >= 1
+
+
+# 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
+_SLACK = 1e-9
+
+
+def allowed_mismatches(total: int, max_mismatch: float) -> int:
+    """The elements that may be out of tolerance."""
+    return math.floor(max_mismatch * total + _SLACK)
+
+
+def enough_agree(mismatched: int, total: int, min_agreement: float) -> bool:
+    """Whether so few labels differ; where all must agree, none may, however many there are."""
+    return not mismatched or (min_agreement < 1 and 1 - mismatched / total >= min_agreement - _SLACK)

@@ -16,9 +16,9 @@ from onnx_gate.gate.verdict import compared as judged
 from onnx_gate.protocol import decode, encode
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, Confusion, OutputDiff, Worst
+from onnx_gate.records.limits import enough_agree
 from onnx_gate.records.ran import Latency, Timing
 from onnx_gate.records.result import Check, ModelResult
-from onnx_gate.records.shares import enough_agree
 from onnx_gate.reports import json
 from onnx_gate.vocabulary import Status
 from onnx_gate.worker.compare.form import dtype_name, parts_of

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, Breach, OutputDiff, Worst
-from onnx_gate.records.limits import LIMITS, Kind, is_kept, limits_of
-from onnx_gate.records.shares import allowed_mismatches, enough_agree
+from onnx_gate.records.limits import LIMITS, Kind, allowed_mismatches, enough_agree, is_kept, limits_of
 from onnx_gate.vocabulary import BreachKind, Scalar
 from onnx_gate.wording.numbers import number, percent, two_scalars
 from onnx_gate.worker.compare.elements import Elements
