@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MANY, Name, Text
-from onnx_gate.records.found import ConvertInfo, Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.vocabulary import JSON, Cause, Config
 
@@ -125,6 +125,7 @@ Event = (
     Stage
     | Note
     | ConvertInfo
+    | Fed
     | Expectation
     | OutputDiff
     | Failure
@@ -141,6 +142,7 @@ KINDS: dict[str, type] = {
     "stage": Stage,
     "note": Note,
     "convert": ConvertInfo,
+    "fed": Fed,
     "expect": Expectation,
     "diff": OutputDiff,
     "failure": Failure,

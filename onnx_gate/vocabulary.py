@@ -30,6 +30,10 @@ EDGE_CASE = "edge="
 """What the name of a case begins with that is an edge."""
 
 
+DOMAIN_CASE = "domain"
+"""The case that feeds every landmark of what the model knows of its inputs."""
+
+
 def run_on(provider: str) -> str:
     """The name of the stage in which a provider runs a model."""
     return f"run on {provider}"

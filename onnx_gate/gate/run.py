@@ -20,7 +20,7 @@ from onnx_gate.processes.seclusion import secluded
 from onnx_gate.processes.supervisor import Supervisor
 from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
-from onnx_gate.records.found import ConvertInfo, Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
 from onnx_gate.references.read import Reference, check_reference
@@ -203,6 +203,8 @@ def _take(
             found.latency[event.provider, event.case] = event
         case ConvertInfo():
             found.convert = event
+        case Fed():
+            found.fed = event
         case Made(weights=weights):
             found.weights = weights
         case Triage():

@@ -13,7 +13,7 @@ from typing import Any
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
-from onnx_gate.records.found import ConvertInfo, Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.vocabulary import Absence, Cause, Status
@@ -42,6 +42,7 @@ class Findings:
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     convert: ConvertInfo | None = None
+    fed: Fed | None = None
     weights: tuple[str, ...] = ()
     """Names of the files beside the ONNX file that hold its weights."""
     triage: Triage | None = None
@@ -77,7 +78,7 @@ class Findings:
             kept.clear()
         for told in (self.notes, self.warnings):
             told.clear()
-        self.convert, self.triage, self.weights = None, None, ()
+        self.convert, self.fed, self.triage, self.weights = None, None, None, ()
         message = f"what its process reported can't be booked ({type(error).__name__}: {str(error)[:200]})"
         fix = "if the model's code doesn't write to its worker's channel, this is a bug of onnx-gate: please report it"
         self.failures = [Failure(stage="report", cause=Cause.CRASHED, message=message, fix=fix)]
@@ -105,6 +106,7 @@ def judge_model(found: Findings) -> ModelResult:
         sessions={provider.name: provider.session for provider in found.spec.providers},
         numerics=found.numerics,
         latency=tuple(found.latency.values()),
+        domains=found.fed,
         notes=tuple(found.notes),
         log=found.log,
         reference=found.reference,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, LimitName, Name, Seconds, Text
-from onnx_gate.vocabulary import JSON, OF_LIMITS, OF_VALUES, Absence, BreachKind, Cause, Config, Scalar
+from onnx_gate.vocabulary import JSON, OF_LIMITS, OF_VALUES, Absence, BreachKind, Cause, Config, Origin, Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,36 @@ class ConvertInfo:
     """True where the user's own .onnx was judged."""
     variant: Name = ""
     """The kind of variant that was made of it, such as `fp16`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOrigin:
+    """Where the values of one input come from."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    input: Name
+    """Its name."""
+    by: Literal["data", "manifest", "model", "default"]
+    """`manifest`: its `range` or `values`; `model`: what the model knows of it; `default`: nobody says anything."""
+    origins: Annotated[tuple[Origin, ...], FEW] = ()
+    """What in the model says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fed:
+    """What a model was fed with."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    inputs: Annotated[tuple[InputOrigin, ...], MANY]
+    """Where their values come from, in the order of the inputs."""
+    landmarks: Count = 0
+    """Categories, sides of thresholds, leaves, ends of ranges, missing values: all that the model has of them."""
+    reached: Count = 0
+    """Of them, those that the case `domain` feeds."""
+    rows: Count = 0
+    """Rows of that case."""
+    refused: Count = 0
+    """Rows that were left out of it, since the source does not answer them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
-from onnx_gate.records.found import ConvertInfo, OutputDiff
+from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
 from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Isolation, Status
@@ -104,8 +104,8 @@ class ModelResult:
     """Reserved: where in the graph a divergence starts."""
     noise: None = None
     """Reserved: how large honest rounding is."""
-    domains: None = None
-    """Reserved: where the values of its inputs come from."""
+    domains: Fed | None = None
+    """Where the values of its inputs come from; None where nothing was fed."""
     headroom: None = None
     """Reserved: how much of the tolerance its largest error uses."""
     notes: tuple[str, ...] = ()

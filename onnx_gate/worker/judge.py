@@ -25,6 +25,7 @@ from onnx_gate.worker.triage.evidence import gather_evidence
 from onnx_gate.worker.triage.variant_evidence import gather_variant_evidence, without_variant
 from onnx_gate.worker.triage.variants import find_variant_cause
 from onnx_gate.worker.trial.latency import measure_latency
+from onnx_gate.worker.trial.near import excuse_near
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
@@ -142,7 +143,11 @@ def _run_provider(
     diffs = []
     for case in prepared.cases:
         answering = twice if case.name == twice.case else session
-        for found in run_case(prepared, answering, case, provider.name, rules, given):
+        compared = run_case(prepared, answering, case, provider.name, rules, given)
+        compared, warning = excuse_near(prepared, session, case, provider.name, compared, rules)
+        if warning:
+            send(Note(text=warning, warns=True))
+        for found in compared:
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
     _tell_placement(session, provider, send)

@@ -44,6 +44,8 @@ class Case:
     """The dynamic dimensions of its feeds."""
     optional: bool = False
     """The source may refuse it: then it is left out, visibly."""
+    generated: bool = False
+    """Its values were drawn by us: what goes wrong only where rounding decides is then no divergence."""
 
     @property
     def edge(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import Graph
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
@@ -14,7 +15,7 @@ from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.data.values import needs_data
 from onnx_gate.worker.inputs.dims import check_dims, example_sizes, sizes_to_run
 from onnx_gate.worker.inputs.edges import are_listed, plan_edges
-from onnx_gate.worker.inputs.generate import generate
+from onnx_gate.worker.inputs.known import generate
 
 SAMPLED_CALLS = 8
 """Calls made at each batch size other than the largest: it alone sees every row."""
@@ -45,8 +46,13 @@ def outputs_by_row(graph: Graph) -> frozenset[str]:
     return frozenset(value.name for value in graph.outputs if value.shape and value.shape[0] in first)
 
 
-def plan_cases(spec: ModelSpec, dataset: Dataset | None) -> tuple[list[Case], list[str]]:
-    """Every case of a model whose schema is known, and notes on what was left out."""
+def plan_cases(
+    spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN
+) -> tuple[list[Case], list[str]]:
+    """Every case of a model whose schema is known, and notes on what was left out.
+
+    Without data, values are drawn from `domains`.
+    """
     check_dims(spec)
     told = list(dataset.notes) if dataset else []
     if dataset and dataset.recorded:
@@ -56,29 +62,29 @@ def plan_cases(spec: ModelSpec, dataset: Dataset | None) -> tuple[list[Case], li
         cases, notes = _data_cases(spec, dataset)
     else:
         sizes, notes = sizes_to_run(spec)
-        cases = [_generated_case(spec, given) for given in sizes]
+        cases = [_generated_case(spec, given, domains) for given in sizes]
     if any(given.form != "tensor" for given in spec.inputs or ()):
         why = "not all inputs are tensors of a declared shape"
         return cases, [*told, *notes, *_no_edges(spec, why, fix="remove `edges`, or declare the shapes in `inputs`")]
-    return [*cases, *(plan_edges(spec, dataset) if spec.edges else [])], [*told, *notes]
+    return [*cases, *(plan_edges(spec, dataset, domains) if spec.edges else [])], [*told, *notes]
 
 
-def example_feed(spec: ModelSpec, cases: list[Case]) -> Feed:
+def example_feed(spec: ModelSpec, cases: list[Case], domains: Domains = NOTHING_KNOWN) -> Feed:
     """A feed to export with: that of a case whose sizes no exporter takes for constants, else generated."""
     for case in cases:
         sizes = list(case.sizes.values())
         if min(sizes, default=2) > 1 and len(set(sizes)) == len(sizes) and not case.edge:
             return next(case.calls()).feed
-    return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.base}/example")
+    return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.base}/example", domains=domains)
 
 
-def _generated_case(spec: ModelSpec, sizes: dict[str, int]) -> Case:
+def _generated_case(spec: ModelSpec, sizes: dict[str, int], domains: Domains) -> Case:
     name = ",".join(f"{dim}={size}" for dim, size in sizes.items()) or "fixed"
 
     def calls() -> Iterator[Call]:
-        yield Call(feed=generate(spec.inputs or (), sizes, seed=f"{spec.base}/{name}"))
+        yield Call(feed=generate(spec.inputs or (), sizes, seed=f"{spec.base}/{name}", domains=domains))
 
-    return Case(name=name, calls=calls, sizes=sizes)
+    return Case(name=name, calls=calls, sizes=sizes, generated=True)
 
 
 def _no_edges(spec: ModelSpec, why: str, *, fix: str) -> list[str]:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.worker.inputs.calls import Call, Feed
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes, has_batch
-from onnx_gate.worker.inputs.generate import generate
+from onnx_gate.worker.inputs.known import generate
 
 ODD_BATCH = 13
 LARGE_BATCH = 257
@@ -23,8 +24,9 @@ MOST_ELEMENTS = 1 << 22
 class Supply:
     """Ordinary rows: the data's own where there are any, else generated ones."""
 
-    def __init__(self, spec: ModelSpec, dataset: Dataset | None) -> None:
+    def __init__(self, spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN) -> None:
         self.spec = spec
+        self.domains = domains
         self._dataset = dataset
         self._axes = {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
         self.has_rows = has_batch(spec) and (dataset is None or dataset.rows is not None)
@@ -36,9 +38,8 @@ class Supply:
         """So many rows, spread over the data; the whole feed where the schema has no batch."""
         data = self._dataset
         if data is None:
-            return generate(
-                self.spec.inputs or (), {**self.dims, "batch": count}, seed=f"{self.spec.base}/edges/{seed}"
-            )
+            sizes = {**self.dims, "batch": count}
+            return generate(self.spec.inputs or (), sizes, seed=f"{self.spec.base}/edges/{seed}", domains=self.domains)
         if not self.has_rows:
             return data.slice(0, data.fixed_batch) if data.fixed_batch else data.inputs
         rows = data.rows or 0

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.vocabulary import EDGE_CASE, EDGES, Cause
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import longest, named_dims, shortest
 from onnx_gate.worker.inputs.edge_rows import BY_ROWS, Supply
 from onnx_gate.worker.inputs.edge_values import FILLED, SCATTERED, fill, scatter
-from onnx_gate.worker.inputs.generate import generate, rng_for
+from onnx_gate.worker.inputs.generate import rng_for
+from onnx_gate.worker.inputs.known import generate
 
 _ROWS = 3
 _FLOATS = "a float input whose `range` or `values` hold it"
@@ -41,15 +43,15 @@ class _Plan:
     sizes: dict[str, int]
 
 
-def plan_edges(spec: ModelSpec, dataset: Dataset | None) -> list[Case]:
+def plan_edges(spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN) -> list[Case]:
     """A case for each edge that is asked for; one that the model itself lists has to have a place."""
     listed = are_listed(spec)
-    supply = Supply(spec, dataset)
+    supply = Supply(spec, dataset, domains)
     asked = [name for name in EDGES if spec.edges == "all" or name in spec.edges]
     plans = {name: plan for name in asked if (plan := _plan(supply, name))}
     if listed and (homeless := [name for name in asked if name not in plans]):
         raise _no_place(homeless)
-    return [_case(name, plan, optional=not listed) for name, plan in plans.items()]
+    return [_case(name, plan, optional=not listed, generated=dataset is None) for name, plan in plans.items()]
 
 
 def are_listed(spec: ModelSpec) -> bool:
@@ -57,11 +59,11 @@ def are_listed(spec: ModelSpec) -> bool:
     return spec.edges != "all" and "edges" in spec.own
 
 
-def _case(name: str, plan: _Plan, *, optional: bool) -> Case:
+def _case(name: str, plan: _Plan, *, optional: bool, generated: bool) -> Case:
     def calls() -> Iterator[Call]:
         yield plan.call()
 
-    return Case(name=f"{EDGE_CASE}{name}", calls=calls, sizes=plan.sizes, optional=optional)
+    return Case(name=f"{EDGE_CASE}{name}", calls=calls, sizes=plan.sizes, optional=optional, generated=generated)
 
 
 def _plan(supply: Supply, name: str) -> _Plan | None:
@@ -87,9 +89,8 @@ def _plan_length(supply: Supply, name: str) -> _Plan | None:
     if not ends:
         return None
     sizes = {"batch": _rows(spec), **supply.dims, **ends}
-    return _Plan(
-        call=lambda: Call(feed=generate(spec.inputs or (), sizes, seed=f"{spec.base}/edges/{name}")), sizes=sizes
-    )
+    seed, domains = f"{spec.base}/edges/{name}", supply.domains
+    return _Plan(call=lambda: Call(feed=generate(spec.inputs or (), sizes, seed=seed, domains=domains)), sizes=sizes)
 
 
 def _plan_values(supply: Supply, name: str) -> _Plan | None:

@@ -1,8 +1,9 @@
-"""Seeded feeds from the schema: the same on every machine and in every run."""
+"""Seeded values as the schema allows them: the same on every machine and in every run."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,13 @@ DEFAULT_INTEGERS = (0, 9)
 DEFAULT_WORDS = ("alpha", "beta", "gamma", "delta")
 
 
-def generate(inputs: tuple[InputSpec, ...], sizes: dict[str, int], *, seed: str) -> dict[str, Array]:
-    """One feed of the given sizes."""
-    return {given.name: draw(given, shape_of(given, sizes), rng_for(f"{seed}/{given.name}")) for given in inputs}
-
-
 def rng_for(seed: str) -> np.random.Generator:
     """A generator that depends on the text alone (Python's own hash changes from run to run)."""
     digest = hashlib.sha256(seed.encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
-def shape_of(given: InputSpec, sizes: dict[str, int]) -> tuple[int, ...]:
+def shape_of(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The schema's shape with its names replaced by sizes."""
     return tuple(size if isinstance(size, int) else sizes[size] for size in given.shape)
 

@@ -12,16 +12,19 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Answers, Plugin, get_plugin
 from onnx_gate.protocol import Event, Job, Note, Stage
 from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import ConvertInfo, Graph
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import onnx_name
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
-from onnx_gate.worker.inputs.data import load_dataset
+from onnx_gate.worker.inputs.data import Dataset, load_dataset
+from onnx_gate.worker.inputs.known import joined
 from onnx_gate.worker.onnx_files.checks import checker_note, structural_breaches
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.trial.columns import check_columns
+from onnx_gate.worker.trial.domains import feed_domain, file_domains, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.trial.reference import ask_edges
@@ -57,15 +60,28 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
     if dataset:
         check_columns(framework.fitted_columns(source), spec, dataset.columns)
-    cases, notes = plan_cases(spec, dataset)
-    cases, beyond = fitting_cases(spec, cases)
-    notes += beyond
+    domains = source_domains(framework, source, spec, dataset)
+    if spec.onnx:
+        domains = joined(domains, file_domains(spec.onnx, spec))
+    cases, notes = _planned(spec, dataset, domains)
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
         send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
     send(Stage(name="reference"))
-    first = _first_answers(framework, source, spec, cases)
+    try:
+        first = _first_answers(framework, source, spec, cases)
+    except CannotJudge:
+        # What it seems to know of its inputs may not be what it takes.
+        if dataset or not domains.inputs:
+            raise
+        domains = NOTHING_KNOWN
+        cases, notes = _planned(spec, dataset, domains)
+        first = _first_answers(framework, source, spec, cases)
     path, graph, seconds = _onnx_file(job, spec, framework, source, cases, shipped, send)
-    prepared = Prepared(spec=spec, onnx=path, framework=framework, source=source, cases=cases)
+    prepared = Prepared(
+        spec=spec, onnx=path, framework=framework, source=source, cases=cases, file_size=graph.size_bytes
+    )
+    if not spec.onnx:
+        domains = joined(domains, file_domains(path, spec))
     if dataset and dataset.given:
         prepared.wide = unrounded(framework, source, spec)
     if spec.variant:
@@ -78,11 +94,18 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     send(_describe(spec, graph, seconds))
     _check(prepared, graph, first, notes)
     notes += ask_edges(prepared, send)
+    notes += feed_domain(prepared, domains, dataset, send)
     for note in notes:
         send(Note(text=note))
     for warning in _overflows(prepared):
         send(Note(text=warning, warns=True))
     return prepared
+
+
+def _planned(spec: ModelSpec, dataset: Dataset | None, domains: Domains) -> tuple[list[Case], list[str]]:
+    cases, notes = plan_cases(spec, dataset, domains)
+    cases, beyond = fitting_cases(spec, cases)
+    return cases, [*notes, *beyond]
 
 
 def _overflows(prepared: Prepared) -> list[str]:

@@ -45,6 +45,8 @@ class Prepared:
     """The model in float32 that a variant was made of."""
     halves: frozenset[str] = frozenset()
     """Inputs that a variant takes in float16."""
+    file_size: int = 0
+    """Bytes of the file, with its weights."""
     cause: Cause | None = None
     """What the file itself shows to be wrong with it, such as a baked-in dimension."""
     wide: Unrounded | None = None

@@ -30,6 +30,11 @@ _BEYOND = {
 """Edges that lower precision can't hold by its nature: they are for the model itself."""
 
 
+def takes_landmarks(spec: ModelSpec) -> bool:
+    """Whether the ends of what a model knows are for it: int8 is made for what its inputs ordinarily hold."""
+    return spec.variant is None or not spec.variant.kind.startswith("int8")
+
+
 def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[str]]:
     """The cases that say something of a variant, and a note on the others."""
     beyond = _BEYOND[spec.variant.kind] if spec.variant else ()

@@ -1,0 +1,265 @@
+"""Values drawn from what a model knows of its inputs, clear of where rounding alone decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import InputSpec
+from onnx_gate.records.domain import Cut, Domain, Domains, Values
+from onnx_gate.vocabulary import Scalar
+from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, is_float, rng_for, shape_of
+
+Array = npt.NDArray[Any]
+ULPS = 64
+"""How far values stay from a cut: rounding on the way to it moves them by less."""
+_PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+# Converted models compute in float32 in places, whatever the schema's dtype.
+_SINGLE = 2.0**-23
+_MOST_IDS = 1 << 16
+"""Ids of a table that are fed one by one; of a larger one, so many spread over it."""
+
+
+def gap_at(given: InputSpec, at: float, reach: float = 0.0) -> float:
+    """The distance to keep from a cut."""
+    return ULPS * _PRECISION.get(given.dtype, _SINGLE) * max(abs(at), reach)
+
+
+def draws_known(given: InputSpec, domain: Domain | None) -> bool:
+    """Whether an input is drawn from what the model knows: what the manifest says of its values comes first."""
+    return domain is not None and given.range is None and given.values is None and given.form == "tensor"
+
+
+def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Ordinary values: those that the model knows, and where it knows nothing, those of the schema."""
+    array = draw(given, shape, rng)
+    if not draws_known(given, domain) or domain is None or not array.size:
+        return array
+    if domain.every:
+        array = _fitting(given, ordinary(given, domain.every, array.size, rng), array).reshape(shape)
+        if domain.every.never_empty:
+            fill_empty_rows(array, domain.every, rng)
+    for column, values in domain.columns.items():
+        if len(shape) < 2 and column == 0:
+            array = _fitting(given, ordinary(given, values, array.size, rng), array).reshape(shape)
+        elif len(shape) >= 2 and column < shape[-1]:
+            part = array[..., column]
+            array[..., column] = _fitting(given, ordinary(given, values, part.size, rng), part).reshape(part.shape)
+    return array
+
+
+def generate(
+    inputs: tuple[InputSpec, ...], sizes: Mapping[str, int], *, seed: str, domains: Domains
+) -> dict[str, Array]:
+    """One feed of the given sizes."""
+    return {
+        given.name: draw_known(
+            given, domains.inputs.get(given.name), shape_of(given, sizes), rng_for(f"{seed}/{given.name}")
+        )
+        for given in inputs
+    }
+
+
+def _fitting(given: InputSpec, drawn: Array | None, instead: Array) -> Array:
+    """In the input's dtype; what was there before, where nothing could be drawn."""
+    if drawn is None:
+        return instead
+    if given.dtype == "string":
+        return drawn.astype(object)
+    dtype = dtype_of(given)
+    if is_float(given) or dtype.kind == "b":
+        return drawn.astype(dtype)
+    least, most = integer_limits(given)
+    whole = np.clip(np.rint(np.asarray(drawn, dtype=np.float64)), float(least), min(float(most), 2.0**62))
+    return whole.astype(np.int64).astype(dtype)
+
+
+def ordinary(given: InputSpec, values: Values, count: int, rng: np.random.Generator) -> Array | None:
+    """So many ordinary values; None where the model only knows unusual ones."""
+    choices = [value for value in values.choices if _can_hold(given, value)]
+    if choices:
+        return rng.choice(np.array(choices, dtype=object if given.dtype == "string" else None), size=count)
+    if given.dtype == "string" or dtype_of(given).kind in "bc":
+        return None
+    if not is_float(given) and values.low is not None and values.high is not None and not values.cuts:
+        return rng.integers(int(values.low), int(values.high), size=count, endpoint=True)
+    drawn = _between(values, count, rng) if values.cuts else None
+    around = _around(values, count, rng)
+    if drawn is not None and around is not None:
+        drawn = np.where(rng.random(count) < 0.5, drawn, around)
+    drawn = drawn if drawn is not None else around
+    return None if drawn is None else clear_of(given, drawn, values.cuts)
+
+
+def _around(values: Values, count: int, rng: np.random.Generator) -> Array | None:
+    """Around the centre, within the range, as far as they are known."""
+    low, high = values.low, values.high
+    if values.centre is not None:
+        drawn = values.centre + (values.spread or 0.0) * rng.standard_normal(count)
+        return np.clip(drawn, low, high) if low is not None and high is not None else drawn
+    return rng.uniform(low, high, size=count) if low is not None and high is not None else None
+
+
+def _between(values: Values, count: int, rng: np.random.Generator) -> Array:
+    """Anywhere between two cuts, or beyond the outermost."""
+    at = np.unique([cut.at for cut in values.cuts])
+    beyond = beyond_cuts(values)
+    ends = np.concatenate([[_end(values.low, at[0] - beyond, at[0])], at, [_end(values.high, at[-1] + beyond, at[-1])]])
+    first = rng.integers(0, len(ends) - 1, size=count)
+    return np.asarray(ends[first] + (ends[first + 1] - ends[first]) * rng.random(count))
+
+
+def beyond_cuts(values: Values) -> float:
+    """How far beyond the outermost cuts ordinary values go."""
+    at = [cut.at for cut in values.cuts]
+    span = max(at) - min(at)
+    return span / 4 or values.spread or max(1.0, max(map(abs, at)) / 4)
+
+
+def _end(limit: float | None, usual: float, cut: float) -> float:
+    """The end of the range, where it lies on the same side of the cut."""
+    same_side = limit is not None and (limit - cut) * (usual - cut) > 0
+    return limit if same_side and limit is not None else usual
+
+
+def clear_of(given: InputSpec, drawn: Array, cuts: Iterable[Cut]) -> Array:
+    """The values, moved away from the cuts that they are too near to."""
+    at, gaps = sorted_cuts(given, cuts)
+    if not at.size:
+        return drawn
+    moved = np.asarray(drawn, dtype=np.float64).copy()
+    nearest = np.clip(np.searchsorted(at, moved), 1, len(at)) - 1
+    nearest = np.where(
+        (nearest + 1 < len(at))
+        & (np.abs(at[np.minimum(nearest + 1, len(at) - 1)] - moved) < np.abs(at[nearest] - moved)),
+        np.minimum(nearest + 1, len(at) - 1),
+        nearest,
+    )
+    distance = moved - at[nearest]
+    near = np.abs(distance) < gaps[nearest]
+    moved[near] = (at[nearest] + np.where(distance >= 0, 1, -1) * 2 * gaps[nearest])[near]
+    return moved
+
+
+def sorted_cuts(given: InputSpec, cuts: Iterable[Cut]) -> tuple[Array, Array]:
+    """Where the cuts are, each once, and the gap to keep from each."""
+    widest: dict[float, float] = {}
+    for cut in cuts:
+        if math.isfinite(cut.at):
+            widest[cut.at] = max(widest.get(cut.at, 0.0), gap_at(given, cut.at, cut.reach))
+    at = np.array(sorted(widest), dtype=np.float64)
+    return at, np.array([widest[each] for each in at.tolist()], dtype=np.float64)
+
+
+def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
+    """Every value that is to be fed once, but for missing and unusual ones."""
+    yield from (value for value in (*values.choices, *values.marks) if _can_hold(given, value))
+    if given.dtype == "string":
+        return
+    yield from _sides(given, values)
+    if values.low is None or values.high is None:
+        return
+    if is_float(given):
+        yield from (float(end) for end in (values.low, values.high) if _is_clear(given, float(end), values))
+    else:
+        ids = np.linspace(values.low, values.high, num=int(min(values.high - values.low + 1, _MOST_IDS)))
+        yield from (int(each) for each in np.unique(np.rint(ids)) if _can_hold(given, int(each)))
+
+
+def _sides(given: InputSpec, values: Values) -> Iterator[Scalar]:
+    """Both sides of every cut, where no other cut is so near that rounding could cross it."""
+    at, gaps = sorted_cuts(given, values.cuts)
+    if not at.size:
+        return
+    below, above = np.diff(at, prepend=-np.inf), np.diff(at, append=np.inf)
+    if not is_float(given):
+        whole = np.unique(np.concatenate([np.floor(at), np.floor(at) + 1]))
+        yield from (int(each) for each in whole if _can_hold(given, int(each)))
+        return
+    room = 4 * gaps
+    yield from (at - 2 * gaps)[below > room].tolist()
+    yield from (at + 2 * gaps)[above > room].tolist()
+
+
+def _is_clear(given: InputSpec, value: float, values: Values) -> bool:
+    return all(abs(value - cut.at) >= gap_at(given, cut.at, cut.reach) for cut in values.cuts)
+
+
+def fill_empty_rows(array: Array, values: Values, rng: np.random.Generator) -> None:
+    """One element of every row that is all 0 becomes something else."""
+    something = [value for value in values.choices if value not in (0, False, None, "")]
+    if not something or array.ndim < 2:
+        return
+    rows = array.reshape(-1, array.shape[-1])
+    for row in np.flatnonzero(~rows.astype(bool).any(axis=1)):
+        rows[row, rng.integers(0, rows.shape[1])] = something[0]
+
+
+def _can_hold(given: InputSpec, value: Scalar) -> bool:
+    """Whether the input's dtype has such a value."""
+    if given.dtype == "string":
+        return isinstance(value, str)
+    if isinstance(value, str) or value is None:
+        return False
+    if is_float(given):
+        return bool(math.isfinite(float(value))) and bool(np.isfinite(dtype_of(given).type(value)))
+    if dtype_of(given).kind == "b":
+        return value in (0, 1)
+    least, most = integer_limits(given) if dtype_of(given).kind not in "c" else (0, 0)
+    return float(value).is_integer() and least <= int(value) <= most
+
+
+def joined(first: Domains, second: Domains) -> Domains:
+    """Both: ordinary values are those of the first, where it has any, and landmarks those of both."""
+    inputs = dict(first.inputs)
+    for name, other in second.inputs.items():
+        inputs[name] = _join_domain(inputs[name], other) if name in inputs else other
+    return Domains(
+        inputs=inputs,
+        boxes=(*first.boxes, *second.boxes),
+        origins=tuple(dict.fromkeys((*first.origins, *second.origins))),
+        longest={
+            name: min(size for size in (first.longest.get(name), second.longest.get(name)) if size is not None)
+            for name in {*first.longest, *second.longest}
+        },
+    )
+
+
+def _join_domain(first: Domain, second: Domain) -> Domain:
+    columns: Mapping[int, Values] = {
+        **second.columns,
+        **{
+            place: _join_values(values, second.columns[place]) if place in second.columns else values
+            for place, values in first.columns.items()
+        },
+    }
+    every = _join_values(first.every, second.every) if first.every and second.every else first.every or second.every
+    return Domain(every=every, columns=columns)
+
+
+def _join_values(first: Values, second: Values) -> Values:
+    """What the first one knows is ordinary; from the second come its landmarks."""
+    return Values(
+        origins=tuple(dict.fromkeys((*first.origins, *second.origins))),
+        centre=first.centre if first.centre is not None else second.centre,
+        spread=first.spread if first.centre is not None else second.spread,
+        low=first.low if first.low is not None else second.low,
+        high=first.high if first.low is not None else second.high,
+        choices=first.choices or second.choices,
+        cuts=tuple(dict.fromkeys((*first.cuts, *second.cuts))),
+        marks=tuple(dict.fromkeys((*first.marks, *second.marks, *(second.choices if first.choices else ())))),
+        missing=first.missing or second.missing,
+        missing_text=first.missing_text or second.missing_text,
+        unusual=tuple(dict.fromkeys((*first.unusual, *second.unusual, *_other_ends(first, second)))),
+        never_empty=first.never_empty or second.never_empty,
+    )
+
+
+def _other_ends(first: Values, second: Values) -> Iterator[Scalar]:
+    """Where two ranges disagree, the ends of the second are worth a try."""
+    if first.low is not None and second.low is not None:
+        yield from (end for end in (second.low, second.high) if end not in (first.low, first.high))

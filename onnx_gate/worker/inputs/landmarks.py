@@ -1,0 +1,354 @@
+"""The rows of the case `domain`: every landmark of what a model knows of its inputs, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.domain import Box, Cut, Domain, Domains, Values
+from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
+from onnx_gate.worker.inputs.calls import Call, Case, Feed
+from onnx_gate.worker.inputs.dims import has_batch, named_dims
+from onnx_gate.worker.inputs.generate import integer_range, is_float, rng_for, shape_of
+from onnx_gate.worker.inputs.known import beyond_cuts, draw_known, draws_known, fill_empty_rows, gap_at, landmarks_of
+
+Array = npt.NDArray[Any]
+MOST_ROWS = 1024
+MOST_CALLS = 64
+"""Of a model that has no batch: each row is a call of its own."""
+MOST_CELLS = 1 << 22
+"""Elements of all inputs in all rows together."""
+FEW_CELLS = 1 << 16
+"""Elements that are fed to a small model in any case."""
+SMALL_FILE = 1 << 20
+_MISSING_ROWS = 8
+_APART = 8
+"""One in so many rows may be for values that the source might refuse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """A column of an input, or all of its elements, with what is to be fed there."""
+
+    given: InputSpec
+    column: int | None
+    """None for all elements."""
+    values: Values
+
+    def cells(self, array: Array) -> Array:
+        """The part of the rows that it stands for, one line for each row."""
+        part = array if self.column is None or array.ndim == 1 else array[..., self.column]
+        return part.reshape(len(array), -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainRows:
+    """All rows of the case, ready to be cut into calls."""
+
+    rows: Mapping[str, Array]
+    """By input, the rows first."""
+    fixed: Feed
+    """Inputs without a batch, in a model that has one."""
+    axes: Mapping[str, int]
+    """Which dimension is the batch, by input."""
+    batch: int | None
+    """Rows in a call; None where each row is a call."""
+    sizes: Mapping[str, int]
+    """Of the named dimensions."""
+    known: int
+    """Landmarks that the model has."""
+    fed: int
+    """Landmarks in these rows."""
+    long: Feed | None = None
+    """One more call, at the largest sizes that the model has room for."""
+    refused: frozenset[int] = frozenset()
+    """Rows that the source does not answer."""
+
+    @property
+    def count(self) -> int:
+        """Rows that are fed."""
+        return len(next(iter(self.rows.values()))) - len(self.refused)
+
+    def case(self) -> Case:
+        """The case that feeds them; every call has a full batch, the last one repeats some rows."""
+        sizes = {**({"batch": self.batch} if self.batch else {}), **self.sizes}
+        return Case(name=DOMAIN_CASE, calls=self._calls, sizes=sizes, generated=True)
+
+    def call(self, rows: Sequence[int]) -> Call:
+        """These rows, repeated until they are a batch."""
+        indices = np.resize(np.array(rows, dtype=np.intp), self.batch or 1)
+        feed = {name: self._placed(name, array[indices]) for name, array in self.rows.items()}
+        return Call(feed={**feed, **self.fixed}, first_row=int(indices[0]))
+
+    def groups(self) -> list[list[int]]:
+        """The rows of each call."""
+        kept = [row for row in range(self.count + len(self.refused)) if row not in self.refused]
+        size = self.batch or 1
+        return [kept[start : start + size] for start in range(0, len(kept), size)]
+
+    def without(self, refused: Iterable[int]) -> DomainRows:
+        """The same but for rows that the source refuses."""
+        return replace(self, refused=frozenset(refused))
+
+    def without_long(self) -> DomainRows:
+        """The same without the call at the largest sizes."""
+        return replace(self, long=None)
+
+    def _placed(self, name: str, array: Array) -> Array:
+        return np.moveaxis(array, 0, self.axes[name]) if name in self.axes else array[0]
+
+    def _calls(self) -> Iterator[Call]:
+        yield from map(self.call, self.groups())
+        if self.long is not None:
+            yield Call(feed=self.long)
+
+
+def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainRows | None:
+    """The rows for all landmarks; None where the model knows of none."""
+    sizes = {name: max(spec.dims[name]) for name in named_dims(spec) if name in spec.dims}
+    if any(given.form != "tensor" for given in spec.inputs or ()) or len(sizes) < len(named_dims(spec)):
+        return None
+    columns = list(_columns(spec, domains))
+    landmarks = [list(dict.fromkeys(landmarks_of(each.given, each.values))) for each in columns]
+    apart = list(_apart(columns))
+    long = _longest(spec, domains, sizes)
+    known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
+    if not known and long is None:
+        return None
+    plan = _Plan(spec, domains, sizes, rows=_most_rows(spec, columns, sizes, file_size))
+    fed = plan.place(columns, landmarks, apart)
+    return plan.finish(known=known, fed=fed, long=long)
+
+
+def _columns(spec: ModelSpec, domains: Domains) -> Iterator[_Column]:
+    for given in spec.inputs or ():
+        domain = domains.inputs.get(given.name)
+        if domain is None or given.values is not None:
+            continue
+        if domain.every:
+            yield _Column(given=given, column=None, values=_within(given, domain.every))
+        for column, values in domain.columns.items():
+            yield _Column(given=given, column=column, values=_within(given, values))
+
+
+def _within(given: InputSpec, values: Values) -> Values:
+    """What the manifest's range leaves of it: no end of a range of the model's own, and nothing that is missing."""
+    if given.range is None:
+        return values
+    low, high = given.range if is_float(given) else integer_range(given)
+    return Values(
+        origins=values.origins,
+        low=float(low),
+        high=float(high),
+        cuts=tuple(cut for cut in values.cuts if low < cut.at < high),
+        marks=tuple(m for m in values.marks if isinstance(m, int | float) and low <= m <= high),
+    )
+
+
+def _apart(columns: list[_Column]) -> Iterator[tuple[int, Scalar]]:
+    """Values that the source might refuse, by the number of their column: each in rows of its own."""
+    for number, each in enumerate(columns):
+        if each.values.missing and is_float(each.given) and each.given.range is None:
+            yield from ((number, math.nan) for _ in range(_MISSING_ROWS))
+        if each.values.missing_text is not None and each.given.dtype == "string":
+            yield number, each.values.missing_text
+        yield from ((number, value) for value in each.values.unusual if isinstance(value, str) == _is_text(each.given))
+
+
+def _is_text(given: InputSpec) -> bool:
+    return given.dtype == "string"
+
+
+def _longest(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Feed | None:
+    """A feed at the largest sizes that the model has room for, if those are more than the manifest lists."""
+    longer = {}
+    for name, size in domains.longest.items():
+        limits = spec.dim_limits.get(name)
+        size = min(size, limits.max) // limits.multiple * limits.multiple if limits and limits.max else size
+        if name in sizes and size > sizes[name]:
+            longer[name] = size
+    every = {**sizes, **longer, "batch": min(spec.batches)}
+    shapes = [shape_of(given, every) for given in spec.inputs or ()]
+    if not longer or sum(map(math.prod, shapes)) > MOST_CELLS:
+        return None
+    rng = rng_for(f"{spec.base}/{DOMAIN_CASE}/long")
+    return {
+        given.name: draw_known(given, domains.inputs.get(given.name), shape, rng)
+        for given, shape in zip(spec.inputs or (), shapes, strict=True)
+    }
+
+
+def _most_rows(spec: ModelSpec, columns: list[_Column], sizes: Mapping[str, int], file_size: int) -> int:
+    """Fewer where rows are large, or where each element is one that a large model computes with."""
+    row = sum(math.prod(shape_of(given, {**sizes, "batch": 1})) for given in spec.inputs or ())
+    most = min(MOST_ROWS, MOST_CELLS // max(1, row)) if has_batch(spec) else MOST_CALLS
+    if any(each.column is None for each in columns):
+        usual = sum(spec.batches) * row
+        cells = max(usual, FEW_CELLS * SMALL_FILE // max(SMALL_FILE, file_size))
+        most = min(most, max(1, cells // max(1, row)))
+    return max(1, most)
+
+
+class _Plan:
+    """Puts landmarks into rows of ordinary values."""
+
+    def __init__(self, spec: ModelSpec, domains: Domains, sizes: Mapping[str, int], *, rows: int) -> None:
+        self._spec = spec
+        self._domains = domains
+        self._sizes = dict(sizes)
+        self._most = rows
+        self._rng = rng_for(f"{spec.base}/{DOMAIN_CASE}")
+        self._batched = has_batch(spec)
+        self._arrays: dict[str, Array] = {}
+        self._used = 0
+
+    def place(self, columns: list[_Column], landmarks: list[list[Scalar]], apart: list[tuple[int, Scalar]]) -> int:
+        """Fill the rows; returns how many landmarks found a place."""
+        apart = self._some(apart, max(1, self._most // _APART))
+        rest = max(1, self._most - len(apart))
+        needed = max(
+            (math.ceil(2 * len(each) / self._width(column)) for column, each in zip(columns, landmarks, strict=True)),
+            default=0,
+        )
+        wanted = len(self._domains.boxes)
+        cells = min(needed, max(rest - wanted, rest // 2))
+        boxes = self._some(self._domains.boxes, rest - cells)
+        self._arrays = self._ordinary(cells + len(boxes) + len(apart))
+        fed = sum(self._scatter(column, each, cells) for column, each in zip(columns, landmarks, strict=True))
+        placed = [self._box(cells + i, box) for i, box in enumerate(boxes)]
+        for i, (number, value) in enumerate(apart):
+            self._apart(cells + len(boxes) + i, columns[number], value)
+        return fed + sum(placed) + len(apart)
+
+    def finish(self, *, known: int, fed: int, long: Feed | None) -> DomainRows | None:
+        """The rows, with how they are cut into calls."""
+        axes = {given.name: given.shape.index("batch") for given in self._spec.inputs or () if "batch" in given.shape}
+        fixed = {name: array[0] for name, array in self._arrays.items() if self._batched and name not in axes}
+        rows = {name: array for name, array in self._arrays.items() if name not in fixed}
+        if not rows or not len(next(iter(rows.values()))):
+            return None
+        batch = min(max(self._spec.batches), len(next(iter(rows.values())))) if self._batched else None
+        batch = batch if batch in self._spec.batches else max(self._spec.batches) if batch else None
+        return DomainRows(
+            rows=rows, fixed=fixed, axes=axes, batch=batch, sizes=self._sizes, known=known, fed=fed, long=long
+        )
+
+    def _some(self, items: Sequence[Any], most: int) -> list[Any]:
+        """All of them, or a seeded sample in their order."""
+        if len(items) <= most:
+            return list(items)
+        return [items[i] for i in np.sort(self._rng.choice(len(items), size=max(0, most), replace=False))]
+
+    def _unit(self, given: InputSpec) -> tuple[int, ...]:
+        """The shape of one row."""
+        return tuple(size if isinstance(size, int) else self._sizes[size] for size in given.shape if size != "batch")
+
+    def _width(self, column: _Column) -> int:
+        """Cells of a row that it has."""
+        unit = self._unit(column.given)
+        return max(1, math.prod(unit if column.column is None else unit[:-1]))
+
+    def _ordinary(self, rows: int) -> dict[str, Array]:
+        return {
+            given.name: draw_known(given, self._domain(given), (rows, *self._unit(given)), self._rng)
+            for given in self._spec.inputs or ()
+        }
+
+    def _domain(self, given: InputSpec) -> Domain | None:
+        """Of rows that stand side by side: what has one dimension and no batch has no columns there."""
+        domain = self._domains.inputs.get(given.name)
+        if domain is None or "batch" in given.shape or len(given.shape) != 1 or 0 not in domain.columns:
+            return domain
+        return Domain(every=domain.columns[0])
+
+    def _scatter(self, column: _Column, landmarks: list[Scalar], rows: int) -> int:
+        """Each landmark into a cell of its own among the first rows; returns how many found one."""
+        array = self._arrays[column.given.name]
+        cells = column.cells(array[:rows])
+        chosen = self._some(landmarks, cells.size)
+        if not chosen:
+            return 0
+        where = self._rng.permutation(cells.size)[: len(chosen)]
+        cells = cells.copy()
+        cells.ravel()[where] = np.array(chosen, dtype=cells.dtype)
+        self._write(column, slice(0, rows), cells)
+        return len(chosen)
+
+    def _write(self, column: _Column, rows: slice, cells: Array) -> None:
+        array = self._arrays[column.given.name]
+        if column.column is None or array.ndim == 1:
+            array[rows] = cells.reshape(array[rows].shape)
+        else:
+            array[rows, ..., column.column] = cells.reshape(array[rows, ..., column.column].shape)
+        if column.values.never_empty:
+            fill_empty_rows(array, column.values, self._rng)
+
+    def _apart(self, row: int, column: _Column, value: Scalar) -> None:
+        """One value in a row that is ordinary but for it."""
+        cells = column.cells(self._arrays[column.given.name][row : row + 1]).copy()
+        cells.ravel()[self._rng.integers(0, cells.size)] = value
+        self._write(column, slice(row, row + 1), cells)
+
+    def _box(self, row: int, box: Box) -> bool:
+        """Put the row into the box; False where rounding alone decides what is inside."""
+        found: list[tuple[str, int, Scalar]] = []
+        for (name, column), (low, high) in box.items():
+            given = next((each for each in self._spec.inputs or () if each.name == name), None)
+            if given is None or not draws_known(given, Domain()):
+                continue
+            value = self._inside(given, column, row, low, high)
+            if value is None:
+                return False
+            found.append((name, column, value))
+        for name, column, value in found:
+            array = self._arrays[name]
+            array[(row, ..., column) if array.ndim > 1 else row] = value
+        return bool(found)
+
+    def _inside(self, given: InputSpec, column: int, row: int, low: Scalar, high: Scalar) -> Scalar:
+        """A value of the column in the interval, the ordinary one where it lies in it; None where there is none."""
+        if low == high or isinstance(low, str) or isinstance(high, str) or low is None or high is None:
+            return low
+        values = _values_at(self._domains.inputs.get(given.name), column)
+        least, most = _shrunk(given, float(low), float(high), values)
+        if not least < most:
+            return None
+        array = self._arrays[given.name]
+        usual = float(np.ravel(array[(row, ..., column) if array.ndim > 1 else row])[0])
+        if least <= usual <= most:
+            return usual
+        least, most = _finite(least, most, values)
+        value = float(self._rng.uniform(least, most))
+        if is_float(given):
+            return value
+        whole = math.floor(value) if math.floor(value) >= least else math.ceil(value)
+        return whole if least <= whole <= most else None
+
+
+def _values_at(domain: Domain | None, column: int) -> Values | None:
+    return (domain.columns.get(column) or domain.every) if domain else None
+
+
+def _shrunk(given: InputSpec, low: float, high: float, values: Values | None) -> tuple[float, float]:
+    """The interval without what is too near to its ends."""
+    reach = max((cut.reach for cut in values.cuts), default=0.0) if values else 0.0
+    least = low + 2 * gap_at(given, low, reach) if math.isfinite(low) else low
+    most = high - 2 * gap_at(given, high, reach) if math.isfinite(high) else high
+    return least, most
+
+
+def _finite(low: float, high: float, values: Values | None) -> tuple[float, float]:
+    """Ends to draw between, where the interval has none."""
+    cuts: Iterable[Cut] = values.cuts if values else ()
+    usual = beyond_cuts(values) if values and cuts else 1.0
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high
+    if math.isfinite(low):
+        return low, low + usual
+    return (high - usual, high) if math.isfinite(high) else (-usual, usual)

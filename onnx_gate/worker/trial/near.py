@@ -1,0 +1,215 @@
+"""What goes wrong only where rounding decides, on rows that nobody but us made: a warning, and no divergence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer, Failure, OutputDiff
+from onnx_gate.vocabulary import BreachKind
+from onnx_gate.wording.numbers import plural
+from onnx_gate.worker.compare.form import in_numpys_own, kind_of
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.inputs.generate import rng_for
+from onnx_gate.worker.inputs.known import ULPS
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import Answering
+
+Array = npt.NDArray[Any]
+Found = list[OutputDiff | Failure]
+_OF_VALUES = (BreachKind.ELEMENTS, BreachKind.LABELS)
+_TRIES = 4
+_SHARE = 0.1
+_FEW = 3
+"""Rows that may be excused, however few there are; beyond, no more than that share of them."""
+_PRECISION = {"float16": 2.0**-10, "float64": 2.0**-23}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answered:
+    """One call, with what both sides say to it."""
+
+    call: Call
+    rows: int
+    reference: Answers
+    actual: Mapping[str, Actual]
+
+
+def excuse_near(
+    prepared: Prepared, session: Answering, case: Case, provider: str, found: Found, rules: Mapping[str, OutputRule]
+) -> tuple[Found, str]:
+    """The comparisons without rows where rounding decides, and a warning; as they are, where more is wrong."""
+    diffs = [each for each in found if isinstance(each, OutputDiff)]
+    kinds = {breach.kind for diff in diffs for breach in diff.breaches}
+    asked = case.generated and prepared.source is not None and len(diffs) == len(found) and "batch" in case.sizes
+    if not asked or not kinds or not kinds <= set(_OF_VALUES):
+        return found, ""
+    try:
+        excused = _Near(prepared, session, case, provider, rules).excused()
+    except Exception:
+        # Whatever keeps us from finding an excuse, there is none.
+        return found, ""
+    if excused is None:
+        return found, ""
+    again, rows = excused
+    if any(diff.breaches or not diff.total for diff in again):
+        return found, ""
+    seconds = {diff.output: diff for diff in diffs}
+    kept = [_with_numbers_of(diff, seconds[diff.output]) for diff in again if diff.output in seconds]
+    outputs = ", ".join(f"`{diff.output}`" for diff in diffs if diff.breaches)
+    return list(kept), (
+        f"{case.name}: {plural(rows, 'generated row')} left out where rounding decides: {outputs} differs there, and "
+        f"agrees {ULPS} units in the last place away, or the two best scores of the source tie"
+    )
+
+
+def _with_numbers_of(diff: OutputDiff, before: OutputDiff) -> OutputDiff:
+    return replace(diff, samples=before.samples, fed=before.fed, seconds=before.seconds)
+
+
+class _Near:
+    """Looks at the rows of one case that are wrong."""
+
+    def __init__(
+        self, prepared: Prepared, session: Answering, case: Case, provider: str, rules: Mapping[str, OutputRule]
+    ) -> None:
+        self._prepared = prepared
+        self._provider = provider
+        self._session = session
+        self._case = case
+        self._rules = rules
+
+    def excused(self) -> tuple[list[OutputDiff], int] | None:
+        """All that is left compared again, and how many rows are not; None where some row is really wrong."""
+        comparisons = {
+            name: OutputComparison(provider=self._provider, case=self._case.name, output=name, rule=rule)
+            for name, rule in self._rules.items()
+        }
+        rows = left_out = 0
+        for number, call in enumerate(self._case.calls()):
+            answered = self._ask(call, self._prepared.reference(self._case, number, call))
+            looked = self._look(answered)
+            if looked is None or self._stays_wrong(answered, looked[0]):
+                return None
+            excused = looked[0] | looked[1]
+            rows, left_out = rows + answered.rows, left_out + int(np.count_nonzero(excused))
+            self._compare(comparisons, answered, ~excused)
+        if left_out > max(_FEW, _SHARE * rows):
+            return None
+        return [comparison.finish() for comparison in comparisons.values()], left_out
+
+    def _ask(self, call: Call, reference: Answers) -> _Answered:
+        actual = self._session.run(self._prepared.fed(call))
+        return _Answered(call=call, rows=self._rows(call), reference=reference, actual=actual)
+
+    def _rows(self, call: Call) -> int:
+        given = next(each for each in self._prepared.spec.inputs or () if "batch" in each.shape)
+        return int(call.feed[given.name].shape[given.shape.index("batch")])
+
+    def _look(self, answered: _Answered) -> tuple[Array, Array] | None:
+        """Which rows are wrong, and which have another label only since scores tie; None where outputs have no rows."""
+        wrong, flipped = np.zeros(answered.rows, dtype=bool), np.zeros(answered.rows, dtype=bool)
+        for name, rule in self._rules.items():
+            answer = answered.reference[name]
+            found = wrong_rows(answer, answered.actual[name], rule, answered.rows)
+            if found is None:
+                return None
+            if kind_of(np.asarray(answer.value)) == "float":
+                wrong |= found
+            else:
+                flipped |= found
+        tied = self._ties(answered)
+        return wrong | (flipped & ~tied), flipped & tied
+
+    def _ties(self, answered: _Answered) -> Array:
+        """Rows in which the source's two best scores are within the tolerance of each other."""
+        tied = np.zeros(answered.rows, dtype=bool)
+        for name, rule in self._rules.items():
+            value = np.asarray(answered.reference[name].value)
+            if kind_of(value) == "float" and value.shape[:1] == (answered.rows,):
+                tied |= tied_rows(value.astype(np.float64).reshape(answered.rows, -1), _tolerance(rule))
+        return tied
+
+    def _stays_wrong(self, answered: _Answered, wrong: Array) -> bool:
+        """Whether any of these rows is wrong a few units in the last place away too."""
+        rng = rng_for(f"{self._prepared.spec.base}/{self._case.name}/near")
+        for _ in range(_TRIES if wrong.any() else 0):
+            feed = moved(answered.call.feed, rng)
+            if feed is None:
+                return True
+            call = Call(feed=feed)
+            looked = self._look(self._ask(call, self._prepared.ask_again(call)))
+            if looked is None or (looked[0] & wrong).any():
+                return True
+        return False
+
+    def _compare(self, comparisons: Mapping[str, OutputComparison], answered: _Answered, kept: Array) -> None:
+        count = int(np.count_nonzero(kept))
+        for name, comparison in comparisons.items() if count else ():
+            answer, actual = answered.reference[name], answered.actual[name]
+            comparison.add(
+                replace(answer, value=np.asarray(answer.value)[kept]),
+                replace(actual, value=np.asarray(actual.value)[kept]),
+                lenient=self._prepared.lenient,
+                first_row=answered.call.first_row,
+                rows=count,
+            )
+
+
+def wrong_rows(answer: Answer, actual: Actual, rule: OutputRule, rows: int) -> Array | None:
+    """Which rows of an output are out of tolerance; None where it has no row for each row of the feed."""
+    if not isinstance(answer.value, np.ndarray) or not isinstance(actual.value, np.ndarray):
+        return None
+    reference, got = in_numpys_own(answer.value), in_numpys_own(actual.value)
+    if reference.shape[:1] != (rows,) or got.shape[:1] != (rows,) or reference.size != got.size:
+        return None
+    reference, got = reference.reshape(rows, -1), got.reshape(rows, -1)
+    if kind_of(reference) != "float":
+        return np.asarray((reference != got).any(axis=1))
+    limit = _tolerance(rule)
+    r, a = reference.astype(np.float64), got.astype(np.float64)
+    with np.errstate(all="ignore"):
+        fits = (np.abs(a - r) <= limit.atol + limit.rtol * np.abs(r)) | (a == r) | (np.isnan(a) & np.isnan(r))
+    return np.asarray(~fits.all(axis=1))
+
+
+def tied_rows(scores: Array, limit: Tolerance) -> Array:
+    """Rows whose two best scores are within the tolerance; of one score, those on the border between two classes."""
+    if scores.shape[1] == 1:
+        score = scores[:, 0]
+        return np.asarray((np.abs(score) <= limit.atol) | (np.abs(score - 0.5) <= limit.atol + limit.rtol / 2))
+    best = np.sort(scores, axis=1)[:, -2:]
+    return np.asarray(best[:, 1] - best[:, 0] <= limit.atol + limit.rtol * np.abs(best[:, 1]))
+
+
+def moved(feed: Feed, rng: np.random.Generator) -> Feed | None:
+    """The feed with each float a few units in the last place away; None where there is no float in it."""
+    arrays = {name: value for name, value in feed.items() if _is_float(value)}
+    if not arrays:
+        return None
+    return {**feed, **{name: _moved(value, rng) for name, value in arrays.items()}}
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and "float" in value.dtype.name
+
+
+def _moved(array: Array, rng: np.random.Generator) -> Array:
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        # What is added to a value on its way may be as large as its neighbours.
+        usual = np.nanmedian(np.abs(np.where(np.isfinite(wide), wide, 0.0)), axis=0, keepdims=True) if wide.ndim else 0
+    scale = np.maximum(np.abs(wide), usual)
+    step = ULPS * _PRECISION.get(array.dtype.name, 2.0**-23) * scale
+    return np.where(np.isfinite(wide), wide + step * rng.choice([-1.0, 1.0], size=wide.shape), wide).astype(array.dtype)
+
+
+def _tolerance(rule: OutputRule) -> Tolerance:
+    return rule.tolerance or Tolerance(rtol=0.0, atol=0.0)
