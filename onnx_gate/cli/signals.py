@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from onnx_gate.gate.run import Cancelled
@@ -27,18 +27,23 @@ class Signals:
                 signal.signal(each, handler)
 
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Where a signal, also one that came before, ends the block at once."""
+    def interruptible(self) -> Iterator[Callable[[], None]]:
+        """Where a signal, also one that came before, ends the block at once.
+
+        Gives a function to call now and then: Python drops what is raised while it frees an object.
+        """
         self._interruptible = True
         try:
-            if self._received is not None:
-                raise Cancelled(self._received)
-            yield
+            self._raise_if_received()
+            yield self._raise_if_received
         finally:
             self._interruptible = False
 
     def _take(self, signum: int, _: object) -> None:
-        self._received = signum
-        if self._interruptible:
-            self._interruptible = False
-            raise Cancelled(signum)
+        first, self._received = self._received is None, signum
+        if self._interruptible and first:
+            self._raise_if_received()
+
+    def _raise_if_received(self) -> None:
+        if self._received is not None:
+            raise Cancelled(self._received)

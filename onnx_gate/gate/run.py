@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -57,12 +57,18 @@ class Watcher(Protocol):
     def ended(self, result: ModelResult) -> None: ...
 
 
+@contextmanager
+def uninterrupted() -> Iterator[Callable[[], None]]:
+    """For a run that nobody sends signals to."""
+    yield lambda: None
+
+
 def run_gate(
     manifest: Manifest,
     options: RunOptions,
     folder: Folder,
     watcher: Watcher,
-    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
+    interruptible: Callable[[], AbstractContextManager[Callable[[], None]]] = uninterrupted,
 ) -> GateResult:
     """Judge every model that was asked for; `interruptible` is where whoever handles signals may raise Cancelled."""
     require_supported_system()
@@ -95,9 +101,9 @@ def run_gate(
                 save_references=store is not None,
                 references=references,
             ) as supervisor,
-            interruptible(),
+            interruptible() as check_signals,
         ):
-            for model_id, happening in supervisor.run(runnable):
+            for model_id, happening in supervisor.run(runnable, tick=check_signals):
                 _take_or_spoil(found[model_id], happening, folder, watcher, store)
     except Cancelled as error:
         cancelled = error

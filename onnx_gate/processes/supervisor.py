@@ -11,7 +11,7 @@ import selectors
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,14 +93,17 @@ class Supervisor:
         end_strays(self._before)
         adopt_orphans(self._adopted)
 
-    def run(self, specs: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
-        """Judge all models, in order as far as their servers are warm."""
+    def run(
+        self, specs: list[ModelSpec], tick: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[str, Event | Started | Ended]]:
+        """Judge all models, in order as far as their servers are warm; `tick` is called all the while."""
         queue = list(specs)
         self._waiting = len(specs)
         self._looked = time.monotonic()
         if self._fork:
             self._start_servers(queue)
         while queue or self._running:
+            tick()
             self._forgive()
             while len(self._running) < self._jobs and (spec := self._next(queue)):
                 queue.remove(spec)
