@@ -24,6 +24,8 @@ def facts(model: ModelResult) -> Iterable[Md]:
         yield md("allowed: {}", allowed)
     if model.coverage:
         yield text(verdicts.rests_on(model.coverage))
+    if model.domains:
+        yield prose(verdicts.inputs_from(model.domains))
     if model.convert:
         yield _file(model.convert)
     yield from _placed(model)

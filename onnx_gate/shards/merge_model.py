@@ -44,6 +44,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         placement=_joined(model.placement for model in ran),
         sessions=_joined(model.sessions for model in ran),
         numerics=_joined(model.numerics for model in ran),
+        domains=next((model.domains for model in ran if model.domains), None),
         latency=tuple(found for model in ran for found in model.latency),
         notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
         log=next((model.log for model in ran if model.log), ""),

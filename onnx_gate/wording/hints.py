@@ -1,9 +1,9 @@
-"""The word that was probably meant."""
+"""Words for whoever reads a message: which one was probably meant, and several in a row."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _OTHER_WORDS = {
@@ -37,3 +37,10 @@ def suggest(got: Any, words: Iterable[str]) -> str:
     """`did you mean 'tolerance'?`, where something is near enough."""
     near = nearest(got, words) if isinstance(got, str) else None
     return f"did you mean {near!r}?" if near else ""
+
+
+def listed(words: Sequence[str], most: int = 8) -> str:
+    """`a, b and c`; of many, the first and how many more."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most:,} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

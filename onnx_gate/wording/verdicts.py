@@ -14,7 +14,9 @@ from onnx_gate.vocabulary import Status
 
 if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
+    from onnx_gate.records.found import Fed
     from onnx_gate.records.result import Check, Coverage, GateResult, ModelResult
+from onnx_gate.wording.hints import listed
 from onnx_gate.wording.numbers import number, percent, plural
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
@@ -149,3 +151,27 @@ def rests_on(coverage: Coverage) -> str:
         plural(len(coverage.providers), "provider"),
     ]
     return f"Rests on {', '.join(parts)}."
+
+
+_INPUTS_BY = {
+    "data": "your data",
+    "manifest": "generated within `range` and `values` of the manifest",
+    "default": "generated with default values: neither the manifest nor the model says anything of them",
+}
+
+
+def inputs_from(fed: Fed) -> str:
+    """`inputs: generated from the model's categories and thresholds; all 212 landmarks in 64 rows`."""
+    named: dict[str, list[str]] = {}
+    for given in fed.inputs:
+        words = _INPUTS_BY.get(given.by) or f"generated from the model's {listed(given.origins)}"
+        named.setdefault(words, []).append(given.input)
+    parts = [words if len(named) == 1 else f"{words} ({listed(names)})" for words, names in named.items()]
+    landmarks = [_landmarks(fed)] if fed.landmarks else []
+    return f"inputs: {'; '.join([*parts, *landmarks])}"
+
+
+def _landmarks(fed: Fed) -> str:
+    count = f"all {fed.landmarks:,}" if fed.reached == fed.landmarks else f"{fed.reached:,} of {fed.landmarks:,}"
+    refused = f", without {plural(fed.refused, 'row')} that the source refuses" if fed.refused else ""
+    return f"{count} landmarks in {plural(fed.rows, 'row')}{refused}"

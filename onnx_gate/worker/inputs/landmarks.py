@@ -73,7 +73,7 @@ class DomainRows:
     @property
     def count(self) -> int:
         """Rows that are fed."""
-        return len(next(iter(self.rows.values()))) - len(self.refused)
+        return len(next(iter(self.rows.values()), ())) - len(self.refused)
 
     def case(self) -> Case:
         """The case that feeds them; every call has a full batch, the last one repeats some rows."""
@@ -231,10 +231,11 @@ class _Plan:
         axes = {given.name: given.shape.index("batch") for given in self._spec.inputs or () if "batch" in given.shape}
         fixed = {name: array[0] for name, array in self._arrays.items() if self._batched and name not in axes}
         rows = {name: array for name, array in self._arrays.items() if name not in fixed}
-        if not rows or not len(next(iter(rows.values()))):
+        count = len(next(iter(rows.values()), ()))
+        if not count and long is None:
             return None
-        batch = min(max(self._spec.batches), len(next(iter(rows.values())))) if self._batched else None
-        batch = batch if batch in self._spec.batches else max(self._spec.batches) if batch else None
+        fitting = [batch for batch in self._spec.batches if batch <= count] or [min(self._spec.batches)]
+        batch = max(fitting) if self._batched else None
         return DomainRows(
             rows=rows, fixed=fixed, axes=axes, batch=batch, sizes=self._sizes, known=known, fed=fed, long=long
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onnx_gate.frameworks.plugin import Plugin
-from onnx_gate.protocol import Event, Stage
+from onnx_gate.protocol import Event, Note, Stage
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domain, Domains
 from onnx_gate.records.found import Fed, InputOrigin
@@ -17,6 +17,7 @@ from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes
 from onnx_gate.worker.inputs.known import draws_known, generate
+from onnx_gate.worker.inputs.lacking import lacking
 from onnx_gate.worker.inputs.landmarks import DomainRows, plan_domain
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.user_code import describe
@@ -59,6 +60,8 @@ def feed_domain(
     spec = prepared.spec
     if dataset is not None:
         send(Fed(inputs=tuple(InputOrigin(input=given.name, by="data") for given in spec.inputs or ())))
+        for warning in lacking(spec, domains, dataset):
+            send(Note(text=warning, warns=True))
         return []
     rows = plan_domain(spec, domains, file_size=prepared.file_size) if takes_landmarks(spec) else None
     if rows is None:
@@ -67,7 +70,7 @@ def feed_domain(
     send(Stage(name="domain"))
     answered, notes = _without_refused(prepared, rows)
     send(_fed(spec, domains, answered))
-    if answered.count:
+    if answered.count or answered.long is not None:
         prepared.cases.append(answered.case())
     return notes
 

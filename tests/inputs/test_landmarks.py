@@ -1,0 +1,165 @@
+"""The case `domain`: every landmark of what a model knows of its inputs, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.records.asked import DimLimits, InputSpec
+from onnx_gate.records.domain import Cut, Domain, Domains, Values
+from onnx_gate.vocabulary import Origin
+from onnx_gate.worker.inputs.landmarks import MOST_ROWS, DomainRows, plan_domain
+from tests.inputs.test_cases import spec
+
+X = InputSpec(name="x", dtype="float32", shape=("batch", 3))
+CITY = InputSpec(name="city", dtype="string", shape=("batch", 1))
+IDS = InputSpec(name="ids", dtype="int64", shape=("batch", "seq"))
+SMALL = 1000
+
+
+def known(**facts: Any) -> Values:
+    return Values(origins=(Origin.RANGES,), **facts)
+
+
+def fed(rows: DomainRows | None, name: str) -> Any:
+    """All that the case feeds to one input."""
+    assert rows is not None
+    return np.concatenate([call.feed[name] for call in rows.case().calls()])
+
+
+def test_nothing_known_is_no_case():
+    """The size cases are all that there is."""
+    assert plan_domain(spec(X), Domains(), file_size=SMALL) is None
+    statistics = Domains(inputs={"x": Domain(every=known(centre=5.0, spread=1.0))})
+    assert plan_domain(spec(X), statistics, file_size=SMALL) is None
+
+
+def test_every_category_and_both_sides_of_every_threshold():
+    """In rows that are ordinary otherwise."""
+    cities = tuple(f"city {i}" for i in range(200))
+    cuts = tuple(Cut(at=float(at)) for at in range(1000, 1100))
+    domains = Domains(
+        inputs={"x": Domain(columns={2: known(cuts=cuts)}), "city": Domain(columns={0: known(choices=cities)})}
+    )
+    rows = plan_domain(spec(X, CITY), domains, file_size=SMALL)
+    assert set(fed(rows, "city").ravel()) == set(cities)
+    column = fed(rows, "x")[:, 2]
+    for cut in cuts:
+        assert (column < cut.at)[np.abs(column - cut.at) < 0.1].any()
+        assert (column > cut.at)[np.abs(column - cut.at) < 0.1].any()
+    assert rows is not None
+    assert (rows.known, rows.fed) == (400, 400)
+
+
+def test_a_row_for_each_box():
+    """In the interval of each column that it names, and ordinary in the others."""
+    boxes = tuple({("x", 0): (float(i), i + 0.5), ("x", 1): (-np.inf, -100.0)} for i in range(50))
+    domains = Domains(inputs={"x": Domain(columns={0: known(cuts=(Cut(at=0.0), Cut(at=50.0)))})}, boxes=boxes)
+    feed = fed(plan_domain(spec(X), domains, file_size=SMALL), "x")
+    for i in range(50):
+        assert ((feed[:, 0] > i) & (feed[:, 0] < i + 0.5) & (feed[:, 1] < -100)).any()
+
+
+def test_a_box_that_is_a_point_is_fed_exactly():
+    """A support vector, a class mean."""
+    point = {("x", 0): (1.5, 1.5), ("x", 1): (-2.25, -2.25), ("x", 2): (7.0, 7.0)}
+    feed = fed(plan_domain(spec(X), Domains(boxes=(point,), origins=(Origin.POINTS,)), file_size=SMALL), "x")
+    assert (feed == [1.5, -2.25, 7.0]).all(axis=1).any()
+
+
+def test_missing_and_unknown_values_have_rows_of_their_own():
+    """The source may refuse them, and nothing else is lost with such a row."""
+    values = known(cuts=(Cut(at=5.0),), missing=True)
+    city = known(choices=("a", "b"), unusual=("unknown",))
+    domains = Domains(inputs={"x": Domain(columns={0: values, 1: values}), "city": Domain(columns={0: city})})
+    rows = plan_domain(spec(X, CITY), domains, file_size=SMALL)
+    feed, cities = fed(rows, "x"), fed(rows, "city")
+    missing = np.isnan(feed)
+    assert missing[:, 0].any()
+    assert missing[:, 1].any()
+    assert missing.sum(axis=1).max() == 1
+    assert not missing[(cities == "unknown").ravel()].any()
+
+
+def test_ids_fill_whole_sequences():
+    """30,000 ids need no 30,000 rows."""
+    domains = Domains(inputs={"ids": Domain(every=known(low=0, high=29_999))})
+    rows = plan_domain(spec(IDS, dims={"seq": (8, 128)}), domains, file_size=SMALL)
+    assert len(np.unique(fed(rows, "ids"))) == 30_000
+
+
+def test_a_large_model_is_fed_no_more_than_its_size_cases():
+    """Each token costs a large model much."""
+    domains = Domains(inputs={"ids": Domain(every=known(low=0, high=29_999))})
+    rows = plan_domain(spec(IDS, dims={"seq": (8, 128)}), domains, file_size=500_000_000)
+    assert rows is not None
+    assert rows.count <= 42
+    assert rows.fed < rows.known
+
+
+def test_too_many_landmarks_are_sampled():
+    """1,024 rows at most; the rest is counted."""
+    domains = Domains(
+        inputs={"x": Domain(columns={0: known(cuts=tuple(Cut(at=float(at)) for at in range(10_000)))})},
+        boxes=tuple({("x", 1): (float(i), i + 0.5)} for i in range(5000)),
+    )
+    rows = plan_domain(spec(X), domains, file_size=SMALL)
+    assert rows is not None
+    assert rows.count <= MOST_ROWS
+    assert 512 <= rows.fed < rows.known == 25_000
+    again = plan_domain(spec(X), domains, file_size=SMALL)
+    assert again is not None
+    np.testing.assert_array_equal(rows.rows["x"], again.rows["x"])
+
+
+def test_every_call_is_a_full_batch():
+    """A model may take no other size than those that the manifest lists."""
+    domains = Domains(inputs={"x": Domain(columns={0: known(marks=tuple(float(i) for i in range(37)))})})
+    rows = plan_domain(spec(X, batches=(8,)), domains, file_size=SMALL)
+    assert rows is not None
+    assert {len(call.feed["x"]) for call in rows.case().calls()} == {8}
+
+
+def test_without_a_batch_each_row_is_a_call():
+    """The schema fixes every size."""
+    fixed = InputSpec(name="x", dtype="float32", shape=(1, 3))
+    domains = Domains(inputs={"x": Domain(columns={1: known(marks=(100.0, 200.0))})})
+    rows = plan_domain(spec(fixed), domains, file_size=SMALL)
+    assert rows is not None
+    calls = [call.feed["x"] for call in rows.case().calls()]
+    assert {call.shape for call in calls} == {(1, 3)}
+    assert {100.0, 200.0} <= {float(call[0, 1]) for call in calls}
+
+
+def test_a_table_of_positions_is_filled_to_its_end():
+    """One call at the longest sequence that it has room for, within the manifest's limits."""
+    domains = Domains(longest={"seq": 512})
+    rows = plan_domain(spec(IDS, dims={"seq": (8, 16)}), domains, file_size=SMALL)
+    assert rows is None or 512 in {call.feed["ids"].shape[1] for call in rows.case().calls()}
+    assert rows is not None
+    limited = plan_domain(
+        spec(IDS, dims={"seq": (8, 16)}, dim_limits={"seq": DimLimits(max=100, multiple=8)}), domains, file_size=SMALL
+    )
+    assert limited is not None
+    assert 96 in {call.feed["ids"].shape[1] for call in limited.case().calls()}
+
+
+def test_landmarks_keep_to_the_manifests_range():
+    """What the manifest says of values is not left."""
+    given = InputSpec(name="x", dtype="float32", shape=("batch", 3), range=(0.0, 10.0))
+    domains = Domains(inputs={"x": Domain(every=known(cuts=(Cut(at=5.0), Cut(at=50.0)), missing=True))})
+    feed = fed(plan_domain(spec(given), domains, file_size=SMALL), "x")
+    assert feed.min() >= 0
+    assert feed.max() <= 10
+
+
+def test_refused_rows_are_left_out():
+    """The others stay, in full batches."""
+    domains = Domains(inputs={"x": Domain(columns={0: known(marks=tuple(float(i) for i in range(20)))})})
+    rows = plan_domain(spec(X, batches=(4,)), domains, file_size=SMALL)
+    assert rows is not None
+    kept = rows.without([0, 5])
+    assert kept.count == rows.count - 2
+    taken = {row for group in kept.groups() for row in group}
+    assert taken == set(range(rows.count)) - {0, 5}

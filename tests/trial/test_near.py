@@ -1,0 +1,126 @@
+"""Rows that only rounding decides are no divergence where we made them ourselves; every other fault stays one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from skl2onnx import to_onnx
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from onnx_gate.frameworks.plugin import get_plugin
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.trial.near import excuse_near, tied_rows
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import run_case
+
+RULE = OutputRule(tolerance=Tolerance(rtol=1e-3, atol=1e-5))
+X = InputSpec(name="X", dtype="float32", shape=("batch", 1))
+
+
+def judged(
+    folder: Path, source: Any, rows: Any, *, change: float = 0.0, less: float = 0.0, generated: bool = True
+) -> tuple[list[OutputDiff], str]:
+    """The tree, with its threshold or the weight of its first class changed in the file, on these rows."""
+    model = to_onnx(
+        source, np.zeros((1, 1), np.float32), options={"zipmap": False} if hasattr(source, "classes_") else {}
+    )
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "nodes_values" and change:
+                changed = [
+                    float(np.float32(value) + np.float32(change)) if value else 0.0 for value in attribute.floats
+                ]
+                del attribute.floats[:]
+                attribute.floats.extend(changed)
+            if attribute.name == "class_weights" and less:
+                attribute.floats[0] -= less
+    path = folder / "tree.onnx"
+    onnx.save(model, path)
+    names = {value.name: value.name for value in model.graph.output}
+    spec = ModelSpec(id="m", line=1, framework="sklearn", folder="/", source=Location(shown="m"), inputs=(X,))
+    rows = np.asarray(rows, dtype=np.float32).reshape(-1, 1)
+    case = Case(
+        name="domain", calls=lambda: iter([Call(feed={"X": rows})]), sizes={"batch": len(rows)}, generated=generated
+    )
+    prepared = Prepared(
+        spec=spec,
+        onnx=str(path),
+        framework=get_plugin("sklearn"),
+        source=source,
+        cases=[case],
+        names=names,
+        answered=frozenset(names),
+    )
+    session = open_session(str(path), ProviderSpec(name="cpu"), str)
+    rules = dict.fromkeys(names, RULE)
+    found, warning = excuse_near(prepared, session, case, "cpu", run_case(prepared, session, case, "cpu", rules), rules)
+    return [each for each in found if isinstance(each, OutputDiff)], warning
+
+
+@pytest.fixture
+def stump() -> Any:
+    """Answers 0 up to 10, and 1 beyond."""
+    return DecisionTreeRegressor(max_depth=1).fit([[9.0], [11.0]], [0.0, 1.0])
+
+
+ORDINARY = [*range(10), *range(11, 40)]
+
+
+def test_a_threshold_that_is_one_unit_off_is_a_warning(stump, tmp_path):
+    """Only the row exactly on it is wrong, and it is left out."""
+    (diff,), warning = judged(tmp_path, stump, [10.0, *ORDINARY], change=-1e-6)
+    assert not diff.breaches
+    assert diff.total == len(ORDINARY)
+    assert "1 generated row left out" in warning
+    assert "`variable`" in warning
+
+
+def test_a_threshold_that_is_elsewhere_stays_a_divergence(stump, tmp_path):
+    """The rows between the two are wrong 64 units away as well."""
+    (diff,), warning = judged(tmp_path, stump, [9.5, *ORDINARY], change=-1.0)
+    assert diff.breaches
+    assert not warning
+
+
+def test_the_users_own_rows_are_never_left_out(stump, tmp_path):
+    """What the data holds is what the model will be asked."""
+    (diff,), warning = judged(tmp_path, stump, [10.0, *ORDINARY], change=-1e-6, generated=False)
+    assert diff.breaches
+    assert not warning
+
+
+def test_many_rows_are_no_accident(stump, tmp_path):
+    """Where rounding decided one row in five, something else is wrong."""
+    (diff,), _ = judged(tmp_path, stump, [10.0] * 10 + ORDINARY, change=-1e-6)
+    assert diff.breaches
+
+
+def test_nothing_left_is_no_pass(stump, tmp_path):
+    """All rows on the threshold: there is nothing that agrees."""
+    (diff,), _ = judged(tmp_path, stump, [10.0], change=-1e-6)
+    assert diff.breaches
+
+
+@pytest.mark.parametrize(("less", "excused"), [(1e-7, True), (0.1, False)])
+def test_a_label_that_flips_on_a_tie_is_a_warning(tmp_path, less, excused):
+    """The source gives both classes the same score, so either is right; not so where the scores are wrong too."""
+    tied = DecisionTreeClassifier(max_depth=1).fit([[0.0], [0.0], [5.0], [5.0]], [0, 1, 2, 2])
+    diffs, warning = judged(tmp_path, tied, [0.0] + [5.0] * 30, less=less)
+    assert bool(warning) == excused
+    assert any(diff.breaches for diff in diffs) != excused
+
+
+@pytest.mark.parametrize(
+    ("scores", "ties"),
+    [([[0.2, 0.4, 0.4]], True), ([[0.2, 0.3, 0.5]], False), ([[0.5]], True), ([[0.0]], True), ([[0.7]], False)],
+)
+def test_scores_that_tie(scores, ties):
+    """The two best count; of one score, the border between two classes."""
+    assert tied_rows(np.array(scores), Tolerance(rtol=1e-3, atol=1e-5)).tolist() == [ties]
