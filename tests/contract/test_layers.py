@@ -30,6 +30,7 @@ CHILD: tuple[set[str], ...] = (
     {"plug-ins"},
     {"worker.variants"},
     {"worker.inputs", "worker.compare", "worker.onnx_files"},
+    {"worker.domains"},
     {"worker.runtime"},
     {"worker.user_code"},
 )

@@ -1,0 +1,180 @@
+"""Decision trees, whoever grew them → the rows that reach their leaves, and the values at which they split.
+
+The leaves are chosen before their paths are walked, so that a large forest costs no more than the rows that it is fed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.domain import MOST_BOXES
+
+Array = npt.NDArray[Any]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """One binary tree as arrays, one entry a node; the first node is the root."""
+
+    feature: Array
+    """The column that a node looks at; of no meaning in a leaf."""
+    threshold: Array
+    """What it compares the column with; of no meaning in a leaf, or where the node has `members`."""
+    left: Array
+    """The node that follows where the comparison holds; negative in a leaf."""
+    right: Array
+    """The node that follows where it doesn't."""
+    strict: bool | Array = False
+    """Whether `<` leads to the left; else `<=` does. Of all nodes, or of each."""
+    missing_left: bool | Array | None = None
+    """Whether a missing value goes to the left, of all nodes or of each; None where there is no answer for it."""
+    members: Mapping[int, Collection[float]] = field(default_factory=dict)
+    """Of nodes that look for a category: the values that lead to the left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """One decision on the way to a leaf."""
+
+    feature: int
+    at: float
+    goes_left: bool
+    members: Collection[float] | None
+
+
+def boxes_of(
+    trees: Sequence[Tree], seed: str, *, whole: Collection[int] = (), most: int = MOST_BOXES
+) -> list[dict[int, Interval]]:
+    """Ways to leaves: column → what lies between is led there, ±inf where one side is open.
+
+    Both ends are the same where the column is a category. All leaves where they are at most `most`, else as many of
+    each tree, by a seeded choice. Columns in `whole` hold whole numbers: the ends of theirs lie between two of them.
+    Leaves that no row reaches are left out.
+    """
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))
+    known = _known_members(trees)
+    found = []
+    for tree, leaves in zip(trees, _chosen_leaves(trees, most, rng), strict=True):
+        for steps in _ways(tree, leaves, whole):
+            if (box := _box(steps, known, rng)) is not None:
+                found.append(box)
+    return found
+
+
+def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, list[float]]:
+    """Column → all values that it is compared with, in order; those of `members` are no cuts."""
+    columns: dict[int, list[Array]] = {}
+    for tree in trees:
+        inner = np.asarray(tree.left) >= 0
+        inner[list(tree.members)] = False
+        features, thresholds = np.asarray(tree.feature)[inner], _thresholds(tree, whole)[inner]
+        for feature in np.unique(features):
+            columns.setdefault(int(feature), []).append(thresholds[features == feature])
+    merged = {feature: np.unique(np.concatenate(parts)) for feature, parts in sorted(columns.items())}
+    return {feature: values[np.isfinite(values)].tolist() for feature, values in merged.items()}
+
+
+def members_of(trees: Sequence[Tree]) -> dict[int, list[float]]:
+    """Column → all categories that some node looks for, in order."""
+    return {feature: sorted(values) for feature, values in _known_members(trees).items()}
+
+
+def _known_members(trees: Sequence[Tree]) -> dict[int, set[float]]:
+    known: dict[int, set[float]] = {}
+    for tree in trees:
+        for node, values in tree.members.items():
+            known.setdefault(int(tree.feature[node]), set()).update(values)
+    return known
+
+
+def _chosen_leaves(trees: Sequence[Tree], most: int, rng: np.random.Generator) -> list[Array]:
+    """All, or so many of each tree that they are at most `most` together; of some trees alone if there are more."""
+    leaves = [np.flatnonzero(np.asarray(tree.left) < 0) for tree in trees]
+    if sum(map(len, leaves)) <= most:
+        return leaves
+    shares = _shares([len(each) for each in leaves], most, rng)
+    return [np.sort(rng.choice(each, share, replace=False)) for each, share in zip(leaves, shares, strict=True)]
+
+
+def _shares(sizes: list[int], most: int, rng: np.random.Generator) -> list[int]:
+    """What is there is dealt out in rounds, so that small trees are taken whole."""
+    shares = np.zeros(len(sizes), dtype=int)
+    room = np.array(sizes)
+    while (left := most - int(shares.sum())) > 0 and room.any():
+        wanting = np.flatnonzero(room)
+        each = left // len(wanting)
+        given = rng.choice(wanting, left, replace=False) if each == 0 else wanting
+        amount = np.minimum(room[given], max(1, each))
+        shares[given] += amount
+        room[given] -= amount
+    return [int(share) for share in shares]
+
+
+def _ways(tree: Tree, leaves: Array, whole: Collection[int]) -> Iterator[list[_Step]]:
+    """Of each leaf the decisions that lead to it."""
+    left, right = np.asarray(tree.left), np.asarray(tree.right)
+    inner = np.flatnonzero(left >= 0)
+    parent, is_left = np.full(len(left), -1), np.zeros(len(left), dtype=bool)
+    parent[left[inner]], parent[right[inner]], is_left[left[inner]] = inner, inner, True
+    above, lefts = parent.tolist(), is_left.tolist()
+    features, thresholds = np.asarray(tree.feature).tolist(), _thresholds(tree, whole).tolist()
+    for leaf in leaves.tolist():
+        steps, node = [], leaf
+        while (higher := above[node]) >= 0:
+            steps.append(
+                _Step(
+                    feature=features[higher],
+                    at=thresholds[higher],
+                    goes_left=lefts[node],
+                    members=tree.members.get(higher),
+                )
+            )
+            node = higher
+        yield steps
+
+
+def _thresholds(tree: Tree, whole: Collection[int]) -> Array:
+    """Those of whole columns are moved between the two numbers that they part."""
+    thresholds = np.array(tree.threshold, dtype=np.float64)
+    if not whole:
+        return thresholds
+    moved = np.where(np.asarray(tree.strict), np.ceil(thresholds) - 0.5, np.floor(thresholds) + 0.5)
+    return np.where(np.isin(np.asarray(tree.feature), list(whole)), moved, thresholds)
+
+
+def _box(steps: list[_Step], known: Mapping[int, set[float]], rng: np.random.Generator) -> dict[int, Interval] | None:
+    """What all decisions allow together, or None where that is nothing."""
+    box: dict[int, Interval] = {}
+    for step in steps:
+        low, high = box.get(step.feature, (-np.inf, np.inf))
+        if step.members is None:
+            box[step.feature] = (low, min(high, step.at)) if step.goes_left else (max(low, step.at), high)
+    if any(low >= high for low, high in box.values()):
+        return None
+    for feature in {step.feature for step in steps if step.members is not None}:
+        decisions = [step for step in steps if step.feature == feature]
+        left = sorted(_allowed(decisions, box.get(feature, (-np.inf, np.inf)), known[feature]))
+        if not left:
+            return None
+        value = float(rng.choice(left))
+        box[feature] = (value, value)
+    return box
+
+
+def _allowed(steps: list[_Step], between: Interval, known: set[float]) -> set[float]:
+    """The categories that go the way, or one that no node knows where only such a one does."""
+    low, high = between
+    names = [step for step in steps if step.members is not None]
+
+    def fits(value: float) -> bool:
+        return low < value < high and all((value in (step.members or ())) == step.goes_left for step in names)
+
+    other = max(known, default=-1.0) + 1.0
+    return {value for value in known if fits(value)} or {value for value in (other,) if fits(value)}

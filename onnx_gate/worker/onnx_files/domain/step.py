@@ -1,0 +1,88 @@
+"""One node of a graph, with what is known of what goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from onnx_gate.worker.onnx_files.domain.findings import Findings
+from onnx_gate.worker.onnx_files.domain.flow import Counting, Dim, Flow, Sizes
+from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
+
+Known = Flow | Stored | Sizes | Counting | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A node, and the values that it is given."""
+
+    node: Any
+    inputs: tuple[Known, ...]
+    findings: Findings
+    dims: Callable[[str], tuple[Dim, ...] | None]
+    """What the file says of the shape of a value."""
+
+    @property
+    def op(self) -> str:
+        """The operator."""
+        return str(self.node.op_type)
+
+    def attribute(self, name: str, otherwise: Any = None) -> Any:
+        """An attribute, with texts as texts."""
+        for each in self.node.attribute:
+            if each.name == name:
+                return _plain(helper.get_attribute_value(each))
+        return otherwise
+
+    def given(self, place: int) -> Known:
+        """What is known of an input."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def flow(self, place: int = 0) -> Flow | None:
+        """An input, if it is made of the graph's inputs element by element."""
+        found = self.given(place)
+        return found if isinstance(found, Flow) and not found.reduced else None
+
+    def array(self, place: int) -> Array | None:
+        """A constant input, if it is small."""
+        found = self.given(place)
+        return found.array if isinstance(found, Stored) else None
+
+    def numbers(self, place: int, attribute: str = "") -> list[int] | None:
+        """Whole numbers that are constant: an input, or an attribute in older operators."""
+        if attribute and (listed := self.attribute(attribute)) is not None:
+            return [int(each) for each in (listed if isinstance(listed, list | tuple) else [listed])]
+        array = self.array(place)
+        return None if array is None or array.dtype.kind not in "iu" else [int(each) for each in array.reshape(-1)]
+
+    def axis(self, flow: Flow, otherwise: int = 0) -> int | None:
+        """The attribute `axis`, counted from the end where the number of axes is known: -1 is the last."""
+        return from_end(int(self.attribute("axis", otherwise)), flow.rank)
+
+
+Handler = Callable[[Step], Sequence[Known]]
+Handlers = Mapping[str, Handler]
+
+
+def from_end(axis: int, rank: int | None) -> int | None:
+    """An axis counted from the end; None where nobody knows."""
+    if axis < 0:
+        return axis
+    return None if rank is None else axis - rank
+
+
+def numbers_of(array: Array) -> list[float]:
+    """Its elements as floats."""
+    return [float(each) for each in np.asarray(array, dtype=np.float64).reshape(-1)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list) and value and isinstance(value[0], bytes):
+        return [each.decode("utf-8", "replace") for each in value]
+    return value
