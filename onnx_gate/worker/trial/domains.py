@@ -13,7 +13,7 @@ from onnx_gate.records.domain import NOTHING_KNOWN, Domain, Domains
 from onnx_gate.records.found import Fed, InputOrigin
 from onnx_gate.vocabulary import DOMAIN_CASE
 from onnx_gate.wording.numbers import plural
-from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes
 from onnx_gate.worker.inputs.known import draws_known, generate
@@ -45,11 +45,6 @@ def _example(spec: ModelSpec, dataset: Dataset | None) -> dict[str, Any]:
     return dataset.slice(0, dataset.fixed_batch or min(2, dataset.rows or 2))
 
 
-def file_domains(path: str, spec: ModelSpec) -> Domains:
-    """What the .onnx knows of its inputs."""
-    return NOTHING_KNOWN
-
-
 def feed_domain(
     prepared: Prepared, domains: Domains, dataset: Dataset | None, send: Callable[[Event], None]
 ) -> list[str]:
@@ -77,6 +72,9 @@ def feed_domain(
 
 def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, list[str]]:
     """Ask the source call by call, and row by row where it refuses a call."""
+    if answers(prepared, rows.case()):
+        return rows, []
+    prepared.forget(DOMAIN_CASE)
     refused: dict[int, str] = {}
     for group in rows.groups():
         if _refusal(prepared, rows.call(group)) is not None:
@@ -84,13 +82,23 @@ def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, 
     kept = rows.without(refused)
     if kept.long is not None and _refusal(prepared, Call(feed=kept.long)) is not None:
         kept = kept.without_long()
-    notes = []
-    if refused:
-        why = next(iter(refused.values()))
-        notes.append(f"{DOMAIN_CASE}: {plural(len(refused), 'row')} left out that the source does not answer ({why})")
-    if rows.fed < rows.known:
-        notes.append(f"{DOMAIN_CASE}: a sample of {rows.fed:,} of {rows.known:,} landmarks was fed, at most 1,024 rows")
-    return kept, notes
+    if not refused:
+        return kept, []
+    why = next(iter(refused.values()))
+    return kept, [f"{DOMAIN_CASE}: {plural(len(refused), 'row')} left out that the source does not answer ({why})"]
+
+
+def answers(prepared: Prepared, case: Case) -> bool:
+    """Whether the source answers all of a case; what it says is kept for the comparison."""
+    try:
+        for number, call in enumerate(case.calls()):
+            prepared.reference(case, number, call)
+    except MemoryError:
+        # No refusal: the run of the case reports it as what it is.
+        return True
+    except Exception:
+        return False
+    return True
 
 
 def _refusal(prepared: Prepared, call: Call) -> str | None:

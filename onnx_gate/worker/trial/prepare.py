@@ -21,10 +21,11 @@ from onnx_gate.worker.inputs.cases import example_feed, outputs_by_row, plan_cas
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
 from onnx_gate.worker.inputs.known import joined
 from onnx_gate.worker.onnx_files.checks import checker_note, structural_breaches
+from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.trial.columns import check_columns
-from onnx_gate.worker.trial.domains import feed_domain, file_domains, source_domains
+from onnx_gate.worker.trial.domains import answers, feed_domain, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.trial.reference import ask_edges
@@ -62,7 +63,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         check_columns(framework.fitted_columns(source), spec, dataset.columns)
     domains = source_domains(framework, source, spec, dataset)
     if spec.onnx:
-        domains = joined(domains, file_domains(spec.onnx, spec))
+        domains = joined(domains, domains_of(spec.onnx, spec.inputs or ()))
     cases, notes = _planned(spec, dataset, domains)
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
         send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
@@ -81,7 +82,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         spec=spec, onnx=path, framework=framework, source=source, cases=cases, file_size=graph.size_bytes
     )
     if not spec.onnx:
-        domains = joined(domains, file_domains(path, spec))
+        domains = joined(domains, domains_of(path, spec.inputs or ()))
     if dataset and dataset.given:
         prepared.wide = unrounded(framework, source, spec)
     if spec.variant:
@@ -94,6 +95,9 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     send(_describe(spec, graph, seconds))
     _check(prepared, graph, first, notes)
     notes += ask_edges(prepared, send)
+    if dataset is None and domains.inputs and not all(answers(prepared, case) for case in cases if not case.edge):
+        domains = NOTHING_KNOWN
+        prepared.cases, notes = _planned(spec, None, domains)
     notes += feed_domain(prepared, domains, dataset, send)
     for note in notes:
         send(Note(text=note))

@@ -92,6 +92,10 @@ class Prepared:
             self._kept[key] = answers
         return self._kept[key]
 
+    def forget(self, case: str) -> None:
+        """What the source said to a case that is not fed after all."""
+        self._kept = {key: answers for key, answers in self._kept.items() if key[0] != case}
+
     def ask_again(self, call: Call) -> Answers:
         """The source's answers, computed anew where it is here."""
         if call.answers is not None:
