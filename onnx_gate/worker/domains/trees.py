@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from onnx_gate.records.domain import MOST_BOXES
 
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
+_ANYTHING = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,7 @@ class Tree:
     """Of nodes that look for a category: the values that lead to the left."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Step:
+class _Step(NamedTuple):
     """One decision on the way to a leaf."""
 
     feature: int
@@ -58,7 +58,7 @@ def boxes_of(
     each tree, by a seeded choice. Columns in `whole` hold whole numbers: the ends of theirs lie between two of them.
     Leaves that no row reaches are left out.
     """
-    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))
+    rng = rng_for(seed)
     known = _known_members(trees)
     found = []
     for tree, leaves in zip(trees, _chosen_leaves(trees, most, rng), strict=True):
@@ -86,6 +86,25 @@ def members_of(trees: Sequence[Tree]) -> dict[int, list[float]]:
     return {feature: sorted(values) for feature, values in _known_members(trees).items()}
 
 
+def deal(sizes: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
+    """How many to take of each, at most so many together: dealt out in rounds, so that small ones are taken whole."""
+    shares = np.zeros(len(sizes), dtype=int)
+    room = np.array(sizes, dtype=int)
+    while (left := most - int(shares.sum())) > 0 and room.any():
+        wanting = np.flatnonzero(room)
+        each = left // len(wanting)
+        given = rng.choice(wanting, left, replace=False) if each == 0 else wanting
+        amount = np.minimum(room[given], max(1, each))
+        shares[given] += amount
+        room[given] -= amount
+    return [int(share) for share in shares]
+
+
+def rng_for(seed: str) -> np.random.Generator:
+    """A generator that depends on the text alone (Python's own hash changes from run to run)."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))
+
+
 def _known_members(trees: Sequence[Tree]) -> dict[int, set[float]]:
     known: dict[int, set[float]] = {}
     for tree in trees:
@@ -99,22 +118,8 @@ def _chosen_leaves(trees: Sequence[Tree], most: int, rng: np.random.Generator) -
     leaves = [np.flatnonzero(np.asarray(tree.left) < 0) for tree in trees]
     if sum(map(len, leaves)) <= most:
         return leaves
-    shares = _shares([len(each) for each in leaves], most, rng)
+    shares = deal([len(each) for each in leaves], most, rng)
     return [np.sort(rng.choice(each, share, replace=False)) for each, share in zip(leaves, shares, strict=True)]
-
-
-def _shares(sizes: list[int], most: int, rng: np.random.Generator) -> list[int]:
-    """What is there is dealt out in rounds, so that small trees are taken whole."""
-    shares = np.zeros(len(sizes), dtype=int)
-    room = np.array(sizes)
-    while (left := most - int(shares.sum())) > 0 and room.any():
-        wanting = np.flatnonzero(room)
-        each = left // len(wanting)
-        given = rng.choice(wanting, left, replace=False) if each == 0 else wanting
-        amount = np.minimum(room[given], max(1, each))
-        shares[given] += amount
-        room[given] -= amount
-    return [int(share) for share in shares]
 
 
 def _ways(tree: Tree, leaves: Array, whole: Collection[int]) -> Iterator[list[_Step]]:
@@ -125,17 +130,11 @@ def _ways(tree: Tree, leaves: Array, whole: Collection[int]) -> Iterator[list[_S
     parent[left[inner]], parent[right[inner]], is_left[left[inner]] = inner, inner, True
     above, lefts = parent.tolist(), is_left.tolist()
     features, thresholds = np.asarray(tree.feature).tolist(), _thresholds(tree, whole).tolist()
+    members = tree.members
     for leaf in leaves.tolist():
         steps, node = [], leaf
         while (higher := above[node]) >= 0:
-            steps.append(
-                _Step(
-                    feature=features[higher],
-                    at=thresholds[higher],
-                    goes_left=lefts[node],
-                    members=tree.members.get(higher),
-                )
-            )
+            steps.append(_Step(features[higher], thresholds[higher], lefts[node], members.get(higher)))
             node = higher
         yield steps
 
@@ -152,15 +151,15 @@ def _thresholds(tree: Tree, whole: Collection[int]) -> Array:
 def _box(steps: list[_Step], known: Mapping[int, set[float]], rng: np.random.Generator) -> dict[int, Interval] | None:
     """What all decisions allow together, or None where that is nothing."""
     box: dict[int, Interval] = {}
-    for step in steps:
-        low, high = box.get(step.feature, (-np.inf, np.inf))
-        if step.members is None:
-            box[step.feature] = (low, min(high, step.at)) if step.goes_left else (max(low, step.at), high)
+    for feature, at, goes_left, members in steps:
+        low, high = box.get(feature, _ANYTHING)
+        if members is None:
+            box[feature] = (low, min(high, at)) if goes_left else (max(low, at), high)
     if any(low >= high for low, high in box.values()):
         return None
     for feature in {step.feature for step in steps if step.members is not None}:
         decisions = [step for step in steps if step.feature == feature]
-        left = sorted(_allowed(decisions, box.get(feature, (-np.inf, np.inf)), known[feature]))
+        left = sorted(_allowed(decisions, box.get(feature, _ANYTHING), known[feature]))
         if not left:
             return None
         value = float(rng.choice(left))
