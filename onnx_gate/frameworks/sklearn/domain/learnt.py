@@ -20,6 +20,8 @@ MOST_POINTS = 1024
 _MOST_QUANTILES = 32
 _OF_ROBUST_SCALE = 1.349
 """Between the quartiles of a normal distribution lie so many deviations."""
+_OF_CENTRE = 0.2
+"""The deviation that is taken where a model knows nothing but the centre."""
 _SCATTERED = ("cluster_centers_", "subcluster_centers_", "centroids_", "support_vectors_", "means_", "theta_")
 _KEPT = ("_fit_X", "X_fit_", "X_train_", "X_")
 
@@ -42,7 +44,7 @@ def _means(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
         return
     # A scaler that doesn't centre keeps no centre, or one that it doesn't use.
     centres = np.zeros(len(columns)) if centre is None else np.asarray(centre, dtype=np.float64)
-    widths = np.ones(len(columns)) if width is None else width
+    widths = np.maximum(1.0, _OF_CENTRE * np.abs(centres)) if width is None else width
     if centres.shape == widths.shape == (len(columns),) and not hasattr(model, "coef_"):
         for column, middle, spread in zip(columns, centres.tolist(), widths.tolist(), strict=True):
             facts.add_usual(column, middle, spread)
@@ -153,7 +155,8 @@ def _categories(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
             facts.add_choices(column, np.asarray(values).tolist())
             if getattr(model, "handle_unknown", "ignore") != "error":
                 facts.add_unusual(column, _others(np.asarray(values).tolist()))
-    if hasattr(model, "classes_") and not hasattr(model, "predict") and hasattr(model, "transform"):
+    if hasattr(model, "classes_") and hasattr(model, "transform") and not hasattr(model, "n_features_in_"):
+        # What takes labels counts no columns.
         facts.add_choices(columns[0], np.asarray(model.classes_).tolist())
     for column, count in zip(columns, getattr(model, "n_categories_", ()), strict=False):
         facts.add_choices(column, range(int(count)))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnx_gate.frameworks.sklearn.domain.following import follow
 from onnx_gate.worker.domains.columns import Columns
 from onnx_gate.worker.domains.facts import Facts
 from onnx_gate.worker.domains.trees import Tree
@@ -44,22 +43,11 @@ def _learnt_missing(tree: Any) -> set[int]:
 
 def add_histogram_trees(facts: Facts, model: Any, columns: Columns) -> None:
     """Those that keep their nodes in one table, and send missing values one way at each of them."""
-    encoder = getattr(model, "_preprocessor", None)
-    seen = columns if encoder is None else follow_encoder(encoder, columns)
     trees = [_from_nodes(predictor) for stage in model._predictors for predictor in stage]
     for number in sorted({int(number) for tree in trees for number in tree.feature[tree.left >= 0]}):
-        if number < len(seen):
-            facts.add_missing(seen[number])
-    facts.add_trees(trees, seen)
-
-
-def follow_encoder(encoder: Any, columns: Columns) -> Columns:
-    """Of columns that are categories: they come first, as numbers."""
-    found: Columns = []
-    for name, step, _ in encoder.transformers_:
-        inputs = [columns[number] for number in encoder._transformer_to_input_indices[name]]
-        found += (follow(step, inputs) if hasattr(step, "categories_") else None) or inputs
-    return found
+        if number < len(columns):
+            facts.add_missing(columns[number])
+    facts.add_trees(trees, columns)
 
 
 def _from_nodes(predictor: Any) -> Tree:

@@ -117,7 +117,10 @@ class _Walk:
         if hasattr(model, "tree_"):
             add_trees(self.facts, [model], columns)
         elif hasattr(model, "_predictors"):
-            add_histogram_trees(self.facts, model, columns)
+            # Columns that are categories are encoded within, and come first there.
+            encoder = getattr(model, "_preprocessor", None)
+            seen = columns if encoder is None else self.through(encoder, columns)
+            add_histogram_trees(self.facts, model, seen or [])
         else:
             self._within(model, columns)
         return follow(model, columns) if hasattr(model, "transform") else None
