@@ -39,7 +39,12 @@ class Leaves:
     def draw(self, seed: str, most: int, ends: Ends) -> list[Box]:
         """One row in part for each of so many leaves."""
         whole = [number for number, column in enumerate(self.columns) if column is not None and column.is_whole]
-        found = boxes_of(self.trees, seed, whole=whole, most=most)
+        coded = {
+            number: list(column.codes.values())
+            for number, column in enumerate(self.columns)
+            if column is not None and column.codes
+        }
+        found = boxes_of(self.trees, seed, whole=whole, coded=coded, most=most)
         inverted = _inverted(found, self.columns)
         rng = rng_for(f"{seed}/codes")
         rows = [_row(box, self.columns, inverted, rng) for box in found]

@@ -18,6 +18,8 @@ from onnx_gate.records.domain import MOST_BOXES
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
 _ANYTHING = (-np.inf, np.inf)
+_BEYOND = 1e38
+"""Larger thresholds are none of a value that a float32 input holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +52,24 @@ class _Step(NamedTuple):
 
 
 def boxes_of(
-    trees: Sequence[Tree], seed: str, *, whole: Collection[int] = (), most: int = MOST_BOXES
+    trees: Sequence[Tree],
+    seed: str,
+    *,
+    whole: Collection[int] = (),
+    coded: Mapping[int, Sequence[float]] | None = None,
+    most: int = MOST_BOXES,
 ) -> list[dict[int, Interval]]:
     """Ways to leaves: column → what lies between is led there, ±inf where one side is open.
 
     Both ends are the same where the column is a category. All leaves where they are at most `most`, else as many of
-    each tree, by a seeded choice. Columns in `whole` hold whole numbers: the ends of theirs lie between two of them.
-    Leaves that no row reaches are left out.
+    each tree, by a seeded choice. Columns in `whole` hold whole numbers, those in `coded` the values that are listed:
+    the ends of theirs lie between two of them. Leaves that no row reaches, or only a missing value, are left out.
     """
     rng = rng_for(seed)
     known = _known_members(trees)
     found = []
     for tree, leaves in zip(trees, _chosen_leaves(trees, most, rng), strict=True):
-        for steps in _ways(tree, leaves, whole):
+        for steps in _ways(tree, leaves, _thresholds(tree, whole, coded or {})):
             if (box := _box(steps, known, rng)) is not None:
                 found.append(box)
     return found
@@ -74,7 +81,7 @@ def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, 
     for tree in trees:
         inner = np.asarray(tree.left) >= 0
         inner[list(tree.members)] = False
-        features, thresholds = np.asarray(tree.feature)[inner], _thresholds(tree, whole)[inner]
+        features, thresholds = np.asarray(tree.feature)[inner], _thresholds(tree, whole, {})[inner]
         for feature in np.unique(features):
             columns.setdefault(int(feature), []).append(thresholds[features == feature])
     merged = {feature: np.unique(np.concatenate(parts)) for feature, parts in sorted(columns.items())}
@@ -122,14 +129,14 @@ def _chosen_leaves(trees: Sequence[Tree], most: int, rng: np.random.Generator) -
     return [np.sort(rng.choice(each, share, replace=False)) for each, share in zip(leaves, shares, strict=True)]
 
 
-def _ways(tree: Tree, leaves: Array, whole: Collection[int]) -> Iterator[list[_Step]]:
+def _ways(tree: Tree, leaves: Array, at: Array) -> Iterator[list[_Step]]:
     """Of each leaf the decisions that lead to it."""
     left, right = np.asarray(tree.left), np.asarray(tree.right)
     inner = np.flatnonzero(left >= 0)
     parent, is_left = np.full(len(left), -1), np.zeros(len(left), dtype=bool)
     parent[left[inner]], parent[right[inner]], is_left[left[inner]] = inner, inner, True
     above, lefts = parent.tolist(), is_left.tolist()
-    features, thresholds = np.asarray(tree.feature).tolist(), _thresholds(tree, whole).tolist()
+    features, thresholds = np.asarray(tree.feature).tolist(), at.tolist()
     members = tree.members
     for leaf in leaves.tolist():
         steps, node = [], leaf
@@ -139,13 +146,27 @@ def _ways(tree: Tree, leaves: Array, whole: Collection[int]) -> Iterator[list[_S
         yield steps
 
 
-def _thresholds(tree: Tree, whole: Collection[int]) -> Array:
-    """Those of whole columns are moved between the two numbers that they part."""
-    thresholds = np.array(tree.threshold, dtype=np.float64)
-    if not whole:
-        return thresholds
-    moved = np.where(np.asarray(tree.strict), np.ceil(thresholds) - 0.5, np.floor(thresholds) + 0.5)
-    return np.where(np.isin(np.asarray(tree.feature), list(whole)), moved, thresholds)
+def _thresholds(tree: Tree, whole: Collection[int], coded: Mapping[int, Sequence[float]]) -> Array:
+    """Those of whole and of coded columns are moved between the two values that they part."""
+    thresholds, features = np.array(tree.threshold, dtype=np.float64), np.asarray(tree.feature)
+    # What no input holds parts missing values from all others.
+    thresholds = np.where(np.abs(thresholds) > _BEYOND, np.copysign(np.inf, thresholds), thresholds)
+    strict = np.broadcast_to(np.asarray(tree.strict), thresholds.shape)
+    if whole:
+        moved = np.where(strict, np.ceil(thresholds) - 0.5, np.floor(thresholds) + 0.5)
+        thresholds = np.where(np.isin(features, list(whole)), moved, thresholds)
+    for number, values in coded.items():
+        if (here := features == number).any():
+            thresholds[here] = _between(np.unique(values), thresholds[here], strict[here])
+    return thresholds
+
+
+def _between(values: Array, thresholds: Array, strict: Array) -> Array:
+    """The middle of the two values that a threshold parts. What is strict compares in float32."""
+    below = np.searchsorted(values.astype(np.float32), thresholds.astype(np.float32), side="left")
+    places = np.where(strict, below, np.searchsorted(values, thresholds, side="right"))
+    fenced = np.concatenate([[values[0] - 1.0], values, [values[-1] + 1.0]])
+    return np.asarray((fenced[places] + fenced[places + 1]) / 2)
 
 
 def _box(steps: list[_Step], known: Mapping[int, set[float]], rng: np.random.Generator) -> dict[int, Interval] | None:
