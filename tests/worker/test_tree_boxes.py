@@ -55,6 +55,23 @@ def test_whole_numbers_are_parted_between_two_of_them(strict: bool, cut: float) 
     assert boxes_of([tree], "seed", whole={0})[0] == {0: (cut, np.inf)}
 
 
+@pytest.mark.parametrize(("strict", "cut"), [(False, 6.5), (True, 2.0)])
+def test_values_that_are_listed_are_parted_between_two_of_them(strict: bool, cut: float) -> None:
+    """As of a column that an encoder makes: 1, 3 and 10."""
+    tree = Tree(feature=SMALL.feature, threshold=SMALL.threshold, left=SMALL.left, right=SMALL.right, strict=strict)
+    assert boxes_of([tree], "seed", coded={0: [10.0, 1.0, 3.0]})[0] == {0: (cut, np.inf)}
+
+
+def test_a_threshold_that_no_value_exceeds_parts_missing_values() -> None:
+    """No row of numbers reaches the other side, and it is no cut."""
+    tree = Tree(feature=SMALL.feature, threshold=np.array([3e38, 5, 0, 0, 0]), left=SMALL.left, right=SMALL.right)
+    assert boxes_of([tree], "seed") == [
+        {0: (-np.inf, np.inf), 1: (-np.inf, 5.0)},
+        {0: (-np.inf, np.inf), 1: (5.0, np.inf)},
+    ]
+    assert cuts_of([tree]) == {0: [], 1: [5.0]}
+
+
 def test_categories_are_values() -> None:
     """The right side gets one that no node looks for, where all that are known go to the left."""
     found = boxes_of([CATEGORIES], "seed")

@@ -21,6 +21,7 @@ from onnx_gate.frameworks.boosters.common import (
     rows_of,
     value_answers,
 )
+from onnx_gate.frameworks.boosters.domain import input_domain
 from onnx_gate.frameworks.boosters.known import find_known_cause
 from onnx_gate.frameworks.boosters.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.frameworks.plugin import Plugin
@@ -207,4 +208,5 @@ PLUGIN = Plugin(
     # No widen: CatBoost takes its features in float32 itself.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    input_domain=input_domain,
 )

@@ -22,6 +22,7 @@ from onnx_gate.frameworks.boosters.common import (
     rows_of,
     value_answers,
 )
+from onnx_gate.frameworks.boosters.domain import input_domain
 from onnx_gate.frameworks.boosters.known import find_known_cause
 from onnx_gate.frameworks.boosters.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.frameworks.plugin import Plugin
@@ -256,4 +257,5 @@ PLUGIN = Plugin(
     # No widen: XGBoost computes in float32 itself.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    input_domain=input_domain,
 )

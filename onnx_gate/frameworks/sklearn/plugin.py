@@ -14,6 +14,7 @@ from onnx_gate.frameworks.boosters.common import fitted_columns
 from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.sklearn.answers import predict
 from onnx_gate.frameworks.sklearn.convert import convert
+from onnx_gate.frameworks.sklearn.domain.walk import input_domain
 from onnx_gate.frameworks.sklearn.known import known_cause
 from onnx_gate.frameworks.sklearn.load import load
 from onnx_gate.records.asked import ModelSpec
@@ -52,4 +53,5 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     fitted_columns=fitted_columns,
     tails=tails,
+    input_domain=input_domain,
 )

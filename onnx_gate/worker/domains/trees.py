@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from onnx_gate.records.domain import MOST_BOXES
 
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
+_ANYTHING = (-np.inf, np.inf)
+_BEYOND = 1e38
+"""Larger thresholds are none of a value that a float32 input holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +42,7 @@ class Tree:
     """Of nodes that look for a category: the values that lead to the left."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Step:
+class _Step(NamedTuple):
     """One decision on the way to a leaf."""
 
     feature: int
@@ -50,19 +52,24 @@ class _Step:
 
 
 def boxes_of(
-    trees: Sequence[Tree], seed: str, *, whole: Collection[int] = (), most: int = MOST_BOXES
+    trees: Sequence[Tree],
+    seed: str,
+    *,
+    whole: Collection[int] = (),
+    coded: Mapping[int, Sequence[float]] | None = None,
+    most: int = MOST_BOXES,
 ) -> list[dict[int, Interval]]:
     """Ways to leaves: column → what lies between is led there, ±inf where one side is open.
 
     Both ends are the same where the column is a category. All leaves where they are at most `most`, else as many of
-    each tree, by a seeded choice. Columns in `whole` hold whole numbers: the ends of theirs lie between two of them.
-    Leaves that no row reaches are left out.
+    each tree, by a seeded choice. Columns in `whole` hold whole numbers, those in `coded` the values that are listed:
+    the ends of theirs lie between two of them. Leaves that no row reaches, or only a missing value, are left out.
     """
-    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))
+    rng = rng_for(seed)
     known = _known_members(trees)
     found = []
     for tree, leaves in zip(trees, _chosen_leaves(trees, most, rng), strict=True):
-        for steps in _ways(tree, leaves, whole):
+        for steps in _ways(tree, leaves, _thresholds(tree, whole, coded or {})):
             if (box := _box(steps, known, rng)) is not None:
                 found.append(box)
     return found
@@ -74,7 +81,7 @@ def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, 
     for tree in trees:
         inner = np.asarray(tree.left) >= 0
         inner[list(tree.members)] = False
-        features, thresholds = np.asarray(tree.feature)[inner], _thresholds(tree, whole)[inner]
+        features, thresholds = np.asarray(tree.feature)[inner], _thresholds(tree, whole, {})[inner]
         for feature in np.unique(features):
             columns.setdefault(int(feature), []).append(thresholds[features == feature])
     merged = {feature: np.unique(np.concatenate(parts)) for feature, parts in sorted(columns.items())}
@@ -84,6 +91,25 @@ def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, 
 def members_of(trees: Sequence[Tree]) -> dict[int, list[float]]:
     """Column → all categories that some node looks for, in order."""
     return {feature: sorted(values) for feature, values in _known_members(trees).items()}
+
+
+def deal(sizes: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
+    """How many to take of each, at most so many together: dealt out in rounds, so that small ones are taken whole."""
+    shares = np.zeros(len(sizes), dtype=int)
+    room = np.array(sizes, dtype=int)
+    while (left := most - int(shares.sum())) > 0 and room.any():
+        wanting = np.flatnonzero(room)
+        each = left // len(wanting)
+        given = rng.choice(wanting, left, replace=False) if each == 0 else wanting
+        amount = np.minimum(room[given], max(1, each))
+        shares[given] += amount
+        room[given] -= amount
+    return [int(share) for share in shares]
+
+
+def rng_for(seed: str) -> np.random.Generator:
+    """A generator that depends on the text alone (Python's own hash changes from run to run)."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))
 
 
 def _known_members(trees: Sequence[Tree]) -> dict[int, set[float]]:
@@ -99,68 +125,62 @@ def _chosen_leaves(trees: Sequence[Tree], most: int, rng: np.random.Generator) -
     leaves = [np.flatnonzero(np.asarray(tree.left) < 0) for tree in trees]
     if sum(map(len, leaves)) <= most:
         return leaves
-    shares = _shares([len(each) for each in leaves], most, rng)
+    shares = deal([len(each) for each in leaves], most, rng)
     return [np.sort(rng.choice(each, share, replace=False)) for each, share in zip(leaves, shares, strict=True)]
 
 
-def _shares(sizes: list[int], most: int, rng: np.random.Generator) -> list[int]:
-    """What is there is dealt out in rounds, so that small trees are taken whole."""
-    shares = np.zeros(len(sizes), dtype=int)
-    room = np.array(sizes)
-    while (left := most - int(shares.sum())) > 0 and room.any():
-        wanting = np.flatnonzero(room)
-        each = left // len(wanting)
-        given = rng.choice(wanting, left, replace=False) if each == 0 else wanting
-        amount = np.minimum(room[given], max(1, each))
-        shares[given] += amount
-        room[given] -= amount
-    return [int(share) for share in shares]
-
-
-def _ways(tree: Tree, leaves: Array, whole: Collection[int]) -> Iterator[list[_Step]]:
+def _ways(tree: Tree, leaves: Array, at: Array) -> Iterator[list[_Step]]:
     """Of each leaf the decisions that lead to it."""
     left, right = np.asarray(tree.left), np.asarray(tree.right)
     inner = np.flatnonzero(left >= 0)
     parent, is_left = np.full(len(left), -1), np.zeros(len(left), dtype=bool)
     parent[left[inner]], parent[right[inner]], is_left[left[inner]] = inner, inner, True
     above, lefts = parent.tolist(), is_left.tolist()
-    features, thresholds = np.asarray(tree.feature).tolist(), _thresholds(tree, whole).tolist()
+    features, thresholds = np.asarray(tree.feature).tolist(), at.tolist()
+    members = tree.members
     for leaf in leaves.tolist():
         steps, node = [], leaf
         while (higher := above[node]) >= 0:
-            steps.append(
-                _Step(
-                    feature=features[higher],
-                    at=thresholds[higher],
-                    goes_left=lefts[node],
-                    members=tree.members.get(higher),
-                )
-            )
+            steps.append(_Step(features[higher], thresholds[higher], lefts[node], members.get(higher)))
             node = higher
         yield steps
 
 
-def _thresholds(tree: Tree, whole: Collection[int]) -> Array:
-    """Those of whole columns are moved between the two numbers that they part."""
-    thresholds = np.array(tree.threshold, dtype=np.float64)
-    if not whole:
-        return thresholds
-    moved = np.where(np.asarray(tree.strict), np.ceil(thresholds) - 0.5, np.floor(thresholds) + 0.5)
-    return np.where(np.isin(np.asarray(tree.feature), list(whole)), moved, thresholds)
+def _thresholds(tree: Tree, whole: Collection[int], coded: Mapping[int, Sequence[float]]) -> Array:
+    """Those of whole and of coded columns are moved between the two values that they part."""
+    thresholds, features = np.array(tree.threshold, dtype=np.float64), np.asarray(tree.feature)
+    # What no input holds parts missing values from all others.
+    thresholds = np.where(np.abs(thresholds) > _BEYOND, np.copysign(np.inf, thresholds), thresholds)
+    strict = np.broadcast_to(np.asarray(tree.strict), thresholds.shape)
+    if whole:
+        moved = np.where(strict, np.ceil(thresholds) - 0.5, np.floor(thresholds) + 0.5)
+        thresholds = np.where(np.isin(features, list(whole)), moved, thresholds)
+    for number, values in coded.items():
+        if (here := features == number).any():
+            thresholds[here] = _between(np.unique(values), thresholds[here], strict[here])
+    return thresholds
+
+
+def _between(values: Array, thresholds: Array, strict: Array) -> Array:
+    """The middle of the two values that a threshold parts. What is strict compares in float32."""
+    below = np.searchsorted(values.astype(np.float32), thresholds.astype(np.float32), side="left")
+    places = np.where(strict, below, np.searchsorted(values, thresholds, side="right"))
+    fenced = np.concatenate([[values[0] - 1.0], values, [values[-1] + 1.0]])
+    return np.asarray((fenced[places] + fenced[places + 1]) / 2)
 
 
 def _box(steps: list[_Step], known: Mapping[int, set[float]], rng: np.random.Generator) -> dict[int, Interval] | None:
     """What all decisions allow together, or None where that is nothing."""
     box: dict[int, Interval] = {}
-    for step in steps:
-        low, high = box.get(step.feature, (-np.inf, np.inf))
-        if step.members is None:
-            box[step.feature] = (low, min(high, step.at)) if step.goes_left else (max(low, step.at), high)
+    for feature, at, goes_left, members in steps:
+        low, high = box.get(feature, _ANYTHING)
+        if members is None:
+            box[feature] = (low, min(high, at)) if goes_left else (max(low, at), high)
     if any(low >= high for low, high in box.values()):
         return None
     for feature in {step.feature for step in steps if step.members is not None}:
         decisions = [step for step in steps if step.feature == feature]
-        left = sorted(_allowed(decisions, box.get(feature, (-np.inf, np.inf)), known[feature]))
+        left = sorted(_allowed(decisions, box.get(feature, _ANYTHING), known[feature]))
         if not left:
             return None
         value = float(rng.choice(left))

@@ -1,0 +1,36 @@
+"""What a booster knows of its inputs, alone and behind the steps of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_gate.frameworks.boosters.splits import read_splits
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
+from onnx_gate.worker.domains.columns import Columns, columns_of
+from onnx_gate.worker.domains.facts import Facts
+
+
+def input_domain(source: Any, spec: ModelSpec, example: dict[str, Any]) -> Domains:
+    """Of a booster that gets all inputs side by side."""
+    facts = Facts(f"{spec.base}/domain")
+    try:
+        add_booster(facts, source, [column for given in spec.inputs or () for column in columns_of(given)])
+        return facts.domains()
+    except Exception:
+        # A format of a release to come: what it says is left out.
+        return NOTHING_KNOWN
+
+
+def add_booster(facts: Facts, model: Any, columns: Columns) -> None:
+    """Ranges, categories, missing values, thresholds and leaves."""
+    splits = read_splits(model)
+    for number, column in enumerate(columns):
+        if number in splits.ranges:
+            facts.add_range(column, *splits.ranges[number], marked=True)
+        if known := splits.categories.get(number):
+            facts.add_choices(column, known)
+            facts.add_unusual(column, [max(known) + 1])
+        if number in splits.missing:
+            facts.add_missing(column)
+    facts.add_trees(splits.trees, columns)

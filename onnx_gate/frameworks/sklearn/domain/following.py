@@ -1,0 +1,276 @@
+"""What a fitted step makes of each column that it sees: found by asking the step, whatever its class.
+
+A row is changed in one column at a time. What changes in the answer with exactly one column is a function of it, and
+is inverted by the step itself (`inverse_transform`), or by search where the step has no inverse.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.vocabulary import Scalar
+from onnx_gate.worker.domains.columns import Column, Columns, changed
+
+Array = npt.NDArray[Any]
+MOST_COLUMNS = 512
+"""More are not asked for one by one."""
+MOST_CODES = 512
+"""Categories of all columns of an encoder; the answer to more of them would be a large matrix."""
+_SIZES = np.logspace(-12, 15, 1500)
+_GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
+"""Where a function without an inverse is looked at."""
+_HALVINGS = 60
+
+
+def follow(step: Any, columns: Columns) -> Columns | None:
+    """The columns of the step's answer; None where not even their number is known."""
+    for way in (_selected, _imputed, _coded, _asked, _unknown):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = way(step, columns)
+        except Exception:  # noqa: S112
+            # A step of any making may fail in any way on rows that it wasn't made for: then nothing is known of it.
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def width_of(step: Any) -> int | None:
+    """How many columns a step answers, as far as it says so."""
+    try:
+        return len(step.get_feature_names_out())
+    except Exception:
+        return None
+
+
+def ask(step: Any, rows: Array) -> Array:
+    """Its answer as a plain matrix."""
+    names = getattr(step, "feature_names_in_", None)
+    if names is not None and len(names) == rows.shape[1]:
+        import pandas as pd
+
+        answer = step.transform(pd.DataFrame(rows, columns=names))
+    else:
+        answer = step.transform(rows)
+    return dense(answer)
+
+
+def dense(values: Any) -> Array:
+    """A sparse matrix or a table as an array."""
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+
+
+def _selected(step: Any, columns: Columns) -> Columns | None:
+    if not callable(getattr(step, "get_support", None)) or not hasattr(step, "transform"):
+        return None
+    return [columns[number] for number in np.flatnonzero(step.get_support())]
+
+
+def is_imputer(step: Any) -> bool:
+    """Whether it puts something in the place of missing values."""
+    return hasattr(step, "missing_values") and hasattr(step, "transform") and hasattr(step, "keep_empty_features")
+
+
+def _imputed(step: Any, columns: Columns) -> Columns | None:
+    """The same columns, less those that were empty; then one for each indicator."""
+    if not is_imputer(step):
+        return None
+    learnt = getattr(step, "statistics_", None)
+    empty = [isinstance(each, float) and np.isnan(each) for each in learnt] if learnt is not None else []
+    kept = [
+        _without_missing(column)
+        for number, column in enumerate(columns)
+        if step.keep_empty_features or number >= len(empty) or not empty[number]
+    ]
+    indicator = getattr(step, "indicator_", None)
+    return [*kept, *([None] * (len(indicator.features_) if indicator is not None else 0))]
+
+
+def _without_missing(column: Column | None) -> Column | None:
+    return None if column is None else replace(column, misses=False)
+
+
+def _coded(step: Any, columns: Columns) -> Columns | None:
+    """An encoder: what it makes of each category is read from its answers."""
+    known = getattr(step, "categories_", None)
+    if not isinstance(known, list) or len(known) != len(columns) or not hasattr(step, "transform"):
+        return None
+    listed = [[value for value in np.asarray(each).tolist() if _is_plain(value)] for each in known]
+    if sum(map(len, listed)) > MOST_CODES or not all(listed):
+        return None
+    base = np.array([each[0] for each in listed], dtype=object)
+    rows, owners = [base], [(-1, None)]
+    for number, values in enumerate(listed):
+        for value in values:
+            row = base.copy()
+            row[number] = value
+            rows.append(row)
+            owners.append((number, value))
+    answers = ask(step, _typed(np.array(rows, dtype=object), known)).astype(np.float64)
+    return [_codes_of(answers[:, out], owners, columns) for out in range(answers.shape[1])]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float) and value == value
+
+
+def _typed(rows: Array, known: list[Any]) -> Array:
+    """Numbers where all categories are: encoders compare the dtype too."""
+    return rows.astype(np.float64) if all(np.asarray(each).dtype.kind in "fiub" for each in known) else rows
+
+
+def _codes_of(answers: Array, owners: list[Any], columns: Columns) -> Column | None:
+    """The column that an answer goes with, with a code for each of its categories."""
+    numbers = {number for (number, _), code in zip(owners, answers, strict=True) if code != answers[0]}
+    if len(numbers) != 1:
+        return None
+    (number,) = numbers
+    column = columns[number]
+    if column is None or not column.is_raw:
+        return None
+    codes: dict[Scalar, float] = {
+        raw if column.is_text else float(raw): float(code)
+        for (owner, raw), code in zip(owners, answers, strict=True)
+        if owner == number and (column.is_text == isinstance(raw, str))
+    }
+    return Column(place=column.place, dtype=column.dtype, codes=codes, misses=False) if codes else None
+
+
+def _asked(step: Any, columns: Columns) -> Columns | None:
+    """Any other step that answers numbers for numbers."""
+    if not hasattr(step, "transform") or hasattr(step, "vocabulary_") or len(columns) > MOST_COLUMNS:
+        return None
+    low, high = _typical(step, len(columns))
+    base = ask(step, low[None])
+    probes = np.repeat(low[None], len(columns), axis=0)
+    np.fill_diagonal(probes, high)
+    changes = ask(step, probes).astype(np.float64) != base.astype(np.float64)
+    if columns and changes.shape[0] != len(columns):
+        return None
+    found: Columns = []
+    for out in range(changes.shape[1]):
+        owners = np.flatnonzero(changes[:, out])
+        column = columns[int(owners[0])] if len(owners) == 1 else None
+        found.append(None if column is None else _one(step, column, int(owners[0]), out, low, high))
+    return found
+
+
+def _typical(step: Any, width: int) -> tuple[Array, Array]:
+    """Two rows that the step was made for, different in each column."""
+    for low, high in _learnt_ends(step):
+        ends = np.broadcast_to(np.asarray(low, float), width), np.broadcast_to(np.asarray(high, float), width)
+        if all(np.isfinite(end).all() for end in ends):
+            return ends[0].copy(), np.where(ends[1] > ends[0], ends[1], ends[0] + 1.0)
+    return np.ones(width), np.full(width, 2.0)
+
+
+def _learnt_ends(step: Any) -> list[tuple[Any, Any]]:
+    found = []
+    if hasattr(step, "data_min_") and hasattr(step, "data_max_"):
+        found.append((step.data_min_, step.data_max_))
+    if getattr(step, "quantiles_", None) is not None:
+        quantiles = np.asarray(step.quantiles_)
+        found.append((quantiles[len(quantiles) // 3], quantiles[-1 - len(quantiles) // 3]))
+    if hasattr(step, "bin_edges_"):
+        found.append(([edges[0] for edges in step.bin_edges_], [edges[-1] for edges in step.bin_edges_]))
+    if isinstance(threshold := getattr(step, "threshold", None), int | float):
+        found.append((threshold - 1.0, threshold + 1.0))
+    return found
+
+
+def _one(step: Any, column: Column, number: int, out: int, low: Array, high: Array) -> Column | None:
+    """The column after the step; None where it isn't monotone."""
+
+    def forward(values: Array) -> Array:
+        rows = np.repeat(low[None], len(values), axis=0)
+        rows[:, number] = values
+        return _quietly(lambda: ask(step, rows)[:, out].astype(np.float64), len(values))
+
+    if column.codes is not None:
+        codes = dict(zip(column.codes, forward(np.array(list(column.codes.values()))).tolist(), strict=True))
+        return Column(place=column.place, dtype=column.dtype, codes=codes, misses=False)
+    if column.is_text:
+        return None
+    passes = bool(np.isnan(forward(np.full(1, np.nan)))[0])
+    if np.array_equal(forward(_GRID), _GRID):
+        return replace(column, misses=column.misses and passes)
+    first, last = forward(np.array([low[number], high[number]]))
+    own = _own_inverse(step, number, out, low)
+
+    def inverse(values: Array) -> Array:
+        return _inverse(forward, own, values, rising=bool(last > first))
+
+    return changed(column, forward=forward, inverse=inverse, rising=bool(last > first), misses=passes)
+
+
+def _own_inverse(step: Any, number: int, out: int, low: Array) -> Callable[[Array], Array] | None:
+    """That of the step, where it has one."""
+    if not hasattr(step, "inverse_transform"):
+        return None
+    base = ask(step, low[None])[0].astype(np.float64)
+
+    def inverse(values: Array) -> Array:
+        rows = np.repeat(base[None], len(values), axis=0)
+        rows[:, out] = values
+        return _quietly(lambda: dense(step.inverse_transform(rows))[:, number].astype(np.float64), len(values))
+
+    return inverse
+
+
+def _quietly(compute: Callable[[], Array], count: int) -> Array:
+    """NaN for all where the step refuses the values."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return compute()
+    except Exception:
+        return np.full(count, np.nan)
+
+
+def _inverse(
+    forward: Callable[[Array], Array], own: Callable[[Array], Array] | None, values: Array, *, rising: bool
+) -> Array:
+    """The step's own inverse where it leads back to the same values, else what a search finds."""
+    found = np.full(len(values), np.nan)
+    if not len(values):
+        return found
+    if own is not None:
+        found = own(values)
+        found = np.where(np.isclose(forward(found), values, rtol=1e-6, atol=1e-9), found, np.nan)
+    lost = np.isnan(found)
+    if lost.any():
+        found[lost] = _search(forward, values[lost], rising=rising)
+    return found
+
+
+def _search(forward: Callable[[Array], Array], values: Array, *, rising: bool) -> Array:
+    """Halving, between two points of the grid; NaN where the function isn't monotone, or doesn't come to a value."""
+    answers = forward(_GRID)
+    kept = np.isfinite(answers)
+    grid, sign = _GRID[kept], 1.0 if rising else -1.0
+    answers, targets = sign * answers[kept], sign * values
+    # Rounding of large values may go a little back.
+    if len(grid) < 2 or (np.diff(answers) < -1e-9 * np.maximum(1.0, np.abs(answers[1:]))).any():
+        return np.full(len(values), np.nan)
+    after = np.searchsorted(answers, targets)
+    inside = (after > 0) & (after < len(grid))
+    low, high = grid[np.clip(after - 1, 0, len(grid) - 1)], grid[np.clip(after, 0, len(grid) - 1)]
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        below = sign * forward(middle) < targets
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(inside, high, np.nan)
+
+
+def _unknown(step: Any, columns: Columns) -> Columns | None:
+    """As many columns as there are names, none of which is known."""
+    width = width_of(step)
+    return None if width is None else [None] * width

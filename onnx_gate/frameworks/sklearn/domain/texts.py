@@ -1,0 +1,36 @@
+"""Texts for what reads words: known words, unknown ones, and both together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_gate.vocabulary import Origin
+from onnx_gate.worker.domains.columns import Column
+from onnx_gate.worker.domains.facts import Facts
+from onnx_gate.worker.domains.trees import rng_for
+
+_UNKNOWN = ("zyqx", "unheardof", "qwvzt")
+_PLAIN = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it", "rains", "in", "spain")
+_MOST_SINGLE = 128
+_MOST_WORDS = 2048
+_WORDS_A_TEXT = 8
+
+
+def add_texts(facts: Facts, model: Any, column: Column | None, seed: str) -> None:
+    """The vocabulary of a vectorizer; plain words where it keeps none, as hashing does."""
+    words = [str(word) for word in getattr(model, "vocabulary_", None) or ()]
+    rng = rng_for(f"{seed}/words")
+    chosen = [words[number] for number in rng.permutation(len(words))[:_MOST_WORDS]]
+    joint = "" if "char" in str(getattr(model, "analyzer", "word")) else " "
+    facts.add_choices(column, _texts(chosen or list(_PLAIN), joint), origin=Origin.VOCABULARY)
+    facts.add_unusual(column, ("", " ", " ".join(_UNKNOWN)), Origin.VOCABULARY)
+
+
+def _texts(words: list[str], joint: str) -> list[str]:
+    groups = [words[start : start + _WORDS_A_TEXT] for start in range(0, len(words), _WORDS_A_TEXT)]
+    combined = [joint.join(group) for group in groups]
+    mixed = [f"{_UNKNOWN[0]}{joint}{joint.join(group[:3])}{joint}{_UNKNOWN[1]}" for group in groups[:32]]
+    repeated = [joint.join([*group[:2], *group[:2], *group[:1]]) for group in groups[:16]]
+    # Capitals and punctuation are for the tokenizer.
+    shouted = [f"{joint.join(group[:3]).title()}, {joint.join(group[3:5]).upper()}!" for group in groups[:16]]
+    return [*combined, *words[:_MOST_SINGLE], *mixed, *repeated, *shouted]

@@ -1,0 +1,99 @@
+"""Where a column that a part of a model sees comes from: the input that is fed, and the way back to its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import InputSpec
+from onnx_gate.records.domain import Place
+from onnx_gate.vocabulary import Scalar
+
+Array = npt.NDArray[Any]
+Change = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column at some place of a model, as a function of one column of an input."""
+
+    place: Place
+    """The column of the input."""
+    dtype: str
+    """Of the input, as the schema has it."""
+    back: Change | None = None
+    """Its values → those of the input, NaN where there are none; None where it is the input itself."""
+    reach: Change | None = None
+    """Its values → the largest operand on the way to them, in the values of the input."""
+    rising: bool = True
+    """Whether it grows with the input."""
+    codes: Mapping[Scalar, float] | None = None
+    """What it holds for each value of the input, where those are a list; `back` has no meaning then."""
+    misses: bool = True
+    """Whether a missing value gets here as one."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the input holds text."""
+        return self.dtype == "string"
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether it is the input itself."""
+        return self.back is None and self.codes is None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the input itself, and holds whole numbers."""
+        return self.is_raw and not self.is_text and "float" not in self.dtype
+
+    def to_input(self, values: Any) -> Array:
+        """In the values of the input."""
+        given = np.asarray(values, dtype=np.float64)
+        return given if self.back is None else self.back(given)
+
+    def reach_of(self, values: Any) -> Array:
+        """Of each value the largest operand on the way."""
+        given = np.asarray(values, dtype=np.float64)
+        return np.abs(given) if self.reach is None else self.reach(given)
+
+
+Columns = list[Column | None]
+"""What a part sees, in order; None for what comes from several columns, or can't be followed."""
+
+
+def columns_of(given: InputSpec) -> Columns:
+    """Those of one input as it is fed."""
+    width = given.shape[-1] if len(given.shape) > 1 else 1
+    count = width if isinstance(width, int) else 1
+    return [Column(place=(given.name, number), dtype=given.dtype) for number in range(count)]
+
+
+def changed(column: Column, *, forward: Change, inverse: Change, rising: bool, misses: bool) -> Column:
+    """The column after a monotone function of it."""
+
+    def back(values: Array) -> Array:
+        return column.to_input(inverse(values))
+
+    def reach(values: Array) -> Array:
+        # Rounding of what is computed here counts in the values of the input: times the slope of the way back.
+        step = np.maximum(np.abs(values), 1.0) * 1e-4
+        with np.errstate(all="ignore"):
+            slope = np.abs(back(values + step) - back(values - step)) / (2 * step)
+            offset = np.abs(forward(np.zeros(1)))[0]
+            operands = np.maximum(np.abs(values), offset if np.isfinite(offset) else 0.0) * slope
+        before = column.reach_of(inverse(values))
+        return np.fmax(np.fmax(before, np.abs(back(values))), np.where(np.isfinite(operands), operands, 0.0))
+
+    return Column(
+        place=column.place,
+        dtype=column.dtype,
+        back=back,
+        reach=reach,
+        rising=column.rising == rising,
+        misses=column.misses and misses,
+    )

@@ -1,0 +1,224 @@
+"""What the parts of a model say of the columns that they see, gathered into what is known of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.domain import MOST_BOXES, Cut, Domain, Domains, Place, Values
+from onnx_gate.vocabulary import Origin, Scalar
+from onnx_gate.worker.domains.boxes import Leaves, Points, share_out
+from onnx_gate.worker.domains.columns import Column, Columns
+from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of, rng_for
+
+Array = npt.NDArray[Any]
+MOST_CUTS = 512
+"""Of one column; both sides of more would never be fed."""
+
+
+@dataclass
+class _Known:
+    """What is known of one column of an input so far."""
+
+    dtype: str
+    origins: dict[Origin, None] = field(default_factory=dict)
+    usual: tuple[float, float] | None = None
+    between: Interval | None = None
+    choices: dict[Scalar, None] = field(default_factory=dict)
+    cuts: dict[float, float] = field(default_factory=dict)
+    marks: dict[Scalar, None] = field(default_factory=dict)
+    missing: bool = False
+    missing_text: str | None = None
+    unusual: dict[Scalar, None] = field(default_factory=dict)
+
+
+class Facts:
+    """Gathers what parts of a model say, in the order of the data: of two means the first counts."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._known: dict[Place, _Known] = {}
+        self._groups: list[Leaves | Points] = []
+
+    def add_usual(self, column: Column | None, centre: float, spread: float) -> None:
+        """Ordinary values lie around a centre."""
+        if column is None or not _is_number(column) or not np.isfinite([centre, spread]).all():
+            return
+        low, middle, high = column.to_input([centre - spread, centre, centre + spread]).tolist()
+        wide = abs(high - low) / 2
+        if np.isfinite([low, middle, high]).all() and wide > 0:
+            known = self._at(column, Origin.STATISTICS)
+            known.usual = known.usual or (middle, wide)
+
+    def add_range(self, column: Column | None, low: float, high: float, *, marked: bool = False) -> None:
+        """Ordinary values lie between two; `marked` where the model was told of these two."""
+        if column is None or not _is_number(column):
+            return
+        least, most = sorted(column.to_input([low, high]).tolist())
+        if np.isfinite([least, most]).all() and least < most:
+            known = self._at(column, Origin.RANGES)
+            before = known.between or (least, most)
+            known.between = (min(before[0], least), max(before[1], most))
+            known.marks.update(dict.fromkeys((least, most)) if marked else {})
+
+    def add_cuts(self, column: Column | None, values: Iterable[float], origin: Origin) -> None:
+        """Values at which the model changes its mind."""
+        if column is None or not _is_number(column):
+            return
+        given = np.array(sorted(set(values)), dtype=np.float64)
+        if len(given) > MOST_CUTS:
+            given = np.sort(rng_for(f"{self._seed}/{column.place}").choice(given, MOST_CUTS, replace=False))
+        inputs, reaches = column.to_input(given), column.reach_of(given)
+        kept = np.isfinite(inputs) & np.isfinite(reaches)
+        if kept.any():
+            known = self._at(column, origin).cuts
+            for at, reach in zip(inputs[kept].tolist(), reaches[kept].tolist(), strict=True):
+                known[at] = max(reach, known.get(at, 0.0))
+
+    def add_choices(self, column: Column | None, values: Iterable[Any], *, origin: Origin = Origin.CATEGORIES) -> None:
+        """All that the column ordinarily holds; what the input can't hold is left out, and missing values go apart."""
+        if column is None or not column.is_raw:
+            return
+        plain = [_plain(value, column.dtype) for value in values]
+        if kept := [value for value in plain if value is not None]:
+            self._at(column, origin).choices.update(dict.fromkeys(kept))
+        if any(_is_missing(value) for value in values):
+            self.add_missing(column)
+
+    def add_marks(self, column: Column | None, values: Iterable[Any], origin: Origin) -> None:
+        """Other values to feed once."""
+        if column is not None and column.is_raw:
+            kept = [plain for value in values if (plain := _plain(value, column.dtype)) is not None]
+            if kept:
+                self._at(column, origin).marks.update(dict.fromkeys(kept))
+
+    def add_unusual(self, column: Column | None, values: Iterable[Any], origin: Origin = Origin.CATEGORIES) -> None:
+        """Values that the source may refuse."""
+        if column is not None and column.is_raw:
+            kept = [plain for value in values if (plain := _plain(value, column.dtype)) is not None]
+            if kept:
+                self._at(column, origin).unusual.update(dict.fromkeys(kept))
+
+    def add_missing(self, column: Column | None, *, text: str | None = None) -> None:
+        """The model has an answer for a missing value, or for the text that stands for it."""
+        if column is None or not column.misses:
+            return
+        if column.is_text:
+            if text is not None:
+                self._at(column, Origin.MISSING).missing_text = text
+        elif "float" in column.dtype and text is None:
+            self._at(column, Origin.MISSING).missing = True
+
+    def add_trees(self, trees: Sequence[Tree], columns: Columns) -> None:
+        """Their thresholds, their categories and the ways to their leaves."""
+        if not trees:
+            return
+        whole = [number for number, column in enumerate(columns) if column is not None and column.is_whole]
+        for number, values in cuts_of(trees, whole=whole).items():
+            self.add_cuts(_get(columns, number), values, Origin.THRESHOLDS)
+        for number, members in members_of(trees).items():
+            self.add_choices(_get(columns, number), members)
+            self.add_unusual(_get(columns, number), [max(members) + 1])
+        self._groups.append(Leaves(trees=trees, columns=columns))
+
+    def add_points(self, rows: Any, columns: Columns, *, deviations: Any = 0.0) -> None:
+        """Rows that the model keeps; `deviations` are those within the group that a row stands for."""
+        points = np.asarray(rows, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != len(columns) or not len(points):
+            return
+        with np.errstate(all="ignore"):
+            spreads = np.sqrt(np.nanvar(points, axis=0) + np.square(deviations))
+            centres = np.nanmean(points, axis=0)
+        for column, centre, spread in zip(columns, centres.tolist(), spreads.tolist(), strict=True):
+            self.add_usual(column, centre, spread or max(1e-3, 0.1 * abs(centre)))
+        self._groups.append(Points(rows=points, columns=columns))
+
+    def domains(self) -> Domains:
+        """All of it."""
+        ends = {place: _ends(known) for place, known in self._known.items()}
+        boxes = share_out(self._groups, f"{self._seed}/boxes", MOST_BOXES, ends)
+        inputs: dict[str, dict[int, Values]] = {}
+        for (name, number), known in sorted(self._known.items()):
+            inputs.setdefault(name, {})[number] = _values(known)
+        return Domains(
+            inputs={name: Domain(columns=columns) for name, columns in inputs.items()},
+            boxes=tuple(boxes),
+            origins=tuple(dict.fromkeys(group.origin for group in self._groups)) if boxes else (),
+        )
+
+    def _at(self, column: Column, origin: Origin) -> _Known:
+        known = self._known.setdefault(column.place, _Known(dtype=column.dtype))
+        known.origins[origin] = None
+        return known
+
+
+def _ends(known: _Known) -> Interval:
+    """The values that take the place of ±inf: a little beyond the outermost cut, within what the model was made for."""
+    outer = [value for value in (*known.cuts, *known.choices) if isinstance(value, int | float)] or [0.0]
+    least, most = float(min(outer)), float(max(outer))
+    margin = 0.1 * (most - least) or max(1.0, 0.5 * abs(least))
+    if "float" not in known.dtype:
+        margin = max(margin, 1.0)
+    low, high = least - margin, most + margin
+    if known.usual:
+        centre, spread = known.usual
+        low, high = min(low, centre - 3 * spread), max(high, centre + 3 * spread)
+    if known.between:
+        low = known.between[0] if known.between[0] < least else low
+        high = known.between[1] if known.between[1] > most else high
+    return (max(low, -0.5) if known.dtype.startswith(("uint", "bool")) else low), high
+
+
+def _values(known: _Known) -> Values:
+    centre, spread = known.usual or (None, None)
+    low, high = known.between or (None, None)
+    return Values(
+        origins=tuple(known.origins),
+        centre=centre,
+        spread=spread,
+        low=low,
+        high=high,
+        choices=tuple(known.choices),
+        cuts=_cuts(known),
+        marks=tuple(value for value in known.marks if value not in known.choices),
+        missing=known.missing,
+        missing_text=known.missing_text,
+        unusual=tuple(value for value in known.unusual if value not in known.choices),
+    )
+
+
+def _cuts(known: _Known) -> tuple[Cut, ...]:
+    """In order. Next to 0, values are told apart that no data has: rounding counts as it does for the other cuts."""
+    sizes = [abs(at) for at in known.cuts if abs(at) > 1e-30]
+    least = 1e-3 * (float(np.median(sizes)) if sizes else 1.0)
+    return tuple(
+        Cut(at=at if abs(at) > 1e-30 else 0.0, reach=max(reach, least)) for at, reach in sorted(known.cuts.items())
+    )
+
+
+def _get(columns: Columns, number: int) -> Column | None:
+    return columns[number] if number < len(columns) else None
+
+
+def _is_number(column: Column) -> bool:
+    return column.codes is None and not column.is_text
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and bool(np.isnan(value)))
+
+
+def _plain(value: Any, dtype: str) -> Scalar:
+    """As the input can hold it, or None."""
+    given = value.item() if isinstance(value, np.generic) else value
+    if dtype == "string":
+        return given if isinstance(given, str) else None
+    if not isinstance(given, int | float) or not np.isfinite(given):
+        return None
+    if "float" in dtype:
+        return float(given)
+    return int(given) if given == int(given) else None
