@@ -150,8 +150,8 @@ class _Walk:
             if attribute.HasField("g"):
                 own: Values = ChainMap({}, values)
                 own.update({value.name: None for value in attribute.g.input})
-                if node.op_type == "Scan":
-                    own.update(_scanned(node, attribute.g, given))
+                if node.op_type in ("Scan", "Loop"):
+                    own.update(_handed(node, attribute.g, given))
                 self._graph_in(attribute.g, own, depth + 1)
                 results.append([own.get(value.name) for value in attribute.g.output])
         if node.op_type != "If" or len(results) != 2:
@@ -180,11 +180,20 @@ def _start(name: str, fed: Fed) -> Flow:
     return Flow(cells=((Part(name=name, column=only),),), aligned=many, dims=fed.dims, kind=fed.kind)
 
 
-def _scanned(node: Any, body: Any, given: tuple[Known, ...]) -> dict[str, Known]:
-    """What a Scan hands to its body: one slice at a time."""
-    count = next((attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"), 0)
-    slices = zip(list(body.input)[-count:], given[-count:], strict=False) if count else ()
-    return {value.name: _slice_of(flow) for value, flow in slices if isinstance(flow, Flow)}
+def _handed(node: Any, body: Any, given: tuple[Known, ...]) -> dict[str, Known]:
+    """What a loop hands to its body: what it carries along unchanged, slices, and constants (any row of them)."""
+    sliced = next((attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"), 0)
+    carried = len(given) - sliced
+    kept = {each.output[0]: each.input[0] for each in body.node if each.op_type == "Identity"}
+    # The condition comes first among the outputs of a Loop, after the number of the round among its inputs.
+    results = [None, *body.output] if node.op_type == "Loop" else list(body.output)
+    handed: dict[str, Known] = {}
+    for place, (value, each) in enumerate(zip(body.input, given, strict=False)):
+        if place >= carried:
+            handed[value.name] = _slice_of(each) if isinstance(each, Flow) else each
+        elif (out := results[place]) is not None and value.name in (out.name, kept.get(out.name)):
+            handed[value.name] = each
+    return handed
 
 
 def _slice_of(flow: Flow) -> Flow:

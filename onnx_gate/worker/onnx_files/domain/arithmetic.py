@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from onnx_gate.records.domain import Box
 from onnx_gate.vocabulary import Origin, Scalar
-from onnx_gate.worker.onnx_files.domain.flow import MOST_PARTS, Counting, Dim, Flow, Part, Sizes, either
-from onnx_gate.worker.onnx_files.domain.kinds import BOOL, FLOATS, INTEGERS, TEXT
+from onnx_gate.worker.onnx_files.domain.flow import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    MOST_PARTS,
+    Counting,
+    Dim,
+    Flow,
+    Part,
+    Sizes,
+    either,
+)
 from onnx_gate.worker.onnx_files.domain.lengths import row_of, sizes_plus
+from onnx_gate.worker.onnx_files.domain.points import MOST_POINTS, note_points, ties
 from onnx_gate.worker.onnx_files.domain.routing import picked
 from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, numbers_of
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
 
 HALVES = (-1.5, -0.5, 0.5, 1.5, 2.5)
 MOST_CONSTANTS = 1024
-MOST_TIED = 64
 SMALL_MATRIX = 65_536
 
 Change = Callable[[Part, float], Part]
@@ -54,7 +62,8 @@ def with_constant(flow: Flow, array: Array, change: Change) -> Flow | None:
 
 
 def _learnt(cell: tuple[Part, ...], number: float, change: Change) -> tuple[Part, ...]:
-    return tuple(replace(change(part, number), learnt=True) for part in cell)
+    changed = (change(part, number) for part in cell)
+    return tuple(part if part.learnt else replace(part, learnt=True) for part in changed)
 
 
 def _plus(step: Step) -> Sequence[Known]:
@@ -67,11 +76,21 @@ def _plus(step: Step) -> Sequence[Known]:
         if isinstance(given, Flow):
             flow = given.each(lambda part: part.times(-1)) if subtracted else given
             factor = 1.0 if subtracted else sign
+            if step.op == "Sub" and _are_points(given, array):
+                note_points(step, given, array.reshape(-1, array.shape[-1]).astype(np.float64))
             found = with_constant(flow, array, lambda part, number, f=factor: part.plus(f * number))  # type: ignore[misc]
             return lose(step) if found is None else [found]
         if array.size == 1 and not subtracted and isinstance(given, Sizes | Counting):
             return [_more(given, int(sign * float(array.reshape(-1)[0])))]
     return lose(step)
+
+
+def _are_points(flow: Flow, array: Array) -> bool:
+    """Rows that each row is compared with: a distance is computed, to points that the model kept."""
+    if flow.reduced or flow.rank is None or array.ndim < 2 or not 1 < array.size // array.shape[-1] <= MOST_POINTS:
+        return False
+    alone = flow.rank < 3 or (flow.dims is not None and set(flow.dims[1:-1]) == {1})
+    return alone and flow.width in (None, array.shape[-1]) and array.shape[-1] > 1
 
 
 def _more(given: Sizes | Counting, number: int) -> Known:
@@ -236,12 +255,7 @@ def _rounded(step: Step) -> Sequence[Known]:
     if flow is None:
         return lose(step)
     for part in flow.parts:
-        if part.factor and not part.shift and math.frexp(abs(part.factor))[0] == 0.5:
-            step.findings.mark(part, HALVES)
-        else:
-            for half in HALVES:
-                # Rounding moves it across: both sides, and not the half itself.
-                step.findings.cut(part, half, Origin.CONSTANTS)
+        step.findings.mark(part, HALVES)
     return [flow.each(lambda part: replace(part, whole=True))]
 
 
@@ -301,32 +315,8 @@ def _ranked(step: Step) -> Sequence[Known]:
     flow = step.flow()
     if flow is not None and step.axis(flow, -1 if step.op == "TopK" else 0) == -1:
         lowest = step.op == "ArgMin" or (step.op == "TopK" and not step.attribute("largest", 1))
-        step.findings.boxes(_ties(step, flow, lowest), Origin.CONSTANTS)
+        step.findings.boxes(ties(step, flow, lowest=lowest), Origin.CONSTANTS)
     return lose(step)
-
-
-def _ties(step: Step, flow: Flow, lowest: bool) -> list[Box]:
-    columns = flow.columns() if (flow.width or 0) <= MOST_TIED else None
-    if columns is None or len(columns) < 2:
-        return []
-    top, rest = (0.0, 1.0) if lowest else (1.0, 0.0)
-    last = len(columns) - 1
-    tied = [{0, 1}, {0, last}, {last - 1, last}, set(range(last + 1))]
-    rows = ([top if place in places else rest for place in range(last + 1)] for places in tied)
-    return [box for row in rows if (box := exact_row(step, columns, row))]
-
-
-def exact_row(step: Step, columns: Sequence[tuple[Part, ...]], row: Sequence[float]) -> Box:
-    """A row with one value for each column, as it is fed; columns of unknown origin are left out."""
-    box: dict[tuple[str, int], tuple[Scalar, Scalar]] = {}
-    for cell, value in zip(columns, row, strict=False):
-        part = cell[0] if len(cell) == 1 else None
-        if part is None or part.lookup is not None or not part.factor:
-            continue
-        place = step.findings.place(part)
-        if place is not None and step.findings.inputs[part.name].kind not in (TEXT, BOOL):
-            box[place] = (fed := step.findings.as_fed(part, value), fed)
-    return box
 
 
 def _reduced(step: Step) -> Sequence[Known]:

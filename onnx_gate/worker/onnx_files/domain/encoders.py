@@ -9,16 +9,16 @@ from itertools import pairwise
 import numpy as np
 
 from onnx_gate.vocabulary import Origin, Scalar
-from onnx_gate.worker.onnx_files.domain.arithmetic import exact_row, lose, with_constant
-from onnx_gate.worker.onnx_files.domain.flow import MOST_COLUMNS, Cell, Flow, Lookup, Part
-from onnx_gate.worker.onnx_files.domain.kinds import TEXT
+from onnx_gate.worker.onnx_files.domain.arithmetic import lose, with_constant
+from onnx_gate.worker.onnx_files.domain.flow import MOST_COLUMNS, TEXT, Cell, Flow, Lookup, Part
+from onnx_gate.worker.onnx_files.domain.points import note_zeros
 from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step
 from onnx_gate.worker.onnx_files.domain.stored import Beside, of_tensor
 
 SINGLE_WORDS = 256
 WORDS_IN_A_TEXT = 8
 MOST_TEXTS = 512
-MOST_ZEROS = 64
+MOST_STOPWORDS = 64
 
 
 def _labels(step: Step) -> Sequence[Known]:
@@ -124,9 +124,8 @@ def _binarised(step: Step) -> Sequence[Known]:
 def _normalised(step: Step) -> Sequence[Known]:
     """A row of zeros has no length to divide by."""
     flow = step.flow()
-    columns = flow.columns() if flow is not None else None
-    if columns is not None and len(columns) <= MOST_ZEROS:
-        step.findings.boxes([exact_row(step, columns, [0.0] * len(columns))], Origin.CONSTANTS)
+    if flow is not None:
+        note_zeros(step, flow)
     lose(step)
     return [Flow(dims=flow.dims) if flow is not None else None]
 
@@ -135,7 +134,7 @@ def _cased(step: Step) -> Sequence[Known]:
     flow = step.flow()
     if flow is None:
         return lose(step)
-    stop = list(step.attribute("stopwords") or ())[:MOST_ZEROS]
+    stop = list(step.attribute("stopwords") or ())[:MOST_STOPWORDS]
     for part in flow.parts:
         if stop:
             step.findings.texts(part, [], [*stop, " ".join(stop)])

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from onnx_gate.records.domain import MOST_BOXES, Box, Place
+from onnx_gate.records.domain import Box, Place
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, cuts_of, members_of
-from onnx_gate.worker.onnx_files.domain.arithmetic import exact_row, lose
+from onnx_gate.worker.onnx_files.domain.arithmetic import lose
 from onnx_gate.worker.onnx_files.domain.findings import Findings
 from onnx_gate.worker.onnx_files.domain.flow import Flow, Lookup, Part
+from onnx_gate.worker.onnx_files.domain.points import note_points
 from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step
 from onnx_gate.worker.onnx_files.domain.stored import Beside, of_tensor
 
 MOST_NODES = 2_000_000
-MOST_VECTORS = 512
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 
 
@@ -223,7 +222,7 @@ def _support(step: Step) -> Sequence[Known]:
     count = sum(step.attribute("vectors_per_class") or [int(step.attribute("n_supports", 0))])
     if flow is not None and listed and count:
         vectors = np.array(listed, dtype=np.float64).reshape(count, -1)
-        _note_points(step, flow, vectors)
+        note_points(step, flow, vectors)
     return lose(step)
 
 
@@ -231,28 +230,8 @@ def _distances(step: Step) -> Sequence[Known]:
     """Distances to rows that the model kept."""
     flow, points = step.flow(), step.array(1)
     if flow is not None and points is not None and points.ndim == 2:
-        _note_points(step, flow, points.astype(np.float64))
+        note_points(step, flow, points.astype(np.float64))
     return lose(step)
-
-
-def _note_points(step: Step, flow: Flow, points: Any) -> None:
-    columns = flow.columns(points.shape[1])
-    if columns is None:
-        return
-    _note_spread(step, columns, points)
-    if len(points) > MOST_VECTORS:
-        points = points[np.sort(np.random.default_rng(0).permutation(len(points))[:MOST_VECTORS])]
-    rows = points[: max(1, MOST_BOXES * 64 // points.shape[1])].tolist()
-    step.findings.boxes((exact_row(step, columns, row) for row in rows), Origin.POINTS)
-
-
-def _note_spread(step: Step, columns: Sequence[tuple[Part, ...]], points: Any) -> None:
-    """Ordinary values lie where the points do."""
-    centres, spreads = points.mean(axis=0).tolist(), points.std(axis=0).tolist()
-    for cell, centre, spread in zip(columns, centres, spreads, strict=False):
-        for part in cell:
-            if spread and math.isfinite(spread):
-                step.findings.scale(part, centre, spread)
 
 
 ENSEMBLES_ML: Handlers = {

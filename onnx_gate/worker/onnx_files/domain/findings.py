@@ -10,8 +10,7 @@ import numpy as np
 
 from onnx_gate.records.domain import MOST_BOXES, Box, Cut, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import Origin, Scalar
-from onnx_gate.worker.onnx_files.domain.flow import Dim, Flow, Part
-from onnx_gate.worker.onnx_files.domain.kinds import BOOL, FLOATS, INTEGERS, TEXT, UINT8
+from onnx_gate.worker.onnx_files.domain.flow import BOOL, FLOATS, INTEGERS, TEXT, UINT8, Dim, Flow, Part
 
 MOST_CHOICES = 4096
 MOST_CUTS = 4096
@@ -121,13 +120,18 @@ class Findings:
             draft.cuts[at] = max(draft.cuts.get(at, 0.0), reach)
 
     def mark(self, part: Part, values: Iterable[float], origin: Origin = Origin.CONSTANTS) -> None:
-        """Values to feed once."""
-        if self._is_number(part):
+        """Values to feed once; both sides of each, where rounding on the way would decide on which it falls."""
+        if not self._is_number(part):
+            return
+        if self._is_sharp(part):
             self._draft(part, origin).marks |= dict.fromkeys(self._fed(part, values))
+        else:
+            for value in values:
+                self._cut(part, value, origin)
 
     def mark_cast(self, part: Part, values: Iterable[float]) -> None:
         """The same, unless it turns out that only ids or categories are fed."""
-        if self._is_number(part):
+        if self._is_number(part) and self._is_sharp(part):
             self._draft(part).cast |= dict.fromkeys(self._fed(part, values))
 
     def ids(self, part: Part, rows: int) -> None:
@@ -282,6 +286,9 @@ class Findings:
     def _is_number(self, part: Part) -> bool:
         kind = self.inputs[part.name].kind
         return bool(part.lookup is None and part.factor and math.isfinite(part.factor)) and kind not in (TEXT, BOOL)
+
+    def _is_sharp(self, part: Part) -> bool:
+        return part.exact or not self.inputs[part.name].is_float
 
     def _fed(self, part: Part, values: Iterable[float]) -> list[Scalar]:
         kind = self.inputs[part.name].kind

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+
+from onnx import TensorProto
 
 from onnx_gate.vocabulary import Scalar
 
 Dim = int | str | None
 """A size, the name of one, or neither is known."""
+FLOATS: dict[int, int] = {
+    TensorProto.FLOAT: 24,
+    TensorProto.DOUBLE: 53,
+    TensorProto.FLOAT16: 11,
+    TensorProto.BFLOAT16: 8,
+}
+"""Bits of the significand."""
+INTEGERS: dict[int, tuple[int, int]] = {
+    TensorProto.INT8: (-(2**7), 2**7 - 1),
+    TensorProto.INT16: (-(2**15), 2**15 - 1),
+    TensorProto.INT32: (-(2**31), 2**31 - 1),
+    TensorProto.INT64: (-(2**63), 2**63 - 1),
+    TensorProto.UINT8: (0, 2**8 - 1),
+    TensorProto.UINT16: (0, 2**16 - 1),
+    TensorProto.UINT32: (0, 2**32 - 1),
+    TensorProto.UINT64: (0, 2**64 - 1),
+}
+"""The smallest and the largest number."""
+BOOL, TEXT, UINT8 = TensorProto.BOOL, TensorProto.STRING, TensorProto.UINT8
 MOST_COLUMNS = 4096
 MOST_PARTS = 64
 
@@ -61,6 +83,11 @@ class Part:
         """The same with something added to it; what is added counts as an operand."""
         reach = max(self.reach, abs(number / self.factor)) if self.factor else self.reach
         return replace(self, shift=self.shift + number, reach=reach)
+
+    @property
+    def exact(self) -> bool:
+        """Whether no rounding lies on the way, so that exactly a value can be fed."""
+        return not self.shift and math.frexp(abs(self.factor))[0] == 0.5
 
     def raw(self, value: float) -> float:
         """What is fed where this has a value."""
