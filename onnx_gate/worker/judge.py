@@ -32,6 +32,7 @@ from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case
 from onnx_gate.worker.trial.unrounded import GivenComparison
+from onnx_gate.worker.variants.in_place import half_session
 
 Send = Callable[[Event], None]
 NOT_ASKED = (
@@ -143,12 +144,15 @@ def _run_provider(
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
     send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
+    half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
+    if told:
+        send(Note(text=told, warns=half is None))
     seen = {name: Columns() for name in rules}
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
-    twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
+    twice = Twice(half or session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
     for case in prepared.cases:
-        answering = twice if case.name == twice.case else session
+        answering = twice if case.name == twice.case else half or session
         for found in run_case(prepared, answering, case, provider.name, rules, given, seen):
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
