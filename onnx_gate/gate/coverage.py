@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Sequence
 
-from onnx_gate.records.limits import LIMITS, any_element_may_differ
+from onnx_gate.records.found import Spread
+from onnx_gate.records.limits import FEWEST_RANKED, LIMITS, TOP1_OF_SCORES, any_element_may_differ
 from onnx_gate.records.result import Check, Coverage
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording.numbers import number, percent, scalar
@@ -13,6 +16,7 @@ from onnx_gate.wording.text import shorten
 SATURATED_SHARE = 0.99
 NAN_SHARE = 0.5
 _LONGEST_LABEL = 40
+_COLUMNS = "min_column_snr_db"
 
 
 def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverage | None:
@@ -63,8 +67,15 @@ def _of_output(name: str, checks: list[Check]) -> Iterable[str]:
         yield f"{percent(nan, total)} of {name} is NaN on both sides: these elements prove nothing"
     if not _limited(checks):
         yield f"every element of {name} may be out of tolerance and no other limit is set: any answer would pass"
-    elif told := _constant(name, checks) or _within_tolerance(name, checks) or _saturated(name, checks, total):
+    elif told := (
+        _constant(name, checks)
+        or _within_tolerance(name, checks)
+        or _flat(name, checks)
+        or _constant_enough(name, checks)
+        or _saturated(name, checks, total)
+    ):
         yield told
+    yield from _other_winners(name, checks)
 
 
 def _limited(checks: list[Check]) -> bool:
@@ -109,6 +120,72 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
             "a model that always answers the middle would pass"
         )
     return ""
+
+
+def _flat(name: str, checks: list[Check]) -> str:
+    """Columns that vary less than the tolerance: about their mean it tells little apart."""
+    spread = _last_spread(checks)
+    if spread is None or not spread.flat or any(_is_bound(check) for check in checks):
+        return ""
+    varies = (
+        f"varies by {number(spread.deviation)} (standard deviation over {spread.rows:,} rows) about "
+        f"{scalar(spread.mean)}, and the tolerance allows {number(spread.allowed)}"
+    )
+    paste = f"add {_rule_to_paste(checks)}, or an `atol` below {number(spread.deviation / 10)} with `rtol: 0`"
+    if spread.flat == spread.columns:
+        which = f"{name} {varies}" if spread.columns == 1 else f"column {spread.column} of {name} {varies}"
+        which += f", and so for all {spread.columns:,} columns" if spread.columns > 1 else ""
+        return f"{which}: a model that ignores its inputs and answers the mean would hardly be noticed; {paste}"
+    more = f" ({spread.flat:,} of {spread.columns:,} columns are like that)" if spread.flat > 1 else ""
+    return f"column {spread.column} of {name} {varies}{more}: a constant answer there would hardly be noticed; {paste}"
+
+
+def _constant_enough(name: str, checks: list[Check]) -> str:
+    """Where all elements may be out of tolerance: whether the mean of each column would keep what is left."""
+    spread = _last_spread(checks)
+    if spread is None or not all(any_element_may_differ(check.limits) for check in checks):
+        return ""
+    if any(set(check.limits) - {"max_mismatch", "min_cosine", "min_snr_db"} for check in checks):
+        return ""
+    cosine = math.sqrt(1 - spread.varying)
+    noise_db = -10 * math.log10(spread.varying) if spread.varying else math.inf
+    needed = [(check.limits.get("min_cosine", -1.0), check.limits.get("min_snr_db", -math.inf)) for check in checks]
+    if any(cosine < least or noise_db < decibels for least, decibels in needed):
+        return ""
+    names = dict.fromkeys(limit for check in checks for limit in check.limits if limit != "max_mismatch")
+    return (
+        f"every element of {name} may be out of tolerance, and a model that always answers the mean of each column "
+        f"would keep {' and '.join(f'`{limit}`' for limit in names)} (cosine {cosine:.6g}, {noise_db:.0f} dB); "
+        f"add {_rule_to_paste(checks)}"
+    )
+
+
+def _other_winners(name: str, checks: list[Check]) -> Iterable[str]:
+    """Of a variant: an output that may be scores of classes, and often has another one on top."""
+    ranked = [check for check in checks if check.top1 is not None and "min_top1" not in check.limits]
+    large = [check for check in ranked if check.rows >= FEWEST_RANKED]
+    worst = min((check.top1 for check in large if check.top1 is not None), default=1.0)
+    if worst < TOP1_OF_SCORES:
+        yield (
+            f"in {percent(round((1 - worst) * 1000), 1000)} of the rows of {name} another column is the largest than "
+            f"in the source: if they are scores of classes, add `min_top1: {TOP1_OF_SCORES:g}` to the variant's options"
+        )
+
+
+def _rule_to_paste(checks: list[Check]) -> str:
+    # JSON is YAML, whatever the name is made of.
+    name = checks[0].output if checks[0].output.isidentifier() else json.dumps(checks[0].output)
+    return f"`outputs: {{{name}: {{{_COLUMNS}: 20}}}}`"
+
+
+def _last_spread(checks: list[Check]) -> Spread | None:
+    """It has the rows of all cases before it."""
+    return next((check.spread for check in reversed(checks) if check.spread), None)
+
+
+def _is_bound(check: Check) -> bool:
+    """Columns are asked for themselves, or no element is."""
+    return check.limits.get(_COLUMNS, 0.0) > 0 or any_element_may_differ(check.limits)
 
 
 def _judged_as_a_whole(check: Check) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from onnx_gate.records.found import Confusion
-from onnx_gate.records.limits import LIMITS, Kind, allowed_mismatches, enough_agree, is_kept
+from onnx_gate.records.found import Confusion, Spread
+from onnx_gate.records.limits import FEWEST_ROWS, LIMITS, Kind, allowed_mismatches, enough_agree, is_kept
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.vocabulary import Scalar, Status
 
@@ -28,8 +28,8 @@ _SQUARE_VANISHES = 1e-150
 SPEED = "min_speedup"
 """The limit that is held against times: its check compares no element."""
 _RANGE = ("lowest", "highest")
-_METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "top1")
-_OF_FLOATS_ONLY = (*_METRICS, *_RANGE, "saturated", "nan_matched", "nonfinite_mismatched")
+_METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "column_snr_db", "top1")
+_OF_FLOATS_ONLY = (*_METRICS, *_RANGE, "saturated", "nan_matched", "nonfinite_mismatched", "spread")
 _OF_ELEMENTS_ONLY = (*_OF_FLOATS_ONLY, "worst", "confusion", "labels")
 
 
@@ -220,13 +220,39 @@ def _of_floats(check: Check) -> Iterator[str]:
         yield f"{check.nonfinite_mismatched:,} elements are wrong for a NaN or Inf, and {check.mismatched:,} in all"
     if check.mismatched + check.nan_matched > check.total:
         yield f"more elements are wrong, or NaN on both sides, than the {check.total:,} that it compared"
-    if check.top1 is not None and not ("min_top1" in check.limits and 0 <= check.top1 <= 1):
-        yield f"its top1 is {check.top1:g}, expected 0 to 1, where min_top1 is set"
+    if check.top1 is not None and not 0 <= check.top1 <= 1:
+        yield f"its top1 is {check.top1:g}, expected 0 to 1"
+    yield from _of_the_columns(check)
     yield from _of_what_is_defined(check)
     yield from _of_the_range(check)
     yield from _of_the_means(check)
     yield from _of_the_worst(check)
     yield from _of_the_noise(check)
+
+
+def _of_the_columns(check: Check) -> Iterator[str]:
+    snr, spread = check.column_snr_db, check.spread
+    if snr is not None and "min_column_snr_db" not in check.limits:
+        yield f"its column_snr_db is {snr:g}, and no limit asks for it"
+    if snr is not None and (math.isnan(snr) or (check.nonfinite_mismatched and snr != -math.inf)):
+        yield f"its column_snr_db is {snr:g}"
+    if snr is not None and snr > -math.inf and spread is None:
+        yield f"its column_snr_db is {snr:g}, of fewer than {FEWEST_ROWS} rows"
+    if spread is not None:
+        yield from _of_the_spread(spread)
+
+
+def _of_the_spread(spread: Spread) -> Iterator[str]:
+    if spread.rows < FEWEST_ROWS:
+        yield f"it says how much {spread.rows} rows vary, expected at least {FEWEST_ROWS}"
+    if not 0 <= spread.varying <= 1:
+        yield f"its columns vary by {spread.varying:g} of their size, expected 0 to 1"
+    if spread.flat > spread.columns:
+        yield f"{spread.flat:,} of its columns are flat, and {spread.columns:,} vary"
+    if spread.flat and not 0 < spread.deviation <= spread.allowed:
+        yield f"its flattest column varies by {spread.deviation:g}, where {spread.allowed:g} is allowed"
+    if not math.isfinite(spread.mean):
+        yield f"its flattest column has the mean {spread.mean:g}"
 
 
 def _of_what_is_defined(check: Check) -> Iterator[str]:

@@ -242,7 +242,7 @@ def _variant_limits(kind: Kind, given: Variant) -> OutputRule:
     if given.tolerance:
         limits.pop("max_mismatch", None)
     tolerance = _tolerance(given.tolerance) if given.tolerance else default.tolerance
-    return OutputRule(tolerance=tolerance, limits=limits | rules.given_limits(given))
+    return replace(default, tolerance=tolerance, limits=limits | rules.given_limits(given))
 
 
 def _variant_rule(rule: OutputRule, given: Variant, general: OutputRule) -> OutputRule:

@@ -31,6 +31,8 @@ class OutputRule:
     """Element-wise tolerance."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Further limits, by their names in `LIMITS`."""
+    for_scores: Mapping[str, float] = field(default_factory=dict)
+    """Defaults of such limits, which hold only where the output is scores of classes."""
 
 
 @dataclass(frozen=True, kw_only=True)

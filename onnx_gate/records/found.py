@@ -161,6 +161,32 @@ class Breach:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """How much the columns of a reference vary, over the rows of a case and of the cases before it.
+
+    Columns are those of the last axis. Those that hardly vary beside the others are left out.
+    """
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    rows: Count
+    """Rows that were looked at."""
+    columns: Count
+    """Columns that vary."""
+    varying: float
+    """Share of the output's squares that lies about the means of the columns: what a constant answer misses."""
+    flat: Count = 0
+    """Columns whose standard deviation is no more than what the tolerance allows at their mean."""
+    column: Count = 0
+    """The flattest of these."""
+    mean: float = 0.0
+    """Its mean."""
+    deviation: float = 0.0
+    """Its standard deviation."""
+    allowed: float = 0.0
+    """What the tolerance allows at its mean."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OutputDiff:
     """One output of one case on one provider, compared."""
 
@@ -193,8 +219,10 @@ class OutputDiff:
     """Cosine similarity."""
     snr_db: float | None = None
     """Signal-to-noise ratio, in decibels."""
+    column_snr_db: float | None = None
+    """The smallest signal-to-noise ratio of a column about its mean; only where a limit asks for it."""
     top1: float | None = None
-    """Fraction of rows whose largest element is the same; only where a limit asks for it."""
+    """Fraction of rows whose largest element is the same; only where a limit asks for it, or may have to."""
     calls: Count = 0
     """Times that the model was asked."""
     rows: Count = 0
@@ -211,6 +239,8 @@ class OutputDiff:
     """Elements of the reference that are 0 or 1, or next to it, where all lie between."""
     same: Name = ""
     """Where every row of the reference is the same one, a digest of it."""
+    spread: Spread | None = None
+    """How much the columns of the reference vary; None for labels, and where there are too few rows."""
     labels: Annotated[tuple[Element, ...], FEW] = ()
     """Labels of the reference, each once, the first few."""
     nan_matched: Count = 0

@@ -36,7 +36,7 @@ class Limit:
     """A share of the elements, held against their count by the formulas below. One for each kind of
     output, in force also where the manifest sets none: then no element may be wrong."""
     noise: bool = False
-    """A signal-to-noise ratio: the most telling of all limits, and above 0 no constant answer reaches it."""
+    """A signal-to-noise ratio: the most telling of all limits, and above 0 an answer of 0 never reaches it."""
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -88,6 +88,14 @@ LIMITS: Mapping[str, Limit] = {
             noise=True,
         ),
         Limit(
+            name="min_column_snr_db",
+            metric="column_snr_db",
+            direction="at least",
+            of="floats",
+            meaning="smallest signal-to-noise ratio of a column about its mean, in decibels",
+            noise=True,
+        ),
+        Limit(
             name="min_top1",
             metric="top1",
             direction="at least",
@@ -99,6 +107,14 @@ LIMITS: Mapping[str, Limit] = {
     )
 }
 """By name, in the order in which reports and messages list them."""
+
+
+FEWEST_ROWS = 8
+"""Rows from which a column says how much it varies: of fewer, two that are alike by chance look like a constant."""
+FEWEST_RANKED = 20
+"""Rows of a case from which a default for `min_top1` is held: below, one row alone would miss 0.95."""
+TOP1_OF_SCORES = 0.95
+"""The default for `min_top1` in variants, where an output is scores of classes."""
 
 
 def limits_of(kind: Kind, given: Mapping[str, float]) -> dict[str, float]:

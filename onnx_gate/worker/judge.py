@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from onnx_gate.errors import CannotJudge
@@ -10,10 +10,12 @@ from onnx_gate.protocol import MADE, Computed, Done, Event, Job, Made, Note, Pla
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
+from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import Cause, run_on
-from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.compare.columns import Columns
+from onnx_gate.worker.compare.rules import is_asked_for, rule_for
 from onnx_gate.worker.onnx_files.files import weights_of
 from onnx_gate.worker.opened import Opened
 from onnx_gate.worker.references import load_reference, save_reference
@@ -31,6 +33,7 @@ from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case
 from onnx_gate.worker.trial.unrounded import GivenComparison
+from onnx_gate.worker.variants.in_place import half_session
 
 Send = Callable[[Event], None]
 NOT_ASKED = (
@@ -38,6 +41,10 @@ NOT_ASKED = (
     "rounding alone explains the divergence, was not asked"
 )
 NOT_TAKEN = "{} did not take the option {!r}: its session doesn't report it, so the model was judged without it"
+NOT_HELD = (
+    "`min_column_snr_db` of `{}` was not held against anything: it needs at least {} rows, over all cases, and a "
+    "column that varies"
+)
 TOO_SLOW = (
     "The answers agree with the source's; what is missed is the limit on speed, `min_speedup`. Times are ratios of one "
     "machine at one thread: look at the table of latencies, at which batch sizes it is too slow, and at the nodes that "
@@ -138,24 +145,43 @@ def _run_provider(
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
     send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
+    half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
+    if told:
+        send(Note(text=told, warns=half is None))
+    seen = {name: Columns() for name in rules}
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
-    twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
+    twice = Twice(half or session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
     for case in prepared.cases:
-        answering = twice if case.name == twice.case else session
-        compared = run_case(prepared, answering, case, provider.name, rules, given)
-        compared, warning = excuse_near(prepared, session, case, provider.name, compared, rules)
+        answering = twice if case.name == twice.case else half or session
+        compared = run_case(prepared, answering, case, provider.name, rules, given, seen)
+        compared, warning = excuse_near(prepared, half or session, case, provider.name, compared, rules)
         if warning:
             send(Note(text=warning, warns=True))
         for found in compared:
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
     _tell_placement(session, provider, send)
+    _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)
     note, differs = given.note(judged_differs=any(diff.breaches for diff in diffs))
     if note:
         send(Note(text=note, warns=differs))
     return diffs
+
+
+def _tell_limits_not_held(prepared: Prepared, provider: ProviderSpec, seen: Mapping[str, Columns], send: Send) -> None:
+    """Limits of columns that had nothing to be held against: an error where the manifest names the output."""
+    for name, columns in seen.items():
+        if not columns.not_held:
+            continue
+        text = NOT_HELD.format(name, FEWEST_ROWS)
+        if is_asked_for(prepared.spec, provider, name, "min_column_snr_db"):
+            fix = "feed more rows that differ (`batches`, `data`), or remove the limit"
+            cause = Cause.LOAD_FAILED
+            send(Failure(stage="limits", cause=cause, provider=provider.name, message=text, fix=fix))
+        else:
+            send(Note(text=text, warns=True))
 
 
 def _announced(expected: Expectation) -> Expectation:

@@ -33,7 +33,7 @@ EVERY = pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
 WHOLE = [limit for limit in LIMITS.values() if not limit.share]
 OTHER = {"floats": "labels", "labels": "floats"}
 ARRAYS: dict[str, tuple[Any, Any]] = {
-    "floats": (np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[2.0, 1.0], [9.0, 0.5]])),
+    "floats": (np.array([[1.0, 2.0], [3.0, 4.0]] * 4), np.array([[2.0, 1.0], [9.0, 0.5]] * 4)),
     "labels": (np.array([1, 2, 3, 4]), np.array([1, 2, 4, 3])),
 }
 """A reference and an answer that is far from it in every respect."""

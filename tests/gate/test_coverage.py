@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.found import Spread
 from onnx_gate.records.result import Check, Coverage
 from onnx_gate.vocabulary import BreachKind, Status
 from onnx_gate.wording.verdicts import rests_on
@@ -125,3 +127,80 @@ def test_the_reference_is_looked_at_once_not_once_a_provider():
     assert len(warnings(values(samples=1), values(samples=1, provider="cuda"))) == 1
     both = [values(lowest=0.0, highest=0.0, provider=name) for name in ("cpu", "cuda")]
     assert len(warnings(*both)) == 1
+
+
+FLAT = Spread(rows=42, columns=3, varying=1e-6, flat=1, column=2, mean=1990.0, deviation=1.0, allowed=1.99)
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [
+        (
+            FLAT,
+            "column 2 of `y` varies by 1 (standard deviation over 42 rows) about 1990, and the tolerance allows 1.99",
+        ),
+        (FLAT, "a constant answer there would hardly be noticed; add `outputs: {y: {min_column_snr_db: 20}}`"),
+        (replace(FLAT, flat=2), "(2 of 3 columns are like that)"),
+        (replace(FLAT, flat=3), "and so for all 3 columns: a model that ignores its inputs"),
+        (replace(FLAT, flat=1, columns=1, column=0), "`y` varies by 1 (standard deviation over 42 rows) about 1990"),
+    ],
+)
+def test_columns_that_vary_less_than_the_tolerance(spread: Spread, words: str) -> None:
+    """With the numbers and the line to paste; the last case has the rows of all."""
+    [told] = warnings(values("a"), values("b", spread=spread))
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        values(spread=replace(FLAT, flat=0)),
+        values(spread=FLAT, limits={"min_column_snr_db": 20.0}),
+        values(spread=FLAT, limits={"max_mismatch": 1.0, "max_abs": 0.1}),
+    ],
+)
+def test_what_holds_columns_apart_is_no_news(check: Check) -> None:
+    """The limit itself, or one that asks nothing of the tolerance."""
+    assert warnings(check) == ()
+
+
+def test_what_is_constant_is_not_called_flat_as_well() -> None:
+    """One sentence for each output: the strongest."""
+    [told] = warnings(values(lowest=1990.0, highest=1990.5, spread=FLAT))
+    assert "a model that always answers the middle would pass" in told
+
+
+@pytest.mark.parametrize(
+    ("limits", "varying", "warned"),
+    [
+        ({"min_cosine": 0.99}, 1e-3, True),
+        ({"min_cosine": 0.99}, 0.5, False),
+        ({"min_snr_db": 15.0}, 1e-3, True),
+        ({"min_snr_db": 40.0}, 1e-3, False),
+        ({"min_cosine": 0.99, "min_snr_db": 40.0}, 1e-3, False),
+        ({"min_cosine": 0.99, "min_column_snr_db": 10.0}, 1e-3, False),
+        ({"min_cosine": 0.99, "max_abs": 1.0}, 1e-3, False),
+    ],
+)
+def test_a_direction_that_a_constant_has_as_well(limits: dict[str, float], varying: float, warned: bool) -> None:
+    """Positive outputs all point the same way; what a constant reaches is computed, not guessed."""
+    spread = Spread(rows=32, columns=4, varying=varying)
+    told = warnings(values(spread=spread, limits={"max_mismatch": 1.0, **limits}))
+    assert [("the mean of each column would keep" in each and "min_column_snr_db: 20" in each) for each in told] == (
+        [True] if warned else []
+    )
+
+
+def test_an_output_that_may_be_scores_and_has_others_on_top() -> None:
+    """Where no limit asks for it, and there are rows enough."""
+    [told] = warnings(values(top1=0.83, rows=100))
+    assert "in 17 % of the rows of `y` another column is the largest" in told
+    assert "`min_top1: 0.95`" in told
+    assert warnings(values(top1=0.83, rows=7)) == warnings(values(top1=0.96, rows=100)) == ()
+    assert warnings(values(top1=0.83, rows=100, limits={"min_top1": 0.8})) == ()
+
+
+def test_the_name_of_an_output_is_pasted_as_yaml_takes_it() -> None:
+    """Some have a colon in their names."""
+    [told] = warnings(values(output="call:0", spread=FLAT))
+    assert 'add `outputs: {"call:0": {min_column_snr_db: 20}}`' in told

@@ -15,7 +15,7 @@ from onnx_gate.gate.numbers import contradictions, model_contradictions
 from onnx_gate.gate.verdict import compared as judged
 from onnx_gate.protocol import decode, encode
 from onnx_gate.records.asked import OutputRule, Tolerance
-from onnx_gate.records.found import Actual, Answer, Confusion, OutputDiff, Worst
+from onnx_gate.records.found import Actual, Answer, Confusion, OutputDiff, Spread, Worst
 from onnx_gate.records.limits import enough_agree
 from onnx_gate.records.ran import Latency, Timing
 from onnx_gate.records.result import Check, ModelResult
@@ -297,3 +297,35 @@ def test_a_difference_that_only_its_wrong_elements_explain() -> None:
     assert list(contradictions(honest)) == []
     forged = replace(honest, max_abs=1.1, rmse=1.0)
     assert any("no element can differ by more than 1.00001" in found for found in contradictions(forged))
+
+
+def test_columns_that_can_not_be() -> None:
+    """Of a real comparison each number can be true; forged, it can't."""
+    draw = np.random.default_rng(0)
+    reference = (1990 + draw.normal(size=(20, 2))).astype(np.float32)
+    honest = compared(reference, reference, tolerance=Tolerance(rtol=1e-2, atol=0.0), min_column_snr_db=20.0)
+    assert list(contradictions(honest)) == []
+    assert honest.spread is not None
+    assert honest.spread.flat == 2
+    spread = honest.spread
+    forgeries: dict[str, Check] = {
+        "no limit asks for it": replace(honest, limits={}),
+        "its column_snr_db is nan": replace(honest, column_snr_db=math.nan),
+        "of fewer than 8 rows": replace(honest, spread=None),
+        "how much 3 rows vary": replace(honest, spread=replace(spread, rows=3)),
+        "of their size": replace(honest, spread=replace(spread, varying=2.0)),
+        "of its columns are flat": replace(honest, spread=replace(spread, flat=3)),
+        "its flattest column varies by 900": replace(honest, spread=replace(spread, deviation=900.0)),
+        "has the mean nan": replace(honest, spread=replace(spread, mean=math.nan)),
+        "its top1 is 2": replace(honest, top1=2.0),
+    }
+    for words, forged in forgeries.items():
+        assert any(words in found for found in contradictions(forged)), words
+
+
+def test_labels_have_no_columns() -> None:
+    """They have no scale."""
+    honest = compared(np.arange(20), np.arange(20))
+    assert honest.spread is None
+    forged = replace(honest, spread=Spread(rows=20, columns=1, varying=1.0))
+    assert any("its spread is" in found for found in contradictions(forged))

@@ -12,6 +12,8 @@ MODEL = (
     "id: net, source: m.onnx, tolerance: {rtol: 0, atol: 0}, outputs: {label: exact, debug: ignore}, "
     "providers: {cpu: {tolerance: {rtol: 0, atol: 0}}}"
 )
+INT8 = {"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0, "min_column_snr_db": 10.0}
+SCORES = {"min_top1": 0.95}
 
 
 def load(project: Project, variants: str) -> dict[str, ModelSpec]:
@@ -43,14 +45,18 @@ def test_a_variant_is_not_held_to_the_limits_of_the_model(project: Project) -> N
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        ("{}", OutputRule(limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0})),
+        ("{}", OutputRule(limits=INT8, for_scores=SCORES)),
         (
-            "{min_snr_db: 30, min_top1: 0.9}",
-            OutputRule(limits={"max_mismatch": 1, "min_agreement": 0.95, "min_snr_db": 30, "min_top1": 0.9}),
+            "{min_snr_db: 30, min_top1: 0.9, min_column_snr_db: -5}",
+            OutputRule(limits={**INT8, "min_snr_db": 30, "min_top1": 0.9, "min_column_snr_db": -5}, for_scores=SCORES),
         ),
         (
             "{tolerance: {rtol: 0, atol: 0.1}}",
-            OutputRule(tolerance=Tolerance(rtol=0, atol=0.1), limits={"min_agreement": 0.95, "min_snr_db": 15.0}),
+            OutputRule(
+                tolerance=Tolerance(rtol=0, atol=0.1),
+                limits={name: limit for name, limit in INT8.items() if name != "max_mismatch"},
+                for_scores=SCORES,
+            ),
         ),
     ],
 )
@@ -103,3 +109,13 @@ def test_a_model_may_have_none_of_the_variants_of_the_defaults(project: Project)
     """An empty list switches them off."""
     text = "version: 1\ndefaults: {variants: [fp16]}\nmodels:\n  - {id: a, source: m.onnx, variants: []}\n"
     assert [model.id for model in project.load(text).models] == ["a"]
+
+
+def test_a_default_for_scores_gives_way_to_what_the_manifest_sets(project: Project) -> None:
+    """For all outputs of the variant, or for one."""
+    model = load(project, "[{fp16: {outputs: {y: {min_top1: 0.5}}}}]")["net@fp16"]
+    assert rule_for(model, model.providers[0], "y").for_scores == {}
+    assert rule_for(model, model.providers[0], "y").limits["min_top1"] == 0.5
+    assert rule_for(model, model.providers[0], "z").for_scores == SCORES
+    general = load(project, "[{fp16: {min_top1: 0.5}}]")["net@fp16"]
+    assert rule_for(general, general.providers[0], "z").for_scores == {}

@@ -10,15 +10,24 @@ from onnx_gate.manifest.schema.rules import Rule, Tolerance, with_limits
 from onnx_gate.manifest.schema.section import Names, Section, Text, refuse
 from onnx_gate.records.asked import OutputRule
 from onnx_gate.records.asked import Tolerance as Allowed
+from onnx_gate.records.limits import TOP1_OF_SCORES
 from onnx_gate.vocabulary import VARIANTS
 from onnx_gate.wording.hints import suggest
 
 Kind = Literal["fp16", "int8-dynamic", "int8-static"]
 
+_INT8 = OutputRule(
+    limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0, "min_column_snr_db": 10.0},
+    for_scores={"min_top1": TOP1_OF_SCORES},
+)
 DEFAULTS: dict[Kind, OutputRule] = {
-    "fp16": OutputRule(tolerance=Allowed(rtol=1e-2, atol=1e-3), limits={"min_agreement": 0.99, "min_snr_db": 40.0}),
-    "int8-dynamic": OutputRule(limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0}),
-    "int8-static": OutputRule(limits={"max_mismatch": 1.0, "min_agreement": 0.95, "min_snr_db": 15.0}),
+    "fp16": OutputRule(
+        tolerance=Allowed(rtol=1e-2, atol=1e-3),
+        limits={"min_agreement": 0.99, "min_snr_db": 40.0, "min_column_snr_db": 20.0},
+        for_scores={"min_top1": TOP1_OF_SCORES},
+    ),
+    "int8-dynamic": _INT8,
+    "int8-static": _INT8,
 }
 """What a variant is held to where the manifest says nothing: of int8, no element for itself, but all together."""
 

@@ -1,8 +1,12 @@
-"""One output of one case: its contract first, then its values, then its limits."""
+"""One output of one case: its contract first, then its values, then its limits.
+
+`columns` are those of the same output in the cases before, which say how much it varies.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +15,21 @@ import numpy.typing as npt
 
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, Breach, OutputDiff, Worst
-from onnx_gate.records.limits import LIMITS, Kind, allowed_mismatches, enough_agree, is_kept, limits_of
+from onnx_gate.records.limits import (
+    FEWEST_RANKED,
+    LIMITS,
+    allowed_mismatches,
+    enough_agree,
+    is_kept,
+    limits_of,
+)
 from onnx_gate.vocabulary import BreachKind, Scalar
 from onnx_gate.wording.numbers import number, percent, two_scalars
+from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.elements import Elements
 from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
 from onnx_gate.worker.compare.labels import Labels, Rows
+from onnx_gate.worker.compare.scores import Scores
 
 Array = npt.NDArray[Any]
 
@@ -24,7 +37,9 @@ Array = npt.NDArray[Any]
 class OutputComparison:
     """Compares call after call of one case; `finish` says what came of it."""
 
-    def __init__(self, *, provider: str, case: str, output: str, rule: OutputRule) -> None:
+    def __init__(
+        self, *, provider: str, case: str, output: str, rule: OutputRule, columns: Columns | None = None
+    ) -> None:
         self._where = {"provider": provider, "case": case, "output": output}
         self._rule = rule
         self._tolerance = rule.tolerance or Tolerance(rtol=0.0, atol=0.0)
@@ -37,6 +52,8 @@ class OutputComparison:
         self._met = False
         self._worst: Worst | None = None
         self._top1 = [0, 0]
+        self._columns = columns or Columns()
+        self._scores = Scores(output)
         self._calls = 0
         self._rows = Rows()
 
@@ -80,7 +97,11 @@ class OutputComparison:
         side.add(reference, actual)
         if side.worst != worst:
             self._worst = self._locate(side.worst - before, reference, actual, first_row, prefix)
-        if "min_top1" in self._rule.limits and actual.ndim > 1 and actual.shape[-1]:
+        if side is self._elements:
+            self._columns.add(reference, actual, noise="min_column_snr_db" in self._rule.limits)
+            if self._rule.for_scores:
+                self._scores.add(replace(answer, value=reference))
+        if ("min_top1" in self._rule.limits or self._scores.possible) and actual.ndim > 1 and actual.shape[-1]:
             same = reference.argmax(axis=-1) == actual.argmax(axis=-1)
             if side is self._elements:
                 # A NaN passes for the largest of its row.
@@ -110,24 +131,41 @@ class OutputComparison:
     def _finish_values(self, common: dict[str, Any]) -> OutputDiff:
         elements = self._values()
         metrics: dict[str, Any] = elements.metrics()
-        top1 = self._top1[0] / self._top1[1] if self._top1[1] else None
-        # Of no element at all every metric is undefined, and none is out of its limit.
-        missed = self._limit_breaches("floats", {**metrics, "top1": top1}) if elements.total else []
+        metrics["top1"] = self._top1[0] / self._top1[1] if self._top1[1] else None
         spread: dict[str, Any] = elements.spread()
+        self._columns.look_at_range(spread.get("lowest"), spread.get("highest"))
+        metrics["column_snr_db"] = self._column_snr(elements)
+        limits = limits_of("floats", self._limits_in_force(metrics))
+        # Of no element at all every metric is undefined, and none is out of its limit.
+        missed = self._limit_breaches(limits, metrics) if elements.total else []
         return OutputDiff(
             **common,
             **metrics,
             **spread,
+            spread=self._columns.spread(self._tolerance) if elements.total else None,
             total=elements.total,
             mismatched=elements.mismatched,
             nan_matched=elements.nan_matched,
             nonfinite_mismatched=elements.nonfinite_mismatched,
-            top1=top1,
             worst=self._worst,
             tolerance=self._tolerance,
-            limits=limits_of("floats", self._rule.limits),
+            limits=limits,
             breaches=(*self._element_breaches(elements), *missed),
         )
+
+    def _column_snr(self, elements: Elements) -> float | None:
+        if "min_column_snr_db" not in self._rule.limits or not elements.total:
+            return None
+        return -math.inf if elements.nonfinite_mismatched else self._columns.snr_db()
+
+    def _limits_in_force(self, metrics: dict[str, Any]) -> dict[str, float]:
+        """Those of the rule, with what is for scores only; a limit of columns waits for rows that vary."""
+        limits = dict(self._rule.limits)
+        if self._scores.sure and self._top1[1] >= FEWEST_RANKED:
+            limits |= self._rule.for_scores
+        if metrics["column_snr_db"] is None:
+            limits.pop("min_column_snr_db", None)
+        return limits
 
     def _element_breaches(self, elements: Elements) -> list[Breach]:
         allowed = allowed_mismatches(elements.total, self._rule.limits.get("max_mismatch", 0.0))
@@ -142,9 +180,9 @@ class OutputComparison:
         )
         return [Breach(kind=BreachKind.ELEMENTS, text=sentence)]
 
-    def _limit_breaches(self, kind: Kind, metrics: dict[str, float | None]) -> list[Breach]:
+    def _limit_breaches(self, limits: Mapping[str, float], metrics: dict[str, float | None]) -> list[Breach]:
         breaches = []
-        for name, allowed in limits_of(kind, self._rule.limits).items():
+        for name, allowed in limits.items():
             limit = LIMITS[name]
             got = metrics.get(limit.metric)
             if not limit.share and not is_kept(limit, allowed, got):
@@ -158,7 +196,8 @@ class OutputComparison:
         labels = self._marks()
         share = percent(labels.mismatched, labels.total)
         breaches = []
-        missed = self._limit_breaches("labels", {}) if labels.total else []
+        limits = limits_of("labels", self._rule.limits)
+        missed = self._limit_breaches(limits, {}) if labels.total else []
         needed = self._rule.limits.get("min_agreement")
         if self._worst and not enough_agree(labels.mismatched, labels.total, 1.0 if needed is None else needed):
             wanted = "all" if needed is None else f"{needed:g}"
@@ -172,7 +211,7 @@ class OutputComparison:
             total=labels.total,
             mismatched=labels.mismatched,
             worst=self._worst,
-            limits=limits_of("labels", self._rule.limits),
+            limits=limits,
             confusion=labels.confusion(),
             labels=labels.seen(),
             breaches=(*breaches, *missed),

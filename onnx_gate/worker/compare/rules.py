@@ -22,6 +22,11 @@ def rule_for(spec: ModelSpec, provider: ProviderSpec, output: str) -> OutputRule
     return _merge([*(_as_limits(rule) for rule in rules), spec.limits, fallback])
 
 
+def is_asked_for(spec: ModelSpec, provider: ProviderSpec, output: str, limit: str) -> bool:
+    """Whether a rule of this very output sets a limit: what holds for all outputs may not fit each of them."""
+    return any(rule and limit in rule.limits for rule in (provider.outputs.get(output), spec.outputs.get(output)))
+
+
 def ignored(spec: ModelSpec, output: str) -> bool:
     """Whether the manifest leaves an output out of the comparison on every provider."""
     return all(rule_for(spec, provider, output).mode == "ignore" for provider in spec.providers)
@@ -36,4 +41,5 @@ def _merge(rules: Sequence[OutputRule]) -> OutputRule:
     """Of rules from the nearest to the farthest."""
     tolerance = next((rule.tolerance for rule in rules if rule.tolerance), None)
     limits = {name: limit for rule in reversed(rules) for name, limit in rule.limits.items()}
-    return OutputRule(tolerance=tolerance, limits=limits)
+    scores = {name: limit for rule in rules for name, limit in rule.for_scores.items() if name not in limits}
+    return OutputRule(tolerance=tolerance, limits=limits, for_scores=scores)

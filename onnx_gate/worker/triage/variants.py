@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from onnx_gate.records.asked import VariantSpec
 from onnx_gate.records.badness import worst_first
 from onnx_gate.records.found import OutputDiff, Overflow, Triage
+from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
 
@@ -123,11 +124,13 @@ def _reached(worst: OutputDiff) -> str:
 
 def _accept(compared: list[OutputDiff], worst: OutputDiff) -> str:
     """A limit to paste, for those whom it is good enough; only where it would be enough."""
-    only = all(len(diff.breaches) == 1 and _too_noisy(diff) for diff in compared)
-    if only and worst.snr_db is not None and worst.snr_db >= 1:
-        return f"If that is good enough, set `min_snr_db: {int(worst.snr_db)}` in the variant's options."
+    for limit in (limit for limit in LIMITS.values() if limit.noise):
+        got = getattr(worst, limit.metric)
+        if all(len(diff.breaches) == 1 and _is_missed(limit, diff) for diff in compared) and got >= 1:
+            return f"If that is good enough, set `{limit.name}: {int(got)}` in the variant's options."
     return ""
 
 
-def _too_noisy(diff: OutputDiff) -> bool:
-    return diff.snr_db is not None and diff.snr_db < diff.limits.get("min_snr_db", -math.inf)
+def _is_missed(limit: Limit, diff: OutputDiff) -> bool:
+    got = getattr(diff, limit.metric)
+    return got is not None and bool(got < diff.limits.get(limit.name, -math.inf))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.records.asked import OutputRule
 from onnx_gate.records.found import Actual, Breach, Failure, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.runtime.options import runtime_words
@@ -26,6 +28,9 @@ _LOST = Breach(kind=BreachKind.NAMES, text="the source gives no such output on t
 _MORE = Breach(
     kind=BreachKind.NAMES, text="the source gives this output on this feed, and the ONNX model hasn't got it"
 )
+
+
+NOTHING_SEEN: Mapping[str, Columns] = MappingProxyType({})
 
 
 class Answering(Protocol):
@@ -44,11 +49,15 @@ def run_case(
     provider: str,
     rules: dict[str, OutputRule],
     given: GivenComparison | None = None,
+    seen: Mapping[str, Columns] = NOTHING_SEEN,
 ) -> list[OutputDiff | Failure]:
-    """Both sides on the same feeds, compared output by output; `given` hears of each call too."""
+    """Both sides on the same feeds, compared output by output; `given` hears of each call too.
+
+    `seen` are the columns of each output in the cases before.
+    """
     started = time.monotonic()
     comparisons = {
-        name: OutputComparison(provider=provider, case=case.name, output=name, rule=rule)
+        name: OutputComparison(provider=provider, case=case.name, output=name, rule=rule, columns=seen.get(name))
         for name, rule in rules.items()
     }
     unexpected: set[str] = set()

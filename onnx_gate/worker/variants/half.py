@@ -27,8 +27,11 @@ DONE = "in float16"
 _FLOAT, _HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 _TYPES = {"tensor(float)": _FLOAT, "tensor(float16)": _HALF, "tensor(double)": onnx.TensorProto.DOUBLE}
 _GLUE = ("Cast", "Constant", "Identity")
-_LARGEST = "10000"
-"""In the converter's warning of a weight that it cuts to this; it says the same of tiny ones, which don't matter."""
+_LARGEST = float(np.finfo(np.float16).max)
+"""65,504. The converter cuts at 10,000 unless it is given this. It warns of what it cuts, with this number in its
+words; it says the same of tiny ones, which don't matter."""
+_SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
+"""6e-8: what is nearer to 0 is made that, so that an epsilon never becomes 0. The converter's own number is 1e-7."""
 
 
 def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Iterator[dict[str, Any]]]) -> list[str]:
@@ -50,13 +53,15 @@ def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Ite
         warnings.simplefilter("always")
         model = float16.convert_float_to_float16(
             model,
+            min_positive_val=_SMALLEST,
+            max_finite_val=_LARGEST,
             keep_io_types=variant.options.get("keep_io", True),
             disable_shape_infer=True,
             op_block_list=list(excluded),
             node_block_list=list(nodes),
         )
     save(model, target)
-    cut = [str(warning.message) for warning in told if _LARGEST in str(warning.message)]
+    cut = [str(warning.message) for warning in told if str(_LARGEST) in str(warning.message)]
     return [f"weights too large for float16 were cut: {'; '.join(dict.fromkeys(cut[:3]))}"] if cut else []
 
 

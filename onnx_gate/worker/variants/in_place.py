@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import Graph
 from onnx_gate.vocabulary import EDGES
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import plan_cases
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
+from onnx_gate.worker.runtime.session import Session
 
 Feed = dict[str, Any]
 OWN_FEEDS = (
     "calibrated with the feeds that it is judged on ({}): give `data` to int8-static that is like what it will see"
 )
 
+IN_HALF = (
+    "computed in half precision: every value was rounded to float16 after the node that answers it; by itself this CPU "
+    "computes in float32"
+)
+NOT_IN_HALF = (
+    "not computed in half precision: this CPU computes most of it in float32, so that the differences on a GPU are "
+    "larger; rounding to float16 after each node was not possible: {}"
+)
+HALF = "half"
+"""The folder in the worker's own for a copy of the model that rounds as float16 does."""
 
 _RANGES = ("tiny", "huge", "denormal")
 _BEYOND = {
@@ -46,7 +57,7 @@ def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[
 
 
 def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
-    """What a GPU would answer Inf to and this CPU doesn't; empty where there is nothing of the kind."""
+    """What half precision answers Inf to; empty where there is nothing of the kind."""
     from onnx_gate.worker.variants.half import first_overflow
 
     try:
@@ -57,10 +68,23 @@ def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
     if found is None:
         return ""
     return (
-        f"float16 ends at 65,504, and {found.node} ({found.op}) goes beyond it: a GPU answers Inf, this CPU computes "
-        f"in float32 there and hides it; keep it in float32 with `exclude_ops: [{found.op}]` or "
-        f"`exclude_nodes: [{found.node}]`"
+        f"float16 ends at 65,504, and {found.node} ({found.op}) goes beyond it: in half precision it answers Inf; keep "
+        f"it in float32 with `exclude_ops: [{found.op}]` or `exclude_nodes: [{found.node}]`"
     )
+
+
+def half_session(
+    spec: ModelSpec, onnx: str, provider: ProviderSpec, read_log: Callable[[], str], scratch: Path
+) -> tuple[Session | None, str]:
+    """What answers for a float16 model on a CPU, and what a reader should know; (None, "") for all others."""
+    if spec.variant is None or spec.variant.kind != "fp16" or provider.name != "cpu":
+        return None, ""
+    from onnx_gate.worker.variants.emulation import NotEmulated, open_in_half
+
+    try:
+        return open_in_half(Path(onnx), scratch / HALF, provider, read_log, spec.ort_custom_ops), IN_HALF
+    except NotEmulated as error:
+        return None, NOT_IN_HALF.format(error)
 
 
 def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset | None) -> list[str]:
