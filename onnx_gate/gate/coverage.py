@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx_gate.records.limits import LIMITS, any_element_may_differ
+from onnx_gate.records.limits import LIMITS, any_element_may_differ, counts_rows
 from onnx_gate.records.result import Check, Coverage
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording.numbers import number, percent, scalar
@@ -20,7 +20,8 @@ def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverag
 
     `also` are warnings of others, who saw more than the checks tell; they stand in any case.
     """
-    compared = [check for check in checks if check.total]
+    # What is held against the data as given are the same rows once more.
+    compared = [check for check in checks if check.total and not counts_rows(check.limits)]
     if not compared:
         return None
     providers = tuple(dict.fromkeys(check.provider for check in compared))

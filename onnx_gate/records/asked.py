@@ -123,6 +123,14 @@ class ProviderSpec:
     """How many times as fast as the source it has to be, at every batch size."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class GivenSpec:
+    """The check against the source's answers to the data as it was given."""
+
+    max_mismatch: float = 0.01
+    """Fraction of the rows that may answer differently."""
+
+
 FEWEST_REPEATS = 5
 """Timed runs of each side that are made whatever they take."""
 
@@ -207,6 +215,8 @@ class ModelSpec:
     """Where to run."""
     tolerance: Tolerance = Tolerance(rtol=1e-3, atol=1e-5)
     """For outputs that no nearer rule names."""
+    given: GivenSpec | None = GivenSpec()
+    """The check of data that is rounded to the schema's dtype; None where that is only noted."""
     latency: LatencySpec | None = None
     """None where nobody asks for it."""
     timeout: float = 300.0

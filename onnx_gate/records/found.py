@@ -146,9 +146,9 @@ class OutputDiff:
     shape: Annotated[tuple[Count, ...], FEW] = ()
     """As answered, all calls of the case together."""
     total: Count = 0
-    """Elements compared."""
+    """Elements compared; rows in the case `given`."""
     mismatched: Count = 0
-    """Elements out of tolerance, or labels that differ."""
+    """Elements out of tolerance, or labels that differ; rows in the case `given`."""
     max_abs: float | None = None
     """Largest absolute difference."""
     mean_abs: float | None = None
@@ -264,5 +264,7 @@ class Expectation:
     """Every case of the model."""
     outputs: Annotated[tuple[Name, ...], PROMISED]
     """Every output that no rule ignores."""
+    given: Annotated[tuple[Name, ...], PROMISED] = ()
+    """Outputs that are also held against the source's answers to the data as it was given."""
     recorded: bool = False
     """The reference comes with the data: an output that is empty there is meant to be."""
