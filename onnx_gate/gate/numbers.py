@@ -38,7 +38,7 @@ SPEED = "min_speedup"
 """The limit that is held against times: its check compares no element."""
 _RANGE = ("lowest", "highest")
 _METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "top1")
-_OF_FLOATS_ONLY = (*_METRICS, *_RANGE, "saturated", "nan_matched", "nonfinite_mismatched")
+_OF_FLOATS_ONLY = (*_METRICS, *_RANGE, "saturated", "nan_matched", "nan_columns", "nonfinite_mismatched")
 _OF_ELEMENTS_ONLY = (*_OF_FLOATS_ONLY, "worst", "confusion", "labels")
 
 
@@ -240,6 +240,8 @@ def _of_floats(check: Check) -> Iterator[str]:
         yield f"{check.nonfinite_mismatched:,} elements are wrong for a NaN or Inf, and {check.mismatched:,} in all"
     if check.mismatched + check.nan_matched > check.total:
         yield f"more elements are wrong, or NaN on both sides, than the {check.total:,} that it compared"
+    if len(check.nan_columns) > check.nan_matched:
+        yield f"{len(check.nan_columns):,} columns are NaN, and {check.nan_matched:,} elements"
     if check.top1 is not None and not ("min_top1" in check.limits and 0 <= check.top1 <= 1):
         yield f"its top1 is {check.top1:g}, expected 0 to 1, where min_top1 is set"
     yield from _of_what_is_defined(check)

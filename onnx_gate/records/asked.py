@@ -198,7 +198,7 @@ class ModelSpec:
     output_names: tuple[str, ...] | None = None
     """Names for outputs that have none in the source."""
     strict_dtype: bool = False
-    """A float of another width fails, also beside `onnx:`."""
+    """A float or integer of another width fails, also beside `onnx:`."""
     convert: Mapping[str, Any] = field(default_factory=dict)
     """Options of the converter."""
     register: Location | None = None

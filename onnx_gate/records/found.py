@@ -68,6 +68,8 @@ class Graph:
     """With external data."""
     training_nodes: tuple[str, ...] = ()
     """Names of nodes that are in training mode."""
+    random_nodes: tuple[str, ...] = ()
+    """Nodes that draw random numbers, wherever they are, such as `RandomNormalLike 'noise'`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +187,8 @@ class OutputDiff:
     """Labels of the reference, each once, the first few."""
     nan_matched: Count = 0
     """NaN that met NaN."""
+    nan_columns: Annotated[tuple[Count, ...], FEW] = ()
+    """Columns, by their place on the last axis, that are NaN on both sides in every row; the first few."""
     nonfinite_mismatched: Count = 0
     """NaN or Inf that met something else."""
     worst: Worst | None = None

@@ -308,6 +308,16 @@ def test_a_real_comparison_of_rows_contradicts_nothing(seed: int) -> None:
     assert check.total == check.rows == shape[0]
 
 
+def test_columns_of_nan_are_counted_among_the_elements() -> None:
+    """Each has at least one, and labels have none."""
+    rows = np.array([[1.0, np.nan], [2.0, np.nan]])
+    check = compared(rows, rows)
+    assert check.nan_columns == (1,)
+    assert list(contradictions(check)) == []
+    assert "5 columns are NaN, and 2 elements" in list(contradictions(replace(check, nan_columns=(0, 1, 2, 3, 4))))
+    assert list(contradictions(replace(compared(np.array([1]), np.array([1])), nan_columns=(1,))))
+
+
 def test_rows_that_contradict_themselves() -> None:
     """A divergence that calls itself passed, and numbers that rows don't have."""
     reference = np.arange(1.0, 21.0).reshape(10, 2)

@@ -95,7 +95,7 @@ class Settings(Section):
     output_names: Annotated[Names, AfterValidator(unique)] | None = Field(
         None, description=describe_key("output_names")
     )
-    strict_dtype: bool = Field(False, description="a float of another width fails, also beside `onnx`")
+    strict_dtype: bool = Field(False, description="a float or integer of another width fails, also beside `onnx`")
     convert: Convert = Field(default_factory=Convert, description="options of the converter")
     # pydantic's own classes have an attribute `register`.
     register_hook: Text | None = Field(None, alias="register", description=describe_key("register"))
