@@ -28,6 +28,8 @@ EDGES = (
 
 EDGE_CASE = "edge="
 """What the name of a case begins with that is an edge."""
+GIVEN_CASE = "given"
+"""The name of the case that is about the data as it was given, before it was rounded to the schema's dtype."""
 
 
 DOMAIN_CASE = "domain"
@@ -90,11 +92,13 @@ class BreachKind(StrEnum):
     """The limit on speed does not hold."""
     RUN_TO_RUN = "run-to-run"
     """Two runs on the same input differ."""
+    GIVEN = "given"
+    """Too many rows differ from the source's answers to the data as it was given."""
 
 
 OF_VALUES = (
     *(BreachKind.ELEMENTS, BreachKind.LABELS, BreachKind.LIMIT),
-    *(BreachKind.SPEED, BreachKind.RUN_TO_RUN),
+    *(BreachKind.SPEED, BreachKind.RUN_TO_RUN, BreachKind.GIVEN),
 )
 """Breaches of what was answered; any other is one of the contract: names, dtypes, shapes, counts."""
 OF_LIMITS = (BreachKind.LIMIT, BreachKind.SPEED)

@@ -56,6 +56,11 @@ def no_landmarks(source: Any, spec: ModelSpec, feed: Feed) -> Mapping[str, Any]:
     return {}
 
 
+def never_drew() -> bool:
+    """The framework has no random numbers of its own, or nobody knows."""
+    return False
+
+
 def no_domain(source: Any, spec: ModelSpec, example: Feed) -> Domains:
     """The source says nothing of the values that it was made for."""
     return NOTHING_KNOWN
@@ -87,6 +92,9 @@ class Plugin:
     exported without them."""
     landmarks: Callable[[Any, ModelSpec, Feed], Mapping[str, Any]] = no_landmarks
     """Intermediate values on a feed, by names that people know. Nobody asks yet."""
+    drew: Callable[[], bool] = never_drew
+    """Whether the last answer took numbers of the framework's own random generator. Those of numpy and of Python are
+    watched for all frameworks."""
     input_domain: Callable[[Any, ModelSpec, Feed], Domains] = no_domain
     """What the source itself knows of the values of its inputs; an example feed is there to trace with. What it can't
     find out it leaves out: this never fails a model."""

@@ -7,16 +7,17 @@ import math
 from collections.abc import Iterable, Sequence
 
 from onnx_gate.records.found import Spread
-from onnx_gate.records.limits import FEWEST_RANKED, LIMITS, TOP1_OF_SCORES, any_element_may_differ
+from onnx_gate.records.limits import FEWEST_RANKED, LIMITS, TOP1_OF_SCORES, any_element_may_differ, counts_rows
 from onnx_gate.records.result import Check, Coverage
-from onnx_gate.vocabulary import Status
+from onnx_gate.vocabulary import EDGE_CASE, Status
 from onnx_gate.wording.numbers import number, percent, scalar
 from onnx_gate.wording.text import shorten
 
 SATURATED_SHARE = 0.99
-NAN_SHARE = 0.5
+NAN_SHARE = 0.2
 _LONGEST_LABEL = 40
 _COLUMNS = "min_column_snr_db"
+_FEW_COLUMNS = 10
 
 
 def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverage | None:
@@ -24,20 +25,30 @@ def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverag
 
     `also` are warnings of others, who saw more than the checks tell; they stand in any case.
     """
-    compared = [check for check in checks if check.total]
-    if not compared:
+    # What is held against the data as given are the same rows once more.
+    compared = [check for check in checks if check.total and not counts_rows(check.limits)]
+    passed = all(check.status in (Status.PASSED, Status.SKIPPED) for check in checks)
+    empty = list(_empty(checks)) if passed else []
+    if not compared and not empty:
         return None
     providers = tuple(dict.fromkeys(check.provider for check in compared))
-    passed = all(check.status in (Status.PASSED, Status.SKIPPED) for check in checks)
-    samples = min(_samples([check for check in compared if check.provider == name]) for name in providers)
+    samples = min((_samples([check for check in compared if check.provider == name]) for name in providers), default=0)
     return Coverage(
         samples=samples,
         elements=sum(check.total for check in compared),
         shapes=len({shape for check in compared for shape in check.fed}),
         cases=len({check.case for check in compared}),
         providers=providers,
-        warnings=(*(_warnings(compared, samples) if passed else ()), *also),
+        warnings=(*empty, *(_warnings(compared, samples) if passed and compared else ()), *also),
     )
+
+
+def _empty(checks: Sequence[Check]) -> Iterable[str]:
+    """Outputs that hold no element in any case, as recorded ones may."""
+    full = {check.output for check in checks if check.total}
+    for name in dict.fromkeys(check.output for check in checks if check.calls):
+        if name not in full:
+            yield f"`{name}` is empty in every case: nothing but its type and shape was compared"
 
 
 def _samples(checks: list[Check]) -> int:
@@ -62,9 +73,8 @@ def _warnings(compared: list[Check], samples: int) -> Iterable[str]:
 
 def _of_output(name: str, checks: list[Check]) -> Iterable[str]:
     """The strongest of what can be said of an output: what is constant is also within any tolerance."""
-    total, nan = sum(check.total for check in checks), sum(check.nan_matched for check in checks)
-    if nan >= NAN_SHARE * total:
-        yield f"{percent(nan, total)} of {name} is NaN on both sides: these elements prove nothing"
+    total = sum(check.total for check in checks)
+    yield from _nan(name, checks)
     if not _limited(checks):
         yield f"every element of {name} may be out of tolerance and no other limit is set: any answer would pass"
     elif told := (
@@ -76,6 +86,19 @@ def _of_output(name: str, checks: list[Check]) -> Iterable[str]:
     ):
         yield told
     yield from _other_winners(name, checks)
+
+
+def _nan(name: str, checks: list[Check]) -> Iterable[str]:
+    """NaN agrees with NaN whatever is behind it; edges that feed it are no news, unless there is nothing else."""
+    ordinary = [check for check in checks if not check.case.startswith(EDGE_CASE)] or checks
+    total, nan = sum(check.total for check in ordinary), sum(check.nan_matched for check in ordinary)
+    columns = sorted(set.intersection(*(set(check.nan_columns) for check in ordinary)))
+    if columns:
+        shown = ", ".join(map(str, columns[:_FEW_COLUMNS])) + (" …" if len(columns) > _FEW_COLUMNS else "")
+        which = f"columns {shown} of {name} are" if len(columns) > 1 else f"column {shown} of {name} is"
+        yield f"{which} NaN in every answer, on both sides: nothing was compared there"
+    elif nan >= NAN_SHARE * total:
+        yield f"{percent(nan, total)} of {name} is NaN on both sides: these elements prove nothing"
 
 
 def _limited(checks: list[Check]) -> bool:

@@ -10,7 +10,17 @@ import math
 from collections.abc import Iterator, Mapping
 
 from onnx_gate.records.found import Confusion, Spread
-from onnx_gate.records.limits import FEWEST_ROWS, LIMITS, Kind, allowed_mismatches, enough_agree, is_kept
+from onnx_gate.records.limits import (
+    FEWEST_ROWS,
+    LIMITS,
+    MAX_ROWS,
+    Kind,
+    allowed_mismatches,
+    counts_rows,
+    enough_agree,
+    is_kept,
+    too_many_rows,
+)
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.vocabulary import Scalar, Status
 
@@ -29,7 +39,10 @@ SPEED = "min_speedup"
 """The limit that is held against times: its check compares no element."""
 _RANGE = ("lowest", "highest")
 _METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "column_snr_db", "top1")
-_OF_FLOATS_ONLY = (*_METRICS, *_RANGE, "saturated", "nan_matched", "nonfinite_mismatched", "spread")
+_OF_FLOATS_ONLY = (
+    *(*_METRICS, *_RANGE, "saturated", "nan_matched", "nan_columns"),
+    *("nonfinite_mismatched", "spread"),
+)
 _OF_ELEMENTS_ONLY = (*_OF_FLOATS_ONLY, "worst", "confusion", "labels")
 
 
@@ -56,7 +69,10 @@ def _of_the_elements(check: Check) -> Iterator[str]:
     yield from _of_the_status(check)
     if check.worst is None and check.mismatched:
         yield f"{check.mismatched:,} elements are wrong, and none is the worst"
-    yield from _of_labels(check) if check.tolerance is None else _of_floats(check)
+    if counts_rows(check.limits):
+        yield from _of_rows(check)
+    else:
+        yield from _of_labels(check) if check.tolerance is None else _of_floats(check)
 
 
 def model_contradictions(model: ModelResult) -> Iterator[str]:
@@ -99,6 +115,8 @@ def _of_limits_out_of_range(check: Check) -> Iterator[str]:
 
 def _known_limits(check: Check) -> Mapping[str, tuple[float, float]]:
     """By what the check is about; where nothing was compared and there is no tolerance, labels or times."""
+    if counts_rows(check.limits):
+        return {MAX_ROWS: (0.0, 1.0)}
     if check.tolerance is not None:
         return _bounds_for("floats")
     return _bounds_for("labels") if check.total or SPEED not in check.limits else {SPEED: (0.0, math.inf)}
@@ -124,6 +142,10 @@ def _of_a_pass(check: Check) -> Iterator[str]:
         return
     if not check.calls:
         yield "it is called passed, and the model was never asked"
+    if counts_rows(check.limits):
+        if not check.total:
+            yield "it is called passed, and compared no row"
+        return
     elements = _elements_of_shape(check)
     # Calls of other shapes leave nothing but their elements: the shape is that of the last ones.
     if elements is not None and (check.total < elements or (check.calls == 1 and check.total != elements)):
@@ -175,6 +197,8 @@ def _keeps_limits(check: Check) -> bool:
 
 
 def _enough_are_right(check: Check) -> bool:
+    if counts_rows(check.limits):
+        return not too_many_rows(check.mismatched, check.total, check.limits[MAX_ROWS])
     if "min_agreement" in check.limits:
         return enough_agree(check.mismatched, check.total, check.limits["min_agreement"])
     return check.mismatched <= allowed_mismatches(check.total, check.limits.get("max_mismatch", 0.0))
@@ -220,6 +244,8 @@ def _of_floats(check: Check) -> Iterator[str]:
         yield f"{check.nonfinite_mismatched:,} elements are wrong for a NaN or Inf, and {check.mismatched:,} in all"
     if check.mismatched + check.nan_matched > check.total:
         yield f"more elements are wrong, or NaN on both sides, than the {check.total:,} that it compared"
+    if len(check.nan_columns) > check.nan_matched:
+        yield f"{len(check.nan_columns):,} columns are NaN, and {check.nan_matched:,} elements"
     if check.top1 is not None and not 0 <= check.top1 <= 1:
         yield f"its top1 is {check.top1:g}, expected 0 to 1"
     yield from _of_the_columns(check)
@@ -373,6 +399,37 @@ def _number(value: Scalar) -> float | None:
         return None
 
 
+# ── Rows of the data as given ───────────────────────────────────────────────────────────────────────────
+
+
+def _of_rows(check: Check) -> Iterator[str]:
+    """It counts rows, and of their elements has the largest difference and the worst one."""
+    if check.rows != check.total:
+        yield f"it compared {check.total:,} rows, and has {check.rows:,}"
+    for name in (name for name in _OF_ELEMENTS_ONLY if name not in ("max_abs", "worst")):
+        if _is_set(value := getattr(check, name)):
+            yield f"it counts rows, and its {name} is {_shown(value)}"
+    if check.max_abs is not None and not (check.max_abs >= 0 and check.tolerance):
+        yield f"its largest difference is {check.max_abs:g}"
+    if check.worst is None:
+        return
+    if not check.mismatched:
+        yield f"no row differs, and the worst is {check.worst.actual} instead of {check.worst.reference}"
+    reference, actual = _number(check.worst.reference), _number(check.worst.actual)
+    if check.tolerance and reference is not None and actual is not None:
+        yield from _of_the_worst_in_rows(check, reference, abs(actual - reference))
+
+
+def _of_the_worst_in_rows(check: Check, reference: float, distance: float) -> Iterator[str]:
+    if not math.isfinite(distance):
+        return
+    largest, allowed = check.max_abs or 0.0, _allowed(check, abs(reference))
+    if distance > largest * (1 + _ROUNDING) + _TINY:
+        yield f"the worst element differs by {distance:g}, and its largest difference is {largest:g}"
+    if distance < allowed * (1 - _ROUNDING):
+        yield f"the worst of its wrong elements differs by {distance:g}, where {allowed:g} is allowed"
+
+
 # ── Models ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -390,7 +447,7 @@ def _of_what_proves_nothing(model: ModelResult) -> Iterator[str]:
     may_be_empty = model.framework == "onnx" and not model.weak_reference
     by_output: dict[tuple[str, str], list[Check]] = {}
     for check in model.checks:
-        if check.status is not Status.SKIPPED and SPEED not in check.limits:
+        if check.status is not Status.SKIPPED and SPEED not in check.limits and not counts_rows(check.limits):
             by_output.setdefault((check.provider, check.output), []).append(check)
     for (provider, output), checks in by_output.items():
         total, matched = sum(check.total for check in checks), sum(check.nan_matched for check in checks)

@@ -14,9 +14,10 @@ from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PAS
 from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
+from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result import Check, GateResult, ModelResult
-from onnx_gate.vocabulary import Absence, Cause, Status
+from onnx_gate.vocabulary import GIVEN_CASE, Absence, Cause, Status
 from onnx_gate.wording.text import shorten
 from onnx_gate.wording.verdicts import WORST_FIRST, with_fix
 
@@ -221,18 +222,20 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
 
 def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:
     """What was expected and did not come; comparisons of no element at all are none."""
-    done = {(diff.case, diff.output) for diff in diffs}
-    missing = [pair for pair in product(expected.cases, expected.outputs) if pair not in done]
+    done = {(diff.case, diff.output) for diff in diffs if diff.case != GIVEN_CASE or counts_rows(diff.limits)}
+    announced = [*product(expected.cases, expected.outputs), *product((GIVEN_CASE,), expected.given)]
+    missing = [pair for pair in announced if pair not in done]
     for case, output in missing[:_FEW]:
         yield _not_compared(expected.provider, f"{case} {output}", "this was expected and not compared")
     if more := len(missing) - _FEW if len(missing) > _FEW else 0:
         yield _not_compared(expected.provider, "run", f"{more:,} more comparisons were expected and not made")
     breached = any(diff.breaches for diff in found.diffs.values() if diff.provider in ("graph", expected.provider))
-    if not diffs and not breached:
+    judged = [diff for diff in diffs if not counts_rows(diff.limits)]
+    if not judged and not breached:
         why = "no case was run" if expected.outputs else "every output is ignored"
         yield _not_compared(expected.provider, "run", f"nothing was compared: {why}")
     by_output: dict[str, list[OutputDiff]] = {}
-    for diff in diffs:
+    for diff in judged:
         by_output.setdefault(diff.output, []).append(diff)
     for output in expected.outputs:
         own = by_output.get(output, [])

@@ -32,6 +32,7 @@ from onnx_gate.manifest.yaml_tree import Trail
 from onnx_gate.providers import short_name
 from onnx_gate.records.asked import (
     DimLimits,
+    GivenSpec,
     InputSpec,
     LatencySpec,
     Location,
@@ -104,6 +105,7 @@ class SpecBuilder:
             trusted=tuple(model.trusted),
             providers=tuple(_provider(given, model, libraries.get(name)) for name, given in model.providers.items()),
             tolerance=_tolerance(model.tolerance),
+            given=GivenSpec(max_mismatch=model.given.max_mismatch) if model.given else None,
             latency=_latency(model),
             timeout=model.timeout,
             memory=model.memory,

@@ -125,6 +125,14 @@ class ProviderSpec:
     """How many times as fast as the source it has to be, at every batch size."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class GivenSpec:
+    """The check against the source's answers to the data as it was given."""
+
+    max_mismatch: float = 0.01
+    """Fraction of the rows that may answer differently."""
+
+
 FEWEST_REPEATS = 5
 """Timed runs of each side that are made whatever they take."""
 
@@ -192,7 +200,7 @@ class ModelSpec:
     output_names: tuple[str, ...] | None = None
     """Names for outputs that have none in the source."""
     strict_dtype: bool = False
-    """A float of another width fails, also beside `onnx:`."""
+    """A float or integer of another width fails, also beside `onnx:`."""
     convert: Mapping[str, Any] = field(default_factory=dict)
     """Options of the converter."""
     register: Location | None = None
@@ -209,6 +217,8 @@ class ModelSpec:
     """Where to run."""
     tolerance: Tolerance = Tolerance(rtol=1e-3, atol=1e-5)
     """For outputs that no nearer rule names."""
+    given: GivenSpec | None = GivenSpec()
+    """The check of data that is rounded to the schema's dtype; None where that is only noted."""
     latency: LatencySpec | None = None
     """None where nobody asks for it."""
     timeout: float = 300.0

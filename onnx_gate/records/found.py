@@ -68,6 +68,8 @@ class Graph:
     """With external data."""
     training_nodes: tuple[str, ...] = ()
     """Names of nodes that are in training mode."""
+    random_nodes: tuple[str, ...] = ()
+    """Nodes that draw random numbers, wherever they are, such as `RandomNormalLike 'noise'`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,9 +204,9 @@ class OutputDiff:
     shape: Annotated[tuple[Count, ...], FEW] = ()
     """As answered, all calls of the case together."""
     total: Count = 0
-    """Elements compared."""
+    """Elements compared; rows in the case `given`."""
     mismatched: Count = 0
-    """Elements out of tolerance, or labels that differ."""
+    """Elements out of tolerance, or labels that differ; rows in the case `given`."""
     max_abs: float | None = None
     """Largest absolute difference."""
     mean_abs: float | None = None
@@ -245,6 +247,8 @@ class OutputDiff:
     """Labels of the reference, each once, the first few."""
     nan_matched: Count = 0
     """NaN that met NaN."""
+    nan_columns: Annotated[tuple[Count, ...], FEW] = ()
+    """Columns, by their place on the last axis, that are NaN on both sides in every row; the first few."""
     nonfinite_mismatched: Count = 0
     """NaN or Inf that met something else."""
     worst: Worst | None = None
@@ -324,5 +328,7 @@ class Expectation:
     """Every case of the model."""
     outputs: Annotated[tuple[Name, ...], PROMISED]
     """Every output that no rule ignores."""
+    given: Annotated[tuple[Name, ...], PROMISED] = ()
+    """Outputs that are also held against the source's answers to the data as it was given."""
     recorded: bool = False
     """The reference comes with the data: an output that is empty there is meant to be."""

@@ -152,6 +152,21 @@ def allowed_mismatches(total: int, max_mismatch: float) -> int:
     return math.floor(max_mismatch * total + _SLACK)
 
 
+MAX_ROWS = "max_mismatched_rows"
+"""The limit of the case `given`, whose check counts rows instead of elements: no row of the table above."""
+_FEWEST_ROWS = 3
+
+
+def too_many_rows(mismatched: int, rows: int, share: float) -> bool:
+    """Whether more rows differ than may; one or two may be ties, however few rows there are."""
+    return mismatched >= _FEWEST_ROWS and mismatched > allowed_mismatches(rows, share)
+
+
+def counts_rows(limits: Mapping[str, float]) -> bool:
+    """Whether a check with these limits is one of the case `given`."""
+    return MAX_ROWS in limits
+
+
 def enough_agree(mismatched: int, total: int, min_agreement: float) -> bool:
     """Whether so few labels differ; where all must agree, none may, however many there are."""
     return not mismatched or (min_agreement < 1 and 1 - mismatched / total >= min_agreement - _SLACK)

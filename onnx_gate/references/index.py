@@ -18,7 +18,7 @@ from onnx_gate.records.result import Environment
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import Cause
 
-SCHEMA = 2
+SCHEMA = 3
 NAME = "index.json"
 LARGEST = 64 * 1024 * 1024
 # Where a model is in the manifest, where and how long it runs: none of it changes what the source answers.

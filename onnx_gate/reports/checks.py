@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports.layout import Row, few, items, more, name, row, table
 from onnx_gate.reports.model_details import facts
@@ -75,7 +76,8 @@ def _grouped(checks: Iterable[Check]) -> Iterable[Alike]:
     groups: dict[tuple[object, ...], Alike] = {}
     for index, check in enumerate(checks):
         passed = check.status is Status.PASSED
-        alike = (check.provider, check.output, check.case.startswith(EDGE_CASE)) if passed else (index,)
+        kind = check.case.startswith(EDGE_CASE), counts_rows(check.limits)
+        alike = (check.provider, check.output, *kind) if passed else (index,)
         groups.setdefault(alike, []).append(check)
     for group in groups.values():
         few_enough = len(group) <= _FEW and not (len(group) > 1 and group[0].case.startswith(EDGE_CASE))

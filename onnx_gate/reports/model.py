@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from onnx_gate.records.badness import worst_first
+from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports.layout import Row, few, items, more, name, row, table
 from onnx_gate.reports.model_details import confusion
@@ -18,8 +19,10 @@ _FEW = 5
 
 
 def diverged_blocks(model: ModelResult) -> list[Md]:
-    """What is wrong with the form first, then the worst numbers, then which labels were taken for which."""
+    """What is wrong with the form first, then the worst numbers, the data as given, and confused labels."""
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
+    given = [check for check in wrong if counts_rows(check.limits)]
+    wrong = [check for check in wrong if not counts_rows(check.limits)]
     contract = [check for check in wrong if _is_about_form(check)]
     compared = worst_first(check for check in wrong if not _is_about_form(check))
     by_output: dict[tuple[str, str], Check] = {}
@@ -33,6 +36,7 @@ def diverged_blocks(model: ModelResult) -> list[Md]:
         blocks.append(more(len(worst) - _FEW, "outputs"))
     limits = [_other_limits(check) for check in worst[:_FEW] if check.limit_breaches]
     blocks += [items(limits)] if limits else []
+    blocks += [_contract(given)] if given else []
     first = next((check for check in worst if check.confusion), None)
     return [*blocks, confusion(first)] if first else blocks
 
@@ -94,8 +98,9 @@ def _numbers(checks: list[Check], model: ModelResult) -> Md:
         "worst element",
         "allowed",
     )
-    cases = Counter((check.provider, check.output) for check in model.checks if check.total)
-    wrong = Counter((check.provider, check.output) for check in model.checks if check.status is Status.DIVERGED)
+    judged = [check for check in model.checks if not counts_rows(check.limits)]
+    cases = Counter((check.provider, check.output) for check in judged if check.total)
+    wrong = Counter((check.provider, check.output) for check in judged if check.status is Status.DIVERGED)
     rows = [_worst_row(check, wrong, cases) for check in checks]
     return table(header, rows, right=(4, 5, 6))
 

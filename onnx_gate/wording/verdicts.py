@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from onnx_gate.records.asked import SessionSpec
 from onnx_gate.records.badness import distance, worst_first
-from onnx_gate.records.limits import any_element_may_differ
+from onnx_gate.records.limits import any_element_may_differ, counts_rows
 from onnx_gate.vocabulary import Status
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ def farthest_check(model: ModelResult) -> Check | None:
 
 
 def _telling(model: ModelResult) -> list[Check]:
-    return [check for check in model.checks if check.total and check.status is model.verdict]
+    """What was judged; where only the data as given shows why it failed, that."""
+    telling = [check for check in model.checks if check.total and check.status is model.verdict]
+    return [check for check in telling if not counts_rows(check.limits)] or telling
 
 
 def urgency(model: ModelResult) -> tuple[float, ...]:
@@ -115,6 +117,8 @@ def difference(check: Check | None) -> str:
     """The size of a difference in a few words."""
     if check is None:
         return "–"
+    if check.max_abs is None and counts_rows(check.limits):
+        return f"{check.mismatched:,} of {check.total:,} rows"
     if check.max_abs is None and check.tolerance is not None:
         return "nothing but NaN"
     if check.max_abs is None:

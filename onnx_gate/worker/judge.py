@@ -13,7 +13,7 @@ from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
 from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
 from onnx_gate.repository.root import find_repository
-from onnx_gate.vocabulary import Cause, run_on
+from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
 from onnx_gate.worker.onnx_files.files import weights_of
@@ -24,6 +24,7 @@ from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import find_cause, first_guess
 from onnx_gate.worker.triage.evidence import gather_evidence
+from onnx_gate.worker.triage.given import explain_given
 from onnx_gate.worker.triage.variant_evidence import gather_variant_evidence, without_variant
 from onnx_gate.worker.triage.variants import find_variant_cause
 from onnx_gate.worker.trial.latency import measure_latency
@@ -32,7 +33,7 @@ from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case
-from onnx_gate.worker.trial.unrounded import GivenComparison
+from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
 from onnx_gate.worker.variants.in_place import half_session
 
 Send = Callable[[Event], None]
@@ -81,17 +82,23 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
     for breach in prepared.breaches:
         send(breach)
     diffs = list(prepared.breaches)
+    rounded: list[GivenFinding] = []
     answered = []
     for provider in prepared.spec.providers:
         send(Stage(name=run_on(provider.name), provider=provider.name))
         try:
-            diffs += _run_provider(prepared, provider, send, read_log, scratch)
+            found, findings = _run_provider(prepared, provider, send, read_log, scratch)
+            diffs += found
+            rounded += findings
             answered.append(provider)
         except BaseException as error:
             send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
     too_slow = _judge_speed(prepared, answered, send, read_log)
-    if too_slow and not any(diff.breaches for diff in diffs):
+    if rounded and not any(diff.breaches for diff in diffs):
+        send(Stage(name="triage"))
+        send(explain_given(prepared, rounded, read_log))
+    elif too_slow and not any(diff.breaches for diff in diffs):
         send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))
     if any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
@@ -136,20 +143,45 @@ def _tell_numerics(prepared: Prepared, session: Session, twice: Twice, send: Sen
     return twice.diffs
 
 
+def _tell_given(given: GivenComparison, diffs: list[OutputDiff], send: Send) -> list[GivenFinding]:
+    """What came of the data as given, beside these comparisons."""
+    try:
+        found = given.finish()
+    except CannotJudge as error:
+        send(failure_of(error, GIVEN_CASE, provider=given.provider))
+        return []
+    for diff in found:
+        send(diff)
+    findings = given.findings(found)
+    note, warns = given.note(judged_differs=any(diff.breaches for diff in diffs))
+    if note and not findings:
+        send(Note(text=note, warns=warns))
+    return findings
+
+
 def _run_provider(
     prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str], scratch: Path
-) -> list[OutputDiff]:
+) -> tuple[list[OutputDiff], list[GivenFinding]]:
     custom_ops = prepared.spec.ort_custom_ops
     session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     cases = tuple(case.name for case in prepared.cases)
-    send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
+    given = GivenComparison(
+        wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name, spec=prepared.spec.given
+    )
+    expected = Expectation(
+        provider=provider.name,
+        cases=cases,
+        outputs=tuple(rules),
+        given=given.outputs if prepared.compares_given else (),
+        recorded=prepared.recorded,
+    )
+    send(_announced(expected))
     half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
     if told:
         send(Note(text=told, warns=half is None))
     seen = {name: Columns() for name in rules}
-    given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
     twice = Twice(half or session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
     for case in prepared.cases:
@@ -164,10 +196,7 @@ def _run_provider(
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)
-    note, differs = given.note(judged_differs=any(diff.breaches for diff in diffs))
-    if note:
-        send(Note(text=note, warns=differs))
-    return diffs
+    return diffs, _tell_given(given, diffs, send)
 
 
 def _tell_limits_not_held(prepared: Prepared, provider: ProviderSpec, seen: Mapping[str, Columns], send: Send) -> None:

@@ -68,6 +68,7 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: li
         "answered": sorted(prepared.answered),
         "halves": sorted(prepared.halves),
         "cause": prepared.cause,
+        "given": prepared.compares_given,
         "breaches": json.loads(_BREACHES.dump_json(prepared.breaches)),
         "said": [encode(event).decode() for event in said if isinstance(event, Note | ConvertInfo)],
         "cases": cases,
@@ -81,15 +82,22 @@ def _save_case(prepared: Prepared, case: Case, path: Path) -> dict[str, Any]:
     with ArchiveWriter(path) as archive:
         for number, call in enumerate(case.calls()):
             answers = prepared.reference(case, number, call)
+            asked = prepared.wide if prepared.compares_given and call.given is not None else None
+            given = asked.answer(call, prepared.names) if asked else None
             calls.append(
                 {
                     "feed": {name: archive.put(value) for name, value in call.feed.items()},
                     "first_row": call.first_row,
                     "recorded": call.recorded is not None,
-                    "answers": {name: _save_answer(answer, archive) for name, answer in answers.items()},
+                    "answers": _save_answers(answers, archive),
+                    "given": None if given is None else _save_answers(given, archive),
                 }
             )
     return {"name": case.name, "sizes": case.sizes, "archive": path.name, "calls": calls}
+
+
+def _save_answers(answers: Answers, archive: ArchiveWriter) -> dict[str, Any]:
+    return {name: _save_answer(answer, archive) for name, answer in answers.items()}
 
 
 def _save_answer(answer: Answer, archive: ArchiveWriter) -> dict[str, Any]:
@@ -136,6 +144,7 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         breaches=_BREACHES.validate_python(contract["breaches"]),
         halves=frozenset(contract["halves"]),
         cause=Cause(contract["cause"]) if contract["cause"] else None,
+        given_answered=bool(contract["given"]),
     )
 
 
@@ -151,11 +160,16 @@ def _load_case(stored: dict[str, Any], folder: Path) -> Case:
                     feed={key: archive.get(value) for key, value in call["feed"].items()},
                     first_row=int(call["first_row"]),
                     recorded={} if call["recorded"] else None,
-                    answers={key: _load_answer(answer, archive) for key, answer in call["answers"].items()},
+                    answers=_load_answers(call["answers"], archive),
+                    given_answers=None if call["given"] is None else _load_answers(call["given"], archive),
                 )
 
     sizes = {str(dim): int(size) for dim, size in stored["sizes"].items()}
     return Case(name=str(stored["name"]), calls=calls, sizes=sizes)
+
+
+def _load_answers(stored: dict[str, Any], archive: ArchiveReader) -> Answers:
+    return {key: _load_answer(answer, archive) for key, answer in stored.items()}
 
 
 def _load_answer(stored: dict[str, Any], archive: ArchiveReader) -> Answer:

@@ -84,6 +84,19 @@ def test_nothing_compared_rests_on_nothing():
         ),
         ([values(lowest=0.0, highest=1.0, saturated=99)], "99 % of `y` is 0 or 1 to four digits"),
         ([values(nan_matched=60)], "60 % of `y` is NaN on both sides"),
+        ([values(nan_matched=20)], "20 % of `y` is NaN on both sides"),
+        (
+            [values("a", nan_matched=60, nan_columns=(1, 3)), values("b", nan_matched=30, nan_columns=(3,))],
+            "column 3 of `y` is NaN in every answer, on both sides: nothing was compared there",
+        ),
+        (
+            [values("a", nan_matched=30, nan_columns=(2,)), values("edge=zeros")],
+            "column 2 of `y` is NaN in every answer",
+        ),
+        (
+            [values(), values(output="z", total=0, calls=1)],
+            "`z` is empty in every case: nothing but its type and shape",
+        ),
         ([values(limits={"max_mismatch": 1.0})], "no other limit is set: any answer would pass"),
     ],
 )
@@ -107,6 +120,9 @@ def test_what_would_let_a_wrong_model_pass(checks, words):
         [values(lowest=-9e-6, highest=4e-6, limits={"min_snr_db": 40.0})],
         [values(limits={"max_mismatch": 1.0, "min_snr_db": 15.0})],
         [values(nan_matched=10)],
+        [values("a", nan_matched=9, nan_columns=(1,)), values("b", nan_matched=9, nan_columns=(2,))],
+        [values("a"), values("edge=nan", nan_matched=100, nan_columns=(0, 1, 2))],
+        [values("a"), values("b", total=0, calls=1)],
     ],
 )
 def test_data_that_varies_is_no_news(checks):

@@ -14,7 +14,7 @@ import pytest
 from onnx_gate.gate.numbers import contradictions, model_contradictions
 from onnx_gate.gate.verdict import compared as judged
 from onnx_gate.protocol import decode, encode
-from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.asked import GivenSpec, OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, Confusion, OutputDiff, Spread, Worst
 from onnx_gate.records.limits import enough_agree
 from onnx_gate.records.ran import Latency, Timing
@@ -23,6 +23,8 @@ from onnx_gate.reports import json
 from onnx_gate.vocabulary import Status
 from onnx_gate.worker.compare.form import dtype_name, parts_of
 from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.trial.unrounded import GivenComparison
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -279,6 +281,60 @@ def test_an_output_may_be_empty_in_every_case_where_that_was_recorded() -> None:
         assert of_model(nothing, framework="onnx") == []
         refused = ["y is empty in every case on cpu, and passes"]
         assert of_model(nothing) == of_model(nothing, framework="onnx", weak_reference=True) == refused
+
+
+def of_rows(reference: Any, actual: Any, share: float = 0.01) -> Check:
+    """The check of data that was rounded, as the parent books it."""
+    rules = {"y": OutputRule(tolerance=TOLERANCE)}
+    comparison = GivenComparison(
+        wide=None, names={"y": "y"}, rules=rules, provider="cpu", spec=GivenSpec(max_mismatch=share)
+    )
+    answer = Answer(value=reference, dtype=dtype_name(reference))
+    call = Call(feed={"x": reference}, given_answers={"y": answer})
+    comparison.add(call, {"y": answer}, {"y": Actual(value=actual)}, len(reference))
+    [diff] = (decode(encode(found)) for found in comparison.finish())
+    assert isinstance(diff, OutputDiff)
+    return judged(diff)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_real_comparison_of_rows_contradicts_nothing(seed: int) -> None:
+    """Of floats and labels, with NaN and infinities, whatever share of the rows may differ."""
+    draw = np.random.default_rng(seed)
+    shape = drawn_shape(draw, int(draw.integers(1, 60)))
+    reference, actual = (drawn_floats if seed % 2 else drawn_labels)(draw, shape)
+    check = of_rows(reference, actual, share=float(draw.choice([0.0, 0.01, 0.5, 1.0])))
+    assert list(contradictions(check)) == []
+    assert check.total == check.rows == shape[0]
+
+
+def test_columns_of_nan_are_counted_among_the_elements() -> None:
+    """Each has at least one, and labels have none."""
+    rows = np.array([[1.0, np.nan], [2.0, np.nan]])
+    check = compared(rows, rows)
+    assert check.nan_columns == (1,)
+    assert list(contradictions(check)) == []
+    assert "5 columns are NaN, and 2 elements" in list(contradictions(replace(check, nan_columns=(0, 1, 2, 3, 4))))
+    assert list(contradictions(replace(compared(np.array([1]), np.array([1])), nan_columns=(1,))))
+
+
+def test_rows_that_contradict_themselves() -> None:
+    """A divergence that calls itself passed, and numbers that rows don't have."""
+    reference = np.arange(1.0, 21.0).reshape(10, 2)
+    wrong, right = of_rows(reference, reference + np.array([0.0, 1.0])), of_rows(reference, reference)
+    assert (wrong.mismatched, wrong.status, right.status) == (10, Status.DIVERGED, Status.PASSED)
+    forged = (
+        (replace(wrong, status=Status.PASSED, breaches=(), message=""), "beyond its limits"),
+        (replace(right, total=20), "it compared 20 rows, and has 10"),
+        (replace(right, cosine=1.0), "it counts rows, and its cosine is 1"),
+        (replace(right, limits={"max_mismatched_rows": 2.0}), "expected 0 to 1"),
+        (replace(right, limits={**right.limits, "max_mismatch": 1.0}), "max_mismatch is not for such an output"),
+        (replace(right, total=0, rows=0, max_abs=None), "compared no row"),
+        (replace(wrong, max_abs=0.5), "the worst element differs by 1"),
+        (replace(wrong, worst=None), "none is the worst"),
+    )
+    for check, said in forged:
+        assert any(said in reason for reason in contradictions(check)), said
 
 
 def test_a_label_of_objects_is_shown_as_its_text() -> None:

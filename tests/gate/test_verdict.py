@@ -97,6 +97,28 @@ def test_an_expectation_without_its_diff_is_an_error(missing: tuple[str, str]) -
     assert [check.case for check in judged.checks if check.status is ERROR] == [" ".join(missing)]
 
 
+ROWS = {"max_mismatched_rows": 0.01}
+
+
+def test_the_data_as_given_is_expected_as_well() -> None:
+    """An output that was announced and not held against it is an error; no ordinary case of that name stands for it."""
+    announced = replace(expectation(outputs=("y", "z")), given=("y",))
+    came = (announced, diff(), diff(output="z"))
+    assert verdict(*came, diff("given", rows=4, limits=ROWS)) is PASSED
+    for events in (came, (*came, diff("given")), (*came, diff("given", "z", rows=4, limits=ROWS))):
+        judged = judge_model(found(*events))
+        assert judged.verdict is ERROR
+        assert [check.case for check in judged.checks if check.status is ERROR] == ["given y"]
+
+
+def test_the_data_as_given_alone_proves_nothing() -> None:
+    """It counts rows of what has to be compared by itself: an output that is NaN stays one."""
+    announced = replace(expectation(), given=("y",))
+    given = diff("given", rows=4, limits=ROWS)
+    assert verdict(announced, given) is ERROR
+    assert judge_model(found(announced, diff(nan_matched=4, max_abs=None), given)).cause is Cause.NAN
+
+
 @pytest.mark.parametrize(
     "events",
     [

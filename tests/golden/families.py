@@ -11,7 +11,7 @@ from onnx_gate.records.found import ConvertInfo, Worst
 from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
 from onnx_gate.records.result import Check, GateResult, Part, ProviderState
 from onnx_gate.vocabulary import BreachKind, Cause, Status
-from tests.golden.records import breach, breaches_of, error, floats, gate, labels, model, skip
+from tests.golden.records import breach, breaches_of, error, floats, gate, given_rows, labels, model, skip
 
 CONVERSION = (
     "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
@@ -498,6 +498,43 @@ def timed() -> GateResult:
     )
 
 
+def given() -> GateResult:
+    """Data that float32 can't hold: one model diverges on it alone, one nearly does, one has another fault as well."""
+    rounded = (
+        "Rounding the data to the schema's dtype already changes the source's own answers: `variable` in 84 of 600 "
+        "rows. The ONNX model answers the rounded data as the source does. Most is lost in column 0 of `X`: values "
+        "near 1.7e9 are rounded by up to 64."
+    )
+    tie = "On the data as given ONNX Runtime on cpu differs from the source: `label` in 1 of 150 rows"
+    neighbours = (labels("batch=32"), given_rows("label", 1, 150, reference=0, actual=1, shape=(150,)))
+    return gate(
+        model(
+            "times",
+            floats("batch=32", "variable", 1e-7),
+            given_rows("variable", 84, 600, reference=2.17715, actual=0.4447836, shape=(600, 1)),
+            framework="sklearn",
+            cause=Cause.PRECISION,
+            advice=rounded,
+        ),
+        model(
+            "neighbours",
+            *neighbours,
+            framework="sklearn",
+            line=9,
+            coverage=state_coverage(neighbours, also=[tie]),
+        ),
+        model(
+            "stale",
+            floats("batch=32", "variable", 0.31, mismatched=12),
+            given_rows("variable", 600, 600, reference=2.17715, actual=0.4447836, shape=(600, 1)),
+            framework="sklearn",
+            line=15,
+            cause=Cause.CONVERSION,
+            advice=CONVERSION,
+        ),
+    )
+
+
 def before_diverged() -> GateResult:
     """The run before: one model has drifted since, two have diverged, one is fixed, one is new, one is gone."""
     now = {each.id: each for each in diverged().models}
@@ -530,5 +567,6 @@ FAMILIES = {
     "variants": variants,
     "weak": weak,
     "timed": timed,
+    "given": given,
 }
 """By the name of their files."""

@@ -97,6 +97,34 @@ def labels(case: str, output: str = "label", confusion: tuple[tuple[Any, Any, in
     return Check(case=case, output=output, **(fields | given))
 
 
+def given_rows(output: str, wrong: int, rows: int, *, reference: Any, actual: Any, **given: Any) -> Check:
+    """Rows held against the source's answers to the data as given; it diverged above one in a hundred."""
+    is_float = isinstance(reference, float)
+    diverged = wrong > rows / 100 and wrong > 2
+    words = (
+        f"{wrong} of {rows} rows ({100 * wrong / rows:.3g} %) answer differently than the source does on the data as "
+        f"given in float64, 1 % may; the worst is {actual} instead of {reference} at [3]"
+    )
+    return Check(
+        provider="cpu",
+        case="given",
+        output=output,
+        status=Status.DIVERGED if diverged else Status.PASSED,
+        dtype="float32" if is_float else "int64",
+        total=rows,
+        rows=rows,
+        mismatched=wrong,
+        calls=19,
+        max_abs=abs(actual - reference) if is_float else None,
+        worst=Worst(index=(3,), reference=reference, actual=actual),
+        tolerance=TOLERANCE if is_float else None,
+        limits={"max_mismatched_rows": 0.01},
+        breaches=breaches_of(BreachKind.GIVEN, words) if diverged else (),
+        message=words if diverged else "",
+        **given,
+    )
+
+
 def breach(provider: str, case: str, output: str, message: str, kind: BreachKind = BreachKind.NAMES) -> Check:
     """An output, or the file, whose form isn't what it has to be."""
     return Check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onnx_gate.providers import PROVIDERS
-from onnx_gate.records.asked import InputSpec, OutputRule, ProviderSpec, SessionSpec, Tolerance
+from onnx_gate.records.asked import GivenSpec, InputSpec, OutputRule, ProviderSpec, SessionSpec, Tolerance
 from tests.manifest.conftest import Project, place
 
 ONNX = "id: a, source: m.onnx"
@@ -32,6 +32,9 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("edges: []", "edges", "got an empty list, expected at least 1 entry", ""),
         ("edges: [zeroes]", "edges[0]", "got 'zeroes' (text), expected 'zeros'", "did you mean 'zeros'?"),
         ("edges: [zeros, zeros]", "edges", "a value is here twice", "remove the second"),
+        ("given: 0.05", "given", "got 0.05, expected true, false, or a mapping such as {max_mismatch: 0.01}", ""),
+        ("given: {max_mismatch: 2}", "given.max_mismatch", "got 2, expected at most 1", ""),
+        ("given: {share: 0.1}", "given.share", "unknown key 'share'", ""),
         ("batches: 4", "batches", "got 4, expected a list", "write [1, 7, 32]"),
         (
             "inputs: {X: {dtype: fp32, shape: [batch]}}",
@@ -545,3 +548,23 @@ def test_columns_are_chosen_from_a_csv(project: Project) -> None:
     (project.folder / "D.CSV").touch()
     for data in ("d.csv", "D.CSV"):
         assert project.model(f"{SKLEARN}, data: {data}, columns: [u, v]").columns == ("u", "v")
+
+
+@pytest.mark.parametrize(
+    ("defaults", "keys", "expected"),
+    [
+        ("", "", GivenSpec(max_mismatch=0.01)),
+        ("", ", given: true", GivenSpec(max_mismatch=0.01)),
+        ("", ", given: false", None),
+        ("", ", given: {max_mismatch: 0.05}", GivenSpec(max_mismatch=0.05)),
+        ("given: false", "", None),
+        ("given: false", ", given: {max_mismatch: 0}", GivenSpec(max_mismatch=0.0)),
+        ("given: {max_mismatch: 0.2}", "", GivenSpec(max_mismatch=0.2)),
+    ],
+)
+def test_the_share_of_rows_that_the_data_as_given_may_change(
+    project: Project, defaults: str, keys: str, expected: GivenSpec | None
+) -> None:
+    """From the model, else from the defaults; false only notes it."""
+    [model] = project.load(f"version: 1\ndefaults: {{{defaults}}}\nmodels:\n  - {{{ONNX}{keys}}}\n").models
+    assert model.given == expected

@@ -13,7 +13,7 @@ from onnx import helper
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.onnx_files.checks import checker_note, structural_breaches
+from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, structural_breaches
 from onnx_gate.worker.onnx_files.files import keep_copy
 from onnx_gate.worker.onnx_files.graph import read_graph
 from tests import onnx_models
@@ -177,3 +177,20 @@ def test_weights_that_are_not_the_models_own_are_refused(tmp_path, location, wor
         with pytest.raises(CannotJudge, match=words):
             use()
     assert not list(tmp_path.glob("kept*"))
+
+
+def test_nodes_that_draw_random_numbers_are_found_wherever_they_are(tmp_path):
+    """In a function too; an operator of somebody else's that is called the same is none."""
+    own = helper.make_node("RandomUniformLike", ["a"], ["b"], name="dice")
+    function = helper.make_function("mine", "Noise", ["a"], ["b"], [own], [helper.make_opsetid("", 18)])
+    nodes = [
+        helper.make_node("Noise", ["x"], ["n"], domain="mine"),
+        helper.make_node("Bernoulli", ["n"], ["y"], name="theirs", domain="elsewhere"),
+    ]
+    graph = helper.make_graph(nodes, "g", [onnx_models.value("x")], [onnx_models.value("y")])
+    imports = [helper.make_opsetid(domain, 18 if not domain else 1) for domain in ("", "mine", "elsewhere")]
+    onnx.save(helper.make_model(graph, opset_imports=imports, functions=[function]), str(tmp_path / "m.onnx"))
+    found = read_graph(str(tmp_path / "m.onnx"), "m.onnx")
+    assert found.random_nodes == ("RandomUniformLike 'dice'",)
+    assert "draws random numbers (RandomUniformLike 'dice')" in random_warnings(found)[0]
+    assert random_warnings(read_graph(str(onnx_models.doubler(tmp_path / "d.onnx")), "d.onnx")) == []

@@ -160,6 +160,12 @@ def test_edges_rows_and_variants_travel_too(made, used):
     assert any(check.case.startswith("edge=") for check in used["labels"].checks)
 
 
+def test_the_answers_to_the_data_as_given_travel_too(made, used):
+    """The data is float64 and the schema float32: both references are there."""
+    assert [check.output for check in used.checks("labels", case="given")] == ["label", "probabilities"]
+    assert {check.total for check in used.checks("labels", case="given")} == {150}
+
+
 def test_the_report_says_where_the_reference_is_from(made, used):
     """And with which versions of the framework it was made; the run that made it says nothing of the kind."""
     origin = used["net"].reference

@@ -65,4 +65,11 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
     return _PLUGIN.known_cause(source.inner, spec, feed)
 
 
-PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause, warm_up=_PLUGIN.warm_up)
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    known_cause=known_cause,
+    warm_up=_PLUGIN.warm_up,
+    drew=_PLUGIN.drew,
+)

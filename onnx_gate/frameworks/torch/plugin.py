@@ -19,7 +19,7 @@ from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong
 from onnx_gate.frameworks.torch.known import find_known
 from onnx_gate.frameworks.torch.load import Source, load_source
 from onnx_gate.frameworks.torch.outputs import as_answer, name_outputs
-from onnx_gate.frameworks.torch.random import refuse_random
+from onnx_gate.frameworks.torch.random import SEED, drew, refuse_random
 from onnx_gate.frameworks.torch.state import changed_since, in_training, snapshot
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Triage
@@ -68,7 +68,7 @@ def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, 
     """What the source answers, by output name; what it draws at random is the same each time."""
     binding = bind(source, spec)
     args, kwargs = binding.arrange(tensors_of(binding, spec, feed))
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     try:
         with torch.no_grad():
             answered = source.module(*args, **kwargs)
@@ -145,4 +145,5 @@ PLUGIN = Plugin(
     widen=widen,
     known_cause=known_cause,
     tails=tails,
+    drew=drew,
 )

@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import torch
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch.refusals import user_line
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.onnx_files.graph import every_node
-
-RANDOM = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-)
+from onnx_gate.worker.onnx_files.graph import RANDOM, every_node
 
 
 def refuse_random(path: Path, spec: ModelSpec) -> None:
@@ -61,3 +58,12 @@ def _in_training(model: Any, node: Any) -> bool:
     if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return True
     return bool(onnx.numpy_helper.to_array(tensor).all())
+
+
+SEED = 0
+"""Of the generator before each answer, so that what is drawn is the same each time."""
+
+
+def drew() -> bool:
+    """Whether the generator has moved since it was seeded for an answer."""
+    return not torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(SEED).get_state())

@@ -11,7 +11,7 @@ from onnx_gate.frameworks.registry import REGISTRY, describe_key
 from onnx_gate.manifest.schema.convert import Convert
 from onnx_gate.manifest.schema.dims import Dim, DimName
 from onnx_gate.manifest.schema.providers import Provider, Providers
-from onnx_gate.manifest.schema.rules import Rule, Tolerance
+from onnx_gate.manifest.schema.rules import Given, GivenChoice, Rule, Tolerance
 from onnx_gate.manifest.schema.section import Fraction, Names, Section, Size, Text, refuse, unique
 from onnx_gate.manifest.schema.session import LatencyChoice, Session, Speedup
 from onnx_gate.manifest.schema.tensors import Input
@@ -95,7 +95,7 @@ class Settings(Section):
     output_names: Annotated[Names, AfterValidator(unique)] | None = Field(
         None, description=describe_key("output_names")
     )
-    strict_dtype: bool = Field(False, description="a float of another width fails, also beside `onnx`")
+    strict_dtype: bool = Field(False, description="a float or integer of another width fails, also beside `onnx`")
     convert: Convert = Field(default_factory=Convert, description="options of the converter")
     # pydantic's own classes have an attribute `register`.
     register_hook: Text | None = Field(None, alias="register", description=describe_key("register"))
@@ -115,6 +115,11 @@ class Settings(Section):
     tolerance: Tolerance = Field(
         default_factory=lambda: Tolerance(rtol=1e-3, atol=1e-5),
         description="for outputs that no nearer rule names",
+    )
+    given: GivenChoice = Field(
+        default_factory=Given,
+        description="rows that may answer differently than the source does on the data before it is rounded to the "
+        "schema's dtype; false to note them only",
     )
     latency: LatencyChoice = Field(
         None, description="also measure how long both sides take; on by itself where min_speedup is set"

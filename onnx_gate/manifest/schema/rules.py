@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from onnx_gate.manifest.schema.section import NonNegative, Section, refuse
+from onnx_gate.manifest.schema.section import Fraction, NonNegative, Section, refuse
+from onnx_gate.records.asked import GivenSpec
 from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.wording.hints import suggest
 
@@ -19,6 +20,23 @@ class Tolerance(Section):
 
     rtol: NonNegative = Field(description="relative tolerance")
     atol: NonNegative = Field(description="absolute tolerance")
+
+
+class Given(Section):
+    """What the data as given may be answered differently."""
+
+    max_mismatch: Fraction = Field(GivenSpec.max_mismatch, description="fraction of the rows, three rows at least")
+
+
+def _expand_given(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, dict):
+        raise refuse("", "true, false, or a mapping such as {max_mismatch: 0.01}")
+    return value
+
+
+GivenChoice = Annotated[Given | None, BeforeValidator(_expand_given, json_schema_input_type=bool | Given)]
 
 
 def _expand_rule(value: Any) -> Any:

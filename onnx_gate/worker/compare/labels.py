@@ -14,6 +14,8 @@ from onnx_gate.vocabulary import Scalar
 
 FEW_CLASSES = 12
 MOST_PAIRS = 20
+MOST_COLUMNS = 4096
+MOST_NAN_COLUMNS = 100
 
 
 @dataclass
@@ -103,3 +105,29 @@ class Rows:
             return False
         nan = first.dtype.kind == "f"
         return bool(np.array_equal(rows, np.broadcast_to(first, rows.shape), equal_nan=nan))
+
+
+class NanColumns:
+    """The columns that are nothing but NaN, over all calls."""
+
+    def __init__(self) -> None:
+        self._all_nan: npt.NDArray[np.bool_] | None = None
+        self._open = True
+
+    def add(self, reference: npt.NDArray[Any], *, any_nan: bool) -> None:
+        """Take in an array of floats; one without columns, or with another number of them, ends the search."""
+        if not self._open or not reference.size:
+            return
+        columns = reference.shape[-1] if reference.ndim > 1 else 0
+        if not any_nan or not 1 < columns <= MOST_COLUMNS:
+            self._open, self._all_nan = False, None
+            return
+        found = np.isnan(reference).reshape(-1, columns).all(axis=0)
+        if self._all_nan is not None and len(self._all_nan) != columns:
+            found = np.zeros(columns, dtype=bool)
+        self._all_nan = found if self._all_nan is None or len(self._all_nan) != columns else found & self._all_nan
+        self._open = bool(self._all_nan.any())
+
+    def places(self) -> tuple[int, ...]:
+        """Where they are, the first few."""
+        return () if self._all_nan is None else tuple(np.flatnonzero(self._all_nan)[:MOST_NAN_COLUMNS].tolist())

@@ -28,7 +28,7 @@ from onnx_gate.wording.numbers import number, percent, two_scalars
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.elements import Elements
 from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
-from onnx_gate.worker.compare.labels import Labels, Rows
+from onnx_gate.worker.compare.labels import Labels, NanColumns, Rows
 from onnx_gate.worker.compare.scores import Scores
 
 Array = npt.NDArray[Any]
@@ -56,6 +56,7 @@ class OutputComparison:
         self._scores = Scores(output)
         self._calls = 0
         self._rows = Rows()
+        self._nan_columns = NanColumns()
 
     def refuse(self, breach: Breach) -> None:
         """Note what keeps a call from being compared."""
@@ -94,7 +95,10 @@ class OutputComparison:
         self._rows.add(reference if self._batched else reference[None])
         side = self._values() if kind_of(reference) == "float" else self._marks()
         before, worst = side.total, side.worst
+        nan_before = side.nan_matched if isinstance(side, Elements) else 0
         side.add(reference, actual)
+        if side is self._elements:
+            self._nan_columns.add(reference, any_nan=side.nan_matched > nan_before)
         if side.worst != worst:
             self._worst = self._locate(side.worst - before, reference, actual, first_row, prefix)
         if side is self._elements:
@@ -146,6 +150,7 @@ class OutputComparison:
             total=elements.total,
             mismatched=elements.mismatched,
             nan_matched=elements.nan_matched,
+            nan_columns=self._nan_columns.places() if elements.nan_matched and not elements.mismatched else (),
             nonfinite_mismatched=elements.nonfinite_mismatched,
             worst=self._worst,
             tolerance=self._tolerance,

@@ -24,6 +24,8 @@ class Call:
     """The reference, where the data holds it."""
     given: Feed | None = None
     """The feed before it was rounded to the schema's dtype; only in calls that together hold every row once."""
+    given_answers: dict[str, Answer] | None = None
+    """What the source answered to that on another machine, by ONNX output name."""
     asked: tuple[Feed, ...] = ()
     """What the source is asked instead, where the answers to these, row after row, have to be those to the feed."""
     order: tuple[int, ...] | None = None

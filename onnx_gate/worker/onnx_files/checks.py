@@ -10,6 +10,7 @@ from onnx_gate.records.found import Breach, Graph, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.worker.user_code import describe
 
+_FEW = 5
 Finding = tuple[OutputDiff, Cause | None]
 """A breach of the file, and the cause that it shows, if any."""
 
@@ -21,6 +22,18 @@ def checker_note(path: str) -> str | None:
     except Exception as error:
         return f"onnx.checker: {describe(error)}"
     return None
+
+
+def random_warnings(graph: Graph) -> list[str]:
+    """Of nodes that draw random numbers: the one feed that is run twice may not show it."""
+    if not graph.random_nodes:
+        return []
+    named = ", ".join(graph.random_nodes[:_FEW])
+    more = f" and {len(graph.random_nodes) - _FEW} more" if len(graph.random_nodes) > _FEW else ""
+    return [
+        f"the ONNX file draws random numbers ({named}{more}): its answers need not repeat, here or on another machine; "
+        "make the noise an input of the model"
+    ]
 
 
 def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Finding]:

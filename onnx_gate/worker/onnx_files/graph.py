@@ -17,6 +17,11 @@ from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.runtime.tensors import is_external
 from onnx_gate.worker.user_code import describe, require_content
 
+RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+"""Operators that draw random numbers: no two runtimes draw the same."""
+
 
 def read_graph(path: str, shown: str) -> Graph:
     """Read the file without its weights."""
@@ -40,8 +45,16 @@ def read_graph(path: str, shown: str) -> Graph:
         ir_version=model.ir_version,
         nodes=len(model.graph.node),
         training_nodes=_training_nodes(model),
+        random_nodes=tuple(
+            f"{node.op_type} {node.name!r}" for node in every_node(model) if _is_own(node) and node.op_type in RANDOM
+        ),
         size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model, shown)]),
     )
+
+
+def _is_own(node: Any) -> bool:
+    """Whether it is an operator of ONNX itself: others may be called the same."""
+    return node.domain in ("", "ai.onnx")
 
 
 def every_node(model: Any) -> Iterator[Any]:

@@ -98,7 +98,7 @@ class RoundingOpinion:
         wide = self._wide
         if wide is None or wide.source is self._prepared.source:
             return None
-        judge = self._answer_wide(name, _widened(seen.call.feed, wide.spec))
+        judge = self._answer_wide(name, widened(seen.call.feed, wide.spec))
         return judge_both(judge, seen.references[name], seen.actuals[name], tolerance)
 
     def _in_float64(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
@@ -109,7 +109,7 @@ class RoundingOpinion:
         actuals, _ = ran
         wide = self._wide
         assert wide is not None  # noqa: S101
-        reference = self._answer_wide(name, _widened(seen.call.feed, wide.spec))
+        reference = self._answer_wide(name, widened(seen.call.feed, wide.spec))
         before = mismatches(seen.references[name], seen.actuals[name], tolerance)
         after = mismatches(reference.reshape(actuals[name].shape), actuals[name], tolerance)
         return count_gone("float64", before, after)
@@ -135,7 +135,7 @@ class RoundingOpinion:
             return None
         rounds = self._rounds_inside(seen.call)
         eps = FLOAT32_EPS if rounds else FLOAT64_EPS
-        feed = _widened(seen.call.feed, wide.spec)
+        feed = widened(seen.call.feed, wide.spec)
         actual = seen.actuals[name]
         reference = self._answer_wide(name, feed).reshape(actual.shape)
         answers = [self._answer_wide(name, nudge_feed(feed, n, eps)).reshape(actual.shape) for n in range(NUDGES)]
@@ -171,7 +171,7 @@ class RoundingOpinion:
         same = wide is not None and wide.source is prepared.source and wide.spec.inputs == prepared.spec.inputs
         if wide is None or same or prepared.spec.onnx is not None:
             return None
-        feed = _widened(call.feed, wide.spec)
+        feed = widened(call.feed, wide.spec)
         with tempfile.TemporaryDirectory(dir=Path(prepared.onnx).parent) as scratch:
             path = Path(scratch) / "float64.onnx"
             prepared.framework.convert(wide.source, wide.spec, path, feed)
@@ -193,7 +193,7 @@ def computes_in_float32(path: str) -> bool:
     )
 
 
-def _widened(feed: Feed, spec: ModelSpec) -> Feed:
+def widened(feed: Feed, spec: ModelSpec) -> Feed:
     """The feed in the dtypes of the wide schema."""
     dtypes = {given.name: given.dtype for given in spec.inputs or ()}
     return {name: np.asarray(value, dtypes[name]) if value.dtype.kind == "f" else value for name, value in feed.items()}

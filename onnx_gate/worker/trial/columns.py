@@ -14,6 +14,8 @@ _SHOWN = 12
 
 def check_columns(fitted: tuple[str, ...], spec: ModelSpec, columns: Mapping[str, tuple[str, ...]]) -> None:
     """Other columns, or the same in another order, would be compared as if they were the right ones: both sides err."""
+    if spec.columns:
+        _check_chosen(fitted, spec.columns, spec.data.shown if spec.data else "")
     place = 0
     for given in spec.inputs or ():
         got = columns.get(given.name, ())
@@ -26,9 +28,28 @@ def check_columns(fitted: tuple[str, ...], spec: ModelSpec, columns: Mapping[str
             raise _other_columns(spec, got, wanted)
 
 
+def _check_chosen(fitted: tuple[str, ...], chosen: tuple[str, ...], shown: str) -> None:
+    """Other names may take the places of those in training; a name of the training stands at its own place."""
+    known = {_as_fitted(name, fitted): name for name in chosen}
+    if not any(name in fitted and fitted[place : place + 1] != (name,) for place, name in enumerate(known)):
+        return
+    others = iter(known[name] for name in known if name not in fitted)
+    right = tuple(known[name] if name in known else next(others, name) for name in fitted)
+    raise CannotJudge(
+        Cause.LOAD_FAILED,
+        f"{shown}: `columns` chooses {_listed(chosen)}; the model was fitted on {_listed(fitted)}: fed by position, "
+        "each would stand for another",
+        fix=f"choose them in this order: `columns: {as_yaml(right)}`",
+    )
+
+
 def _same(got: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return tuple(_as_fitted(name, wanted) for name in got) == wanted
+
+
+def _as_fitted(name: str, fitted: tuple[str, ...]) -> str:
     # Some frameworks keep underscores for blanks.
-    return got == wanted or tuple(name.replace(" ", "_") for name in got) == wanted
+    return name if name in fitted else name.replace(" ", "_")
 
 
 def _other_columns(spec: ModelSpec, got: tuple[str, ...], wanted: tuple[str, ...]) -> CannotJudge:

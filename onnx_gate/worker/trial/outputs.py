@@ -8,7 +8,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Breach, GraphValue, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
-from onnx_gate.worker.compare.form import kind_of, parts_of
+from onnx_gate.worker.compare.form import kind_of, onnx_name, parts_of
 from onnx_gate.worker.compare.rules import ignored
 
 
@@ -46,6 +46,27 @@ def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
                 f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}",
                 fix=f"did you mean {near[0]!r}?" if near else "correct its name in `outputs`",
             )
+
+
+def differences_of_form(
+    names: dict[str, str], outputs: tuple[GraphValue, ...], answers: dict[str, Answer]
+) -> tuple[list[str], list[str]]:
+    """Notes and warnings on what a file of the user's own may have otherwise: widths, and a column for a flat row."""
+    notes, warnings = [], []
+    for value in (value for value in outputs if value.name in names):
+        answer = answers[names[value.name]]
+        got = value.element or value.dtype
+        if answer.dtype and got not in (answer.dtype, "undeclared"):
+            told = f"{value.name} is {onnx_name(got)} in the .onnx and {onnx_name(answer.dtype)} in the source"
+            if "int" in got:
+                warnings.append(f"{told}: code that reads it by its type may break; `strict_dtype: true` refuses it")
+            else:
+                notes.append(told)
+        if answer.column and value.shape and {len(value.shape), answer.value.ndim} == {1, 2}:
+            flat, column = "flat, [batch]", "a column, [batch, 1]"
+            here, there = (flat, column) if answer.value.ndim == 2 else (column, flat)
+            notes.append(f"{value.name} is {here}, in the .onnx and {there}, in the source")
+    return notes, warnings
 
 
 def _variant_rules(spec: ModelSpec) -> list[str]:

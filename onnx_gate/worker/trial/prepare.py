@@ -15,20 +15,19 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import ConvertInfo, Graph
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.compare.form import onnx_name
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
 from onnx_gate.worker.inputs.known import joined
-from onnx_gate.worker.onnx_files.checks import checker_note, structural_breaches
+from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, structural_breaches
 from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.trial.columns import check_columns
 from onnx_gate.worker.trial.domains import answers, feed_domain, source_domains
-from onnx_gate.worker.trial.outputs import check_rules, match_outputs
+from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import ask_edges
+from onnx_gate.worker.trial.reference import ask_edges, ask_watched
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -69,14 +68,15 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
     send(Stage(name="reference"))
     try:
-        first = _first_answers(framework, source, spec, cases)
+        first, drawn = _first_answers(framework, source, spec, cases)
     except CannotJudge:
         # What it seems to know of its inputs may not be what it takes.
         if dataset or not domains.inputs:
             raise
         domains = NOTHING_KNOWN
         cases, notes = _planned(spec, dataset, domains)
-        first = _first_answers(framework, source, spec, cases)
+        first, drawn = _first_answers(framework, source, spec, cases)
+    warnings = [drawn] if drawn else []
     path, graph, seconds = _onnx_file(job, spec, framework, source, cases, shipped, send)
     prepared = Prepared(
         spec=spec, onnx=path, framework=framework, source=source, cases=cases, file_size=graph.size_bytes
@@ -93,7 +93,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         graph, seconds = read_graph(prepared.onnx, f"{spec.id}.onnx"), seconds + time.monotonic() - started
     send(Stage(name="check"))
     send(_describe(spec, graph, seconds))
-    _check(prepared, graph, first, notes)
+    warnings += [*_check(prepared, graph, first, notes), *random_warnings(graph)]
     notes += ask_edges(prepared, send)
     if dataset is None and domains.inputs and not all(answers(prepared, case) for case in cases if not case.edge):
         domains = NOTHING_KNOWN
@@ -101,7 +101,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     notes += feed_domain(prepared, domains, dataset, send)
     for note in notes:
         send(Note(text=note))
-    for warning in _overflows(prepared):
+    for warning in (*warnings, *_overflows(prepared)):
         send(Note(text=warning, warns=True))
     return prepared
 
@@ -122,10 +122,12 @@ def _overflows(prepared: Prepared) -> list[str]:
     return [warning] if warning else []
 
 
-def _first_answers(framework: Plugin, source: Any, spec: ModelSpec, cases: list[Case]) -> Answers:
+def _first_answers(framework: Plugin, source: Any, spec: ModelSpec, cases: list[Case]) -> tuple[Answers, str]:
+    """With a warning where they are drawn at random."""
     case = cases[0]
     try:
-        return answer_call(framework, source, spec, next(case.calls()))
+        call = next(case.calls())
+        return ask_watched(framework, lambda: answer_call(framework, source, spec, call))
     except (CannotJudge, MemoryError):
         raise
     except BaseException as error:
@@ -180,8 +182,8 @@ def _describe(spec: ModelSpec, graph: Graph, seconds: float) -> ConvertInfo:
     )
 
 
-def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> None:
-    """Structure, then names: what isn't as asked becomes a breach."""
+def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> list[str]:
+    """Structure, then names: what isn't as asked becomes a breach; returns warnings."""
     spec = prepared.spec
     check_rules(spec, graph.outputs)
     asked, prepared.halves = as_lowered(spec, graph)
@@ -193,11 +195,6 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
     prepared.breaches += breaches
     if note := checker_note(prepared.onnx):
         notes.append(note)
-    if prepared.lenient:
-        declared = {value.name: value.element or value.dtype for value in graph.outputs}
-        for name, reference in prepared.names.items():
-            wanted = first[reference].dtype
-            if wanted and declared[name] not in (wanted, "undeclared"):
-                notes.append(
-                    f"{name} is {onnx_name(declared[name])} in the .onnx and {onnx_name(wanted)} in the source"
-                )
+    told, warnings = differences_of_form(prepared.names, graph.outputs, first) if prepared.lenient else ([], [])
+    notes += told
+    return warnings

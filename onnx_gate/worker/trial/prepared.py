@@ -51,6 +51,8 @@ class Prepared:
     """What the file itself shows to be wrong with it, such as a baked-in dimension."""
     wide: Unrounded | None = None
     """For the answers to the data as given; None where nothing was rounded."""
+    given_answered: bool = False
+    """These answers come from another machine."""
     mixed: dict[str, list[str]] = field(default_factory=dict)
     """Case → outputs in which the source itself mixes rows."""
     samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))
@@ -65,6 +67,11 @@ class Prepared:
         """Whether floats may differ in width: in files of the user's own, if allowed, and where it was asked for."""
         half = self.spec.variant is not None and self.spec.variant.options.get("keep_io") is False
         return half or (self.spec.onnx is not None and not self.spec.strict_dtype)
+
+    @property
+    def compares_given(self) -> bool:
+        """Whether there are answers to the data as given that the file can be held against."""
+        return self.spec.given is not None and (self.wide is not None or self.given_answered)
 
     def fed(self, call: Call) -> Feed:
         """The feed as the file takes it."""

@@ -74,7 +74,7 @@ def run_case(
         except Exception as error:
             return _run_failed(error, case, provider, rules)
         if given:
-            given.add(call, reference, actual)
+            given.add(call, reference, actual, case.sizes.get("batch"))
         samples += prepared.samples[provider].add(call.feed, case.sizes.get("batch"))
         shapes[shape_of(call.feed)] = None
         unexpected |= reference.keys() - prepared.names.keys()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Answers, Plugin
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.records.asked import ModelSpec, OutputRule
-from onnx_gate.records.found import Actual, OutputDiff
-from onnx_gate.wording.numbers import number
-from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.records.asked import GivenSpec, ModelSpec, OutputRule
+from onnx_gate.records.found import Actual, Breach, OutputDiff
+from onnx_gate.records.limits import MAX_ROWS, any_element_may_differ, too_many_rows
+from onnx_gate.vocabulary import GIVEN_CASE, BreachKind, Cause
+from onnx_gate.wording.numbers import number, percent, plural, two_scalars
+from onnx_gate.worker.compare.rows import RowComparison
+from onnx_gate.worker.compare.rules import EXACT
 from onnx_gate.worker.inputs.calls import Call
-from onnx_gate.worker.user_code import describe
+from onnx_gate.worker.user_code import failed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +27,18 @@ class Unrounded:
     framework: Plugin
     source: Any
     spec: ModelSpec
+
+    def answer(self, call: Call, names: Mapping[str, str]) -> Answers:
+        """The source's answers to the data as given, by ONNX output name; raises CannotJudge where it has none."""
+        try:
+            answers = self.framework.predict(self.source, self.spec, call.given or {})
+        except MemoryError:
+            raise
+        except Exception as error:
+            what = "the source fails on the data as given, before it is rounded to the schema's dtype"
+            fix = "give data that the source takes, or turn this comparison into a note with `given: false`"
+            raise failed(Cause.LOAD_FAILED, what, error, fix=fix) from error
+        return {name: answers[own] for name, own in names.items() if own in answers}
 
 
 def unrounded(framework: Plugin, source: Any, spec: ModelSpec) -> Unrounded | None:
@@ -37,74 +53,146 @@ def unrounded(framework: Plugin, source: Any, spec: ModelSpec) -> Unrounded | No
     return Unrounded(framework=framework, source=source, spec=widened[1])
 
 
+@dataclass(frozen=True, kw_only=True)
+class GivenFinding:
+    """What came of one output that answers too many rows differently."""
+
+    diff: OutputDiff
+    """ONNX Runtime, held against the source's answers to the data as given."""
+    own: int
+    """Rows that the source itself answers differently once the data is rounded."""
+
+
 @dataclass
 class GivenComparison:
-    """Compares on one provider, call after call; `note` says what came of it. Nothing is judged by it."""
+    """Compares on one provider, call after call, in rows; `finish` says what came of it."""
 
     wide: Unrounded | None
     names: Mapping[str, str]
     """ONNX output name → the reference's name."""
     rules: Mapping[str, OutputRule]
     provider: str
-    _runtime: dict[str, OutputComparison] = field(default_factory=dict)
-    _source: dict[str, OutputComparison] = field(default_factory=dict)
-    _failed: str = ""
+    spec: GivenSpec | None
+    """None where nothing is judged by it."""
+    _runtime: dict[str, RowComparison] = field(default_factory=dict)
+    _source: dict[str, RowComparison] = field(default_factory=dict)
+    _failed: CannotJudge | None = None
 
-    def add(self, call: Call, reference: Answers, actual: dict[str, Actual]) -> None:
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Those that are held against it: of some a rule asks nothing of a single element."""
+        return tuple(name for name, rule in self.rules.items() if not any_element_may_differ(rule.limits))
+
+    def add(self, call: Call, reference: Answers, actual: dict[str, Actual], rows: int | None = None) -> None:
         """Take in one call of the data."""
-        if self.wide is None or call.given is None or self._failed:
+        if self._failed or (answers := self._ask(call)) is None:
             return
-        wide = self.wide
-        try:
-            answers = wide.framework.predict(wide.source, wide.spec, call.given)
-        except Exception as error:
-            self._failed = describe(error)
-            return
-        for name in self.rules:
-            answer = answers.get(self.names.get(name, ""))
-            if answer is None or name not in reference or name not in actual:
+        rows = _common_rows(call) if rows is None else rows
+        for name in self.outputs:
+            if name not in answers or name not in reference or name not in actual:
                 continue
-            self._of(self._runtime, name).add(answer, actual[name], lenient=True)
-            self._of(self._source, name).add(answer, Actual(value=reference[name].value), lenient=True)
+            where: dict[str, Any] = {"rows": rows, "first_row": call.first_row}
+            self._of(self._runtime, name).add(answers[name], actual[name], **where)
+            self._of(self._source, name).add(answers[name], Actual(value=reference[name].value), **where)
 
-    def _of(self, comparisons: dict[str, OutputComparison], name: str) -> OutputComparison:
-        rule = OutputRule(tolerance=self.rules[name].tolerance)
-        return comparisons.setdefault(
-            name, OutputComparison(provider=self.provider, case="given", output=name, rule=rule)
+    def _ask(self, call: Call) -> Answers | None:
+        if call.given_answers is not None:
+            return call.given_answers
+        if self.wide is None or call.given is None:
+            return None
+        try:
+            return self.wide.answer(call, self.names)
+        except CannotJudge as error:
+            self._failed = error
+            return None
+
+    def _of(self, comparisons: dict[str, RowComparison], name: str) -> RowComparison:
+        return comparisons.setdefault(name, RowComparison(tolerance=self.rules[name].tolerance or EXACT))
+
+    def finish(self) -> list[OutputDiff]:
+        """A check for each output that was compared; raises CannotJudge where the source can't answer."""
+        if self.spec is None:
+            return []
+        if self._failed:
+            raise self._failed
+        return [self._diff(name, found) for name, found in self._runtime.items()]
+
+    def findings(self, diffs: Iterable[OutputDiff]) -> list[GivenFinding]:
+        """Of the checks, those that diverged."""
+        return [GivenFinding(diff=diff, own=self._source[diff.output].mismatched) for diff in diffs if diff.breaches]
+
+    def _diff(self, name: str, found: RowComparison) -> OutputDiff:
+        share = self._share(name, found)
+        return OutputDiff(
+            provider=self.provider,
+            case=GIVEN_CASE,
+            output=name,
+            dtype=found.dtype,
+            shape=found.shape,
+            total=found.rows,
+            rows=found.rows,
+            mismatched=found.mismatched,
+            calls=found.calls,
+            max_abs=found.max_abs if found.floats else None,
+            worst=found.worst,
+            tolerance=found.tolerance if found.floats else None,
+            limits={MAX_ROWS: share},
+            breaches=_breaches(found, share),
         )
 
+    def _share(self, name: str, found: RowComparison) -> float:
+        """Of the rows; what a rule allows of the elements is allowed here as well."""
+        limits = self.rules[name].limits
+        each = found.elements / found.rows if found.rows else 1.0
+        own = limits.get("max_mismatch", 0.0) if found.floats else 1.0 - limits.get("min_agreement", 1.0)
+        return min(1.0, max(self.spec.max_mismatch if self.spec else 0.0, own * each))
+
     def note(self, *, judged_differs: bool = False) -> tuple[str, bool]:
-        """What came of it, and whether that is news; empty where nothing was rounded."""
-        about = "judged are the answers to the data rounded to the schema's dtype"
+        """What else is to be said, and whether it has to stand out; empty where nothing was rounded."""
         if self._failed:
-            return f"On the data as given the source fails ({self._failed}): {about}", True
+            return (f"{self._failed}", False) if self.spec is None else ("", False)
         if not self._runtime:
             return "", False
         runtime, source = (_tell(comparisons) for comparisons in (self._runtime, self._source))
+        stands_out = self.spec is not None
         if not runtime and not source:
             return f"ONNX Runtime on {self.provider} agrees with the source on the data as given too", False
+        rounding = f"Rounding the data to the schema's dtype already changes the source's own answers: {source}"
         if not runtime:
-            return (
-                f"On the data as given ONNX Runtime on {self.provider} agrees with the source. Rounded to the schema's "
-                f"dtype, which is what is judged, the data makes the source itself answer otherwise: {source}"
-            ), True
-        own = f"the source itself answers those otherwise: {source}" if source else "the source answers those alike"
-        return (
-            f"On the data as given ONNX Runtime on {self.provider} differs from the source: {runtime}. "
-            f"{about.capitalize()}; {own}"
-        ), bool(source) or not judged_differs
+            agrees = f"On the data as given ONNX Runtime on {self.provider} agrees with the source"
+            return f"{agrees}. {rounding}", stands_out
+        differs = f"On the data as given ONNX Runtime on {self.provider} differs from the source: {runtime}"
+        own = rounding if source else "The source answers the rounded data as it answers the data as given"
+        return f"{differs}. {own}", stands_out and (bool(source) or not judged_differs)
 
 
-def _tell(comparisons: dict[str, OutputComparison]) -> str:
+def _breaches(found: RowComparison, share: float) -> tuple[Breach, ...]:
+    if found.refused or not found.rows:
+        why = "; ".join(breach.text for breach in found.refused) or "it has no rows"
+        text = f"the answers to the data as given could not be compared: {why}"
+        return (Breach(kind=BreachKind.NOT_COMPARED, text=text),)
+    if not too_many_rows(found.mismatched, found.rows, share):
+        return ()
+    worst = f"; the worst is {two_scalars(found.worst.actual, found.worst.reference)}" if found.worst else ""
+    where = f" at {list(found.worst.index)}" if found.worst else ""
+    text = (
+        f"{found.mismatched:,} of {plural(found.rows, 'row')} ({percent(found.mismatched, found.rows)}) answer "
+        f"differently than the source does on the data as given in float64, {number(100 * share)} % may{worst}{where}"
+    )
+    return (Breach(kind=BreachKind.GIVEN, text=text),)
+
+
+def _common_rows(call: Call) -> int | None:
+    """Where no dimension is called `batch`: the first size, if all inputs have the same."""
+    sizes = {value.shape[0] if getattr(value, "ndim", 0) else None for value in call.feed.values()}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _tell(comparisons: dict[str, RowComparison]) -> str:
     """The outputs that differ; empty where none does."""
-    finished = {name: comparison.finish() for name, comparison in comparisons.items()}
-    return ", ".join(f"`{name}` {_numbers(diff)}" for name, diff in finished.items() if diff.breaches)
+    return ", ".join(f"`{name}` {_numbers(found)}" for name, found in comparisons.items() if found.mismatched)
 
 
-def _numbers(diff: OutputDiff) -> str:
-    if diff.contract:
-        return "has another form"
-    if diff.tolerance is None:
-        return f"in {diff.mismatched} of {diff.total} labels"
-    largest = f", by up to {number(diff.max_abs)}" if diff.max_abs is not None else ""
-    return f"in {diff.mismatched} of {diff.total} elements beyond the tolerance{largest}"
+def _numbers(found: RowComparison) -> str:
+    largest = f", by up to {number(found.max_abs)}" if found.floats and found.max_abs is not None else ""
+    return f"in {found.mismatched:,} of {plural(found.rows, 'row')}{largest}"

@@ -108,7 +108,8 @@ def _rounding_notes(array: Array, cast: Array, given: InputSpec, where: str) -> 
         count, first, second, value = met
         notes.append(
             f"{where}: {count} different values become equal in {given.dtype}, such as {first!r} and {second!r}, "
-            f"both {value!r}: if they tell rows apart, declare float64"
+            f"both {value!r}: if they tell rows apart, subtract their smallest value before they reach the model, or "
+            "declare float64 where the model's conversion takes it"
         )
     return notes
 

@@ -1,0 +1,115 @@
+"""Why the data as given is answered differently, and what helps: what rounding it costs, and whether float64 is a way.
+
+Nothing is advised untried: models whose conversion takes no float64 would send their owners back to float32.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from onnx_gate.records.found import Triage
+from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.numbers import number, plural
+from onnx_gate.worker.compare.rows import RowComparison
+from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.triage.rounding import CPU, widened
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.unrounded import GivenFinding
+
+OFF = "If the model is only ever served rounded values, turn this check into a note with `given: false`."
+
+
+def explain_given(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Callable[[], str]) -> Triage:
+    """The cause of a divergence that only the data as given shows."""
+    said = (_what(findings), _where(prepared), _way_out(prepared, findings, read_log), OFF)
+    return Triage(cause=Cause.PRECISION, advice=" ".join(filter(None, said)))
+
+
+def _what(findings: Sequence[GivenFinding]) -> str:
+    own = [f"`{each.diff.output}` in {each.own:,} of {plural(each.diff.rows, 'row')}" for each in findings if each.own]
+    if own:
+        return (
+            "Rounding the data to the schema's dtype already changes the source's own answers: "
+            f"{', '.join(dict.fromkeys(own))}. The ONNX model answers the rounded data as the source does."
+        )
+    return (
+        "Rounding the data changes the source's answers by less than the tolerance, and so does the conversion: "
+        "the two together exceed it."
+    )
+
+
+def _where(prepared: Prepared) -> str:
+    """The column that loses most by rounding, as seen by how much its values vary."""
+    losses = max(_losses(_given_calls(prepared)), default=None, key=lambda loss: loss[0])
+    if losses is None:
+        return ""
+    _, place, size, lost = losses
+    return f"Most is lost in {place}: values near {number(size)} are rounded by up to {number(lost)}."
+
+
+def _losses(calls: Iterator[Call]) -> Iterator[tuple[float, str, float, float]]:
+    call = next(calls, None)
+    for name, given in (call.given or {}).items() if call else ():
+        if call is None or given.dtype.kind != "f" or given is call.feed.get(name):
+            continue
+        columns = given.reshape(-1, given.shape[-1]) if given.ndim > 1 else given.reshape(-1, 1)
+        rounded = call.feed[name].reshape(columns.shape).astype(np.float64)
+        with np.errstate(all="ignore"):
+            lost = np.nanmax(np.abs(rounded - columns), axis=0)
+            spread = np.nanstd(columns, axis=0)
+        for column, (most, varies) in enumerate(zip(lost.tolist(), spread.tolist(), strict=True)):
+            place = f"column {column} of `{name}`" if columns.shape[1] > 1 else f"`{name}`"
+            if most > 0 and np.isfinite(most):
+                yield most / varies if varies else 0.0, place, float(np.nanmax(np.abs(columns[:, column]))), most
+
+
+def _way_out(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Callable[[], str]) -> str:
+    offset = (
+        "bring such values near 0 before they reach the model, in training and in production: subtract their smallest "
+        "value, or count in a larger unit"
+    )
+    if prepared.spec.onnx is not None:
+        return f"Export the model with float64 inputs if its operators take them, or {offset}."
+    if prepared.wide is None:
+        # The source is on another machine.
+        return f"Declare float64 inputs if the model's conversion takes them, or {offset}."
+    if _float64_helps(prepared, findings, read_log):
+        names = ", ".join(given.name for given in prepared.spec.inputs or () if "float" in given.dtype)
+        return f"Declare {names} as `dtype: float64`, which was tried and agrees with the source; or {offset}."
+    return f"Inputs of float64 don't help here, which was tried: {offset}."
+
+
+def _float64_helps(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Callable[[], str]) -> bool:
+    """Whether the same conversion in float64 runs, and agrees with the source on the first call of the data."""
+    call = next(_given_calls(prepared), None)
+    if prepared.wide is None or call is None or call.given is None:
+        return False
+    wide = prepared.wide
+    try:
+        with tempfile.TemporaryDirectory(dir=Path(prepared.onnx).parent) as scratch:
+            path = Path(scratch) / "float64.onnx"
+            feed = widened(call.given, wide.spec)
+            wide.framework.convert(wide.source, wide.spec, path, feed)
+            actual = open_session(str(path), CPU, read_log, custom_ops=prepared.spec.ort_custom_ops).run(feed)
+        answers = wide.answer(call, prepared.names)
+        for finding in findings:
+            diff = finding.diff
+            rows = RowComparison(tolerance=diff.tolerance or prepared.spec.tolerance)
+            rows.add(answers[diff.output], actual[diff.output], rows=None)
+            if rows.mismatched or rows.refused:
+                return False
+    except Exception:
+        # Into the log: a conversion that can't do it is the answer.
+        traceback.print_exc()
+        return False
+    return True
+
+
+def _given_calls(prepared: Prepared) -> Iterator[Call]:
+    return (call for case in prepared.cases for call in case.calls() if call.given is not None)
