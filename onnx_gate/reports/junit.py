@@ -16,6 +16,7 @@ from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.vocabulary import Status
+from onnx_gate.wording import gaps
 from onnx_gate.wording.numbers import cosine, number, two_scalars
 from onnx_gate.wording.text import LONGEST, one_line, shorten, visible
 from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
@@ -74,6 +75,10 @@ def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str
 def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     """What concerns the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
+    if model.verdict is Status.SKIPPED or (skipped := gaps.skipped_providers(model)):
+        known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.listed(skipped)
+    if model.weak_reference:
+        known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
     warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base)]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
