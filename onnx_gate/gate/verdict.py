@@ -87,6 +87,7 @@ def judge_model(found: Findings) -> ModelResult:
     """The verdict on one model."""
     checks = tuple(_checks(found))
     verdict, first_error = judge_checks(checks)
+    ignored = {name: expected.ignored for name, expected in found.expectations.items() if expected.ignored}
     return ModelResult(
         id=found.spec.id,
         line=found.spec.line,
@@ -100,7 +101,9 @@ def judge_model(found: Findings) -> ModelResult:
         seconds=found.seconds,
         convert=found.convert,
         checks=checks,
-        coverage=state_coverage(checks, also=found.warnings),
+        coverage=state_coverage(checks, also=found.warnings, ignored=ignored),
+        outputs=_outputs(found),
+        ignored=ignored,
         placement=found.placement,
         sessions={provider.name: provider.session for provider in found.spec.providers},
         numerics=found.numerics,
@@ -110,6 +113,11 @@ def judge_model(found: Findings) -> ModelResult:
         reference=found.reference,
         weak_reference=found.weak_reference,
     )
+
+
+def _outputs(found: Findings) -> tuple[str, ...]:
+    expected = found.expectations.values()
+    return tuple(dict.fromkeys(name for each in expected for name in (*each.outputs, *each.ignored)))
 
 
 def judge_checks(checks: Sequence[Check]) -> tuple[Status, Check | None]:

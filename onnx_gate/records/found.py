@@ -264,5 +264,7 @@ class Expectation:
     """Every case of the model."""
     outputs: Annotated[tuple[Name, ...], PROMISED]
     """Every output that no rule ignores."""
+    ignored: Annotated[tuple[Name, ...], PROMISED] = ()
+    """The outputs of the file that a rule ignores on this provider."""
     recorded: bool = False
     """The reference comes with the data: an output that is empty there is meant to be."""

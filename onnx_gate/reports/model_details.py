@@ -24,6 +24,8 @@ def facts(model: ModelResult) -> Iterable[Md]:
         yield md("allowed: {}", allowed)
     if model.coverage:
         yield text(verdicts.rests_on(model.coverage))
+    for provider, outputs in model.ignored.items():
+        yield md("not compared on {}, since the manifest ignores it: {}", name(provider), few(map(code, outputs)))
     if model.convert:
         yield _file(model.convert)
     yield from _placed(model)

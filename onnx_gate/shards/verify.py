@@ -144,6 +144,8 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
     yield from own_misfits(model)
     if set(model.placement) - set(providers):
         yield "nodes are placed on a provider that it was not to run on"
+    if set(model.ignored) - set(providers):
+        yield "outputs are ignored on a provider that it was not to run on"
     if was_not_asked(model) if providers else not (was_not_asked(model) or _has_error(model)):
         yield "it is skipped as a whole and was to run, or the other way round"
     else:
@@ -168,6 +170,9 @@ def own_misfits(model: ModelResult) -> Iterator[str]:
     for check in model.checks:
         yield from (f"{check.case} {check.output}: {reason}" for reason in _own_misfits_of_check(check))
     yield from model_contradictions(model)
+    for provider, outputs in model.ignored.items():
+        if both := {check.output for check in model.checks if check.provider == provider} & set(outputs):
+            yield f"{min(both)} is ignored on {provider}, and compared"
 
 
 def _own_misfits_of_check(check: Check) -> Iterator[str]:

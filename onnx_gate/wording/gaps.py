@@ -42,6 +42,8 @@ def of_model(model: ModelResult) -> Iterator[str]:
         return
     if skipped := skipped_providers(model):
         yield f"{listed(skipped)} not compared"
+    if ignored := dict.fromkeys(name for names in model.ignored.values() for name in names):
+        yield f"{listed(ignored)} ignored"
     if model.weak_reference:
         yield ITSELF
 

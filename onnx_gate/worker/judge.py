@@ -135,8 +135,7 @@ def _run_provider(
     session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
-    cases = tuple(case.name for case in prepared.cases)
-    send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
+    send(_announced(_expectation(prepared, provider, tuple(rules))))
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
     twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
     diffs = []
@@ -151,6 +150,18 @@ def _run_provider(
     if note:
         send(Note(text=note, warns=differs))
     return diffs
+
+
+def _expectation(prepared: Prepared, provider: ProviderSpec, outputs: tuple[str, ...]) -> Expectation:
+    modes = {name: rule_for(prepared.spec, provider, name).mode for name in prepared.outputs}
+    return Expectation(
+        provider=provider.name,
+        cases=tuple(case.name for case in prepared.cases),
+        outputs=outputs,
+        # What is too long to be reported is compared or, as `_announced` advises, ignored: then nobody needs its name.
+        ignored=tuple(name[:LONGEST_NAME] for name, mode in modes.items() if mode == "ignore")[:MOST_COMPARISONS],
+        recorded=prepared.recorded,
+    )
 
 
 def _announced(expected: Expectation) -> Expectation:

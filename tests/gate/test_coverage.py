@@ -83,6 +83,18 @@ def test_nothing_compared_rests_on_nothing():
         ([values(lowest=0.0, highest=1.0, saturated=99)], "99 % of `y` is 0 or 1 to four digits"),
         ([values(nan_matched=60)], "60 % of `y` is NaN on both sides"),
         ([values(limits={"max_mismatch": 1.0})], "no other limit is set: any answer would pass"),
+        (
+            [values(limits={"max_mismatch": 1.0, "min_cosine": -1.0, "min_top1": 0.0})],
+            "every element of `y` may be out of tolerance and no other limit is set: any answer would pass",
+        ),
+        (
+            [classes("ham", "spam", limits={"min_agreement": 0.0})],
+            "every label of `y` may differ and no other limit is set: any answer would pass",
+        ),
+        (
+            [values(), values(provider="cuda", limits={"max_mismatch": 1.0})],
+            "every element of `y` may be out of tolerance on cuda and no other limit is set",
+        ),
     ],
 )
 def test_what_would_let_a_wrong_model_pass(checks, words):
@@ -125,3 +137,20 @@ def test_the_reference_is_looked_at_once_not_once_a_provider():
     assert len(warnings(values(samples=1), values(samples=1, provider="cuda"))) == 1
     both = [values(lowest=0.0, highest=0.0, provider=name) for name in ("cpu", "cuda")]
     assert len(warnings(*both)) == 1
+
+
+@pytest.mark.parametrize(
+    ("ignored", "words"),
+    [
+        ({"cpu": ("z",), "cuda": ("z",)}, ["output `z` was not compared: the manifest ignores it"]),
+        ({"cuda": ("y", "z")}, ["outputs `y`, `z` were not compared on cuda: the manifest ignores them"]),
+        ({"cpu": tuple("abcde"), "cuda": tuple("abcde")}, ["outputs `a`, `b`, `c` and 2 more were not compared: the"]),
+        ({"webgpu": ("z",)}, []),
+    ],
+)
+def test_outputs_that_were_left_out(ignored, words):
+    """By the providers that answered without them, in one sentence where they are the same."""
+    coverage = state_coverage([values(), values(provider="cuda")], ignored=ignored)
+    assert coverage is not None
+    assert len(coverage.warnings) == len(words)
+    assert all(told.startswith(start) for told, start in zip(coverage.warnings, words, strict=True))

@@ -76,11 +76,11 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         graph, seconds = read_graph(prepared.onnx, f"{spec.id}.onnx"), seconds + time.monotonic() - started
     send(Stage(name="check"))
     send(_describe(spec, graph, seconds))
-    _check(prepared, graph, first, notes)
+    doubts = _check(prepared, graph, first, notes)
     notes += ask_edges(prepared, send)
     for note in notes:
         send(Note(text=note))
-    for warning in _overflows(prepared):
+    for warning in (*doubts, *_overflows(prepared)):
         send(Note(text=warning, warns=True))
     return prepared
 
@@ -153,8 +153,8 @@ def _describe(spec: ModelSpec, graph: Graph, seconds: float) -> ConvertInfo:
     )
 
 
-def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> None:
-    """Structure, then names: what isn't as asked becomes a breach."""
+def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> list[str]:
+    """Structure, then names: what isn't as asked becomes a breach. Gives warnings of what may not belong together."""
     spec = prepared.spec
     check_rules(spec, graph.outputs)
     asked, prepared.halves = as_lowered(spec, graph)
@@ -162,8 +162,11 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
         prepared.breaches.append(breach)
         prepared.cause = prepared.cause or cause
     prepared.answered = frozenset(first)
-    prepared.names, breaches = match_outputs(spec, graph.outputs, first)
-    prepared.breaches += breaches
+    prepared.outputs = tuple(value.name for value in graph.outputs)
+    matching = match_outputs(spec, graph.outputs, first)
+    prepared.names = matching.names
+    prepared.breaches += matching.breaches
+    notes += matching.notes
     if note := checker_note(prepared.onnx):
         notes.append(note)
     if prepared.lenient:
@@ -174,3 +177,4 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
                 notes.append(
                     f"{name} is {onnx_name(declared[name])} in the .onnx and {onnx_name(wanted)} in the source"
                 )
+    return matching.doubts
