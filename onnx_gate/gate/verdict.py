@@ -133,12 +133,12 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 
 def judge_run(
-    models: Sequence[ModelResult], *, empty_shard: bool = False, parts_missing: bool = False
+    models: Sequence[ModelResult], *, empty_shard: bool = False, problems: bool = False
 ) -> tuple[Status, int]:
-    """The verdict on the whole run, and its exit code; where parts of it are missing, it did not pass."""
+    """The verdict on the whole run, and its exit code; with problems, such as missing parts, it did not pass."""
     if empty_shard:
         return Status.SKIPPED, EXIT_PASSED
-    verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * parts_missing])
+    verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * problems])
     codes = {Status.PASSED: EXIT_PASSED, Status.DIVERGED: EXIT_DIVERGED}
     return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
 
@@ -146,8 +146,8 @@ def judge_run(
 def judge_again(result: GateResult) -> GateResult:
     """The same with verdicts and exit code made of its checks, whatever it says of itself."""
     models = tuple(_judged_again(model) for model in result.models)
-    missing = bool(result.problems) or not result.complete
-    verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not missing, parts_missing=missing)
+    problems = bool(result.problems) or not result.complete
+    verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not problems, problems=problems)
     if not result.complete and result.exit_code in CANCELLED:
         code = result.exit_code
     return replace(result, verdict=verdict, exit_code=code, models=models)

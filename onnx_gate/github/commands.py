@@ -70,7 +70,8 @@ def result_annotations(result: GateResult, file: str = "") -> list[Command]:
     file = file or result.manifest
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
     failing.sort(key=urgency)
-    errors = [_model_annotation(model, file) for model in failing if not is_allowed(model)]
+    errors = [annotation("error", one_line(problem), file=file, title="onnx-gate") for problem in result.problems]
+    errors += [_model_annotation(model, file) for model in failing if not is_allowed(model)]
     warnings = [_model_annotation(model, file) for model in failing if is_allowed(model)]
     warnings += [_at_place("warning", warning, file) for warning in result.warnings]
     warnings += _skip_annotations(result, file)

@@ -20,6 +20,7 @@ FEW_MODELS = 10
 MOST_PROVIDERS = 20
 """Columns of the first table: a worker may name any number of them."""
 _MOST_WARNINGS = 20
+_WRONG = "The manifest has a problem that only the run could show. Until it is solved, the run does not pass."
 
 
 def title(result: GateResult) -> Md:
@@ -28,9 +29,11 @@ def title(result: GateResult) -> Md:
 
 
 def stopped(result: GateResult) -> list[Md]:
-    """What a run that was cancelled, or of which parts are missing, says of itself."""
-    if result.complete:
+    """What a run says of itself: it was cancelled, parts of it are missing, or its manifest is wrong after all."""
+    if result.complete and not result.problems:
         return []
+    if result.complete:
+        return [md("> [!WARNING]\n> {}", _WRONG), _first_of(list(map(text, result.problems)))]
     if not result.problems:
         return [
             md("> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass.")

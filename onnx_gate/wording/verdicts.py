@@ -36,7 +36,8 @@ def mismatched(check: Check) -> str:
 def headline(result: GateResult) -> str:
     """The verdict of a run in one line, with what it says nothing of."""
     total = len(result.models)
-    stopped = "" if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
+    wrong = "the manifest has a problem; " if result.problems else ""
+    stopped = wrong if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
     if not total:
         return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
     allowed = sum(is_allowed(model) for model in result.models)

@@ -52,7 +52,7 @@ models:
 
 
 def shipped(folder: Path) -> None:
-    """The same classifier with outputs of other names, and two outputs of one kind that only their order tells apart."""
+    """The same classifier with outputs of other names; two outputs of one kind that only their order tells apart."""
     model = LogisticRegression(max_iter=500).fit(X, Y)
     proto: Any = to_onnx(model, X[:1].astype(np.float32), options={"zipmap": False})
     for node in proto.graph.node:
