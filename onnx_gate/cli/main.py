@@ -85,6 +85,8 @@ def _judge_and_publish(asked: Settings) -> int:
             result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
         finally:
             progress.close()
+        # Those that only the run could show.
+        _say_warnings(warning for warning in result.warnings if warning not in manifest.warnings)
         return results.publish(result, asked, folder).exit_code
 
 

@@ -10,6 +10,7 @@ from onnx_gate.gate.console import say
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Status
+from onnx_gate.wording.gaps import ITSELF, skipped_providers
 from onnx_gate.wording.numbers import plural, seconds
 from onnx_gate.wording.text import LONGEST, one_line, shorten
 from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed
@@ -28,10 +29,12 @@ def result_line(result: ModelResult) -> str:
     elif result.verdict is Status.DIVERGED:
         allowed = ", allowed" if is_allowed(result) else ""
         line += f" ({result.cause}{allowed}), {_what_differs(result)}"
+    elif result.verdict is Status.SKIPPED:
+        line += ", nothing was compared"
     elif passed:
-        weak = " with itself (no outputs are recorded)" if result.weak_reference else ""
-        line += f", {plural(passed, 'comparison')}{weak}, {difference(farthest_check(result))}"
-    skipped = [provider for provider, _ in _skips(result) if provider]
+        weak = f", {ITSELF} (no outputs are recorded)" if result.weak_reference else ""
+        line += f"{weak}, {plural(passed, 'comparison')}, {difference(farthest_check(result))}"
+    skipped = skipped_providers(result)
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
     return one_line(f"{line}{more} ({seconds(result.seconds)})")
 

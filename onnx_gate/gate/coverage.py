@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnx_gate.records.found import Spread
-from onnx_gate.records.limits import FEWEST_RANKED, LIMITS, TOP1_OF_SCORES, any_element_may_differ, counts_rows
+from onnx_gate.records.limits import (
+    FEWEST_RANKED,
+    LIMITS,
+    TOP1_OF_SCORES,
+    any_element_may_differ,
+    counts_rows,
+    lets_all_pass,
+)
 from onnx_gate.records.result import Check, Coverage
 from onnx_gate.vocabulary import EDGE_CASE, Status
+from onnx_gate.wording.gaps import listed
 from onnx_gate.wording.numbers import number, percent, scalar
 from onnx_gate.wording.text import shorten
 
@@ -20,10 +28,13 @@ _COLUMNS = "min_column_snr_db"
 _FEW_COLUMNS = 10
 
 
-def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverage | None:
+def state_coverage(
+    checks: Sequence[Check], also: Iterable[str] = (), ignored: Mapping[str, Sequence[str]] | None = None
+) -> Coverage | None:
     """Of a model's checks; None where nothing was compared. Its warnings are for passes: what failed found something.
 
-    `also` are warnings of others, who saw more than the checks tell; they stand in any case.
+    `also` are warnings of others, who saw more than the checks tell; they stand in any case. `ignored` are the outputs
+    that were left out, by provider.
     """
     # What is held against the data as given are the same rows once more.
     compared = [check for check in checks if check.total and not counts_rows(check.limits)]
@@ -39,7 +50,12 @@ def state_coverage(checks: Sequence[Check], also: Iterable[str] = ()) -> Coverag
         shapes=len({shape for check in compared for shape in check.fed}),
         cases=len({check.case for check in compared}),
         providers=providers,
-        warnings=(*empty, *(_warnings(compared, samples) if passed and compared else ()), *also),
+        warnings=(
+            *empty,
+            *(_warnings(compared, samples) if passed and compared else ()),
+            *(_left_out(ignored or {}, providers) if passed else ()),
+            *also,
+        ),
     )
 
 
@@ -62,22 +78,46 @@ def _samples(checks: list[Check]) -> int:
 def _warnings(compared: list[Check], samples: int) -> Iterable[str]:
     if samples == 1:
         yield "only one sample was compared: whatever depends on the inputs was not tried"
-    outputs: dict[str, list[Check]] = {}
+    outputs: dict[str, dict[str, list[Check]]] = {}
     for check in compared:
-        # The reference is the same for every provider.
-        if check.provider == compared[0].provider:
-            outputs.setdefault(check.output, []).append(check)
-    for output, checks in outputs.items():
-        yield from _of_output(f"`{output}`", checks)
+        outputs.setdefault(check.output, {}).setdefault(check.provider, []).append(check)
+    for output, by_provider in outputs.items():
+        yield from _of_output(f"`{output}`", by_provider)
 
 
-def _of_output(name: str, checks: list[Check]) -> Iterable[str]:
+def _left_out(ignored: Mapping[str, Sequence[str]], providers: Sequence[str]) -> Iterable[str]:
+    """Outputs that a rule ignores, those of the same providers in one sentence."""
+    places: dict[str, list[str]] = {}
+    for provider in providers:
+        for output in ignored.get(provider, ()):
+            places.setdefault(output, []).append(provider)
+    together: dict[tuple[str, ...], list[str]] = {}
+    for output, on in places.items():
+        together.setdefault(tuple(on), []).append(f"`{output}`")
+    for names, outputs in together.items():
+        what = f"output {outputs[0]} was" if len(outputs) == 1 else f"outputs {listed(outputs)} were"
+        where = "" if len(names) == len(providers) else f" on {', '.join(names)}"
+        yield f"{what} not compared{where}: the manifest ignores {'it' if len(outputs) == 1 else 'them'}"
+
+
+def _of_output(name: str, by_provider: dict[str, list[Check]]) -> Iterable[str]:
     """The strongest of what can be said of an output: what is constant is also within any tolerance."""
+    # The reference is the same for every provider; the limits need not be.
+    first, checks = next(iter(by_provider.items()))
     total = sum(check.total for check in checks)
     yield from _nan(name, checks)
-    if not _limited(checks):
-        yield f"every element of {name} may be out of tolerance and no other limit is set: any answer would pass"
-    elif told := (
+    unlimited = [provider for provider, found in by_provider.items() if all(map(_is_unlimited, found))]
+    if unlimited:
+        where = "" if len(unlimited) == len(by_provider) else f" on {', '.join(unlimited)}"
+        what = (
+            f"label of {name} may differ"
+            if checks[0].tolerance is None
+            else f"element of {name} may be out of tolerance"
+        )
+        yield f"every {what}{where} and no other limit is set: any answer would pass"
+    if first in unlimited:
+        return
+    if told := (
         _constant(name, checks)
         or _within_tolerance(name, checks)
         or _flat(name, checks)
@@ -101,11 +141,9 @@ def _nan(name: str, checks: list[Check]) -> Iterable[str]:
         yield f"{percent(nan, total)} of {name} is NaN on both sides: these elements prove nothing"
 
 
-def _limited(checks: list[Check]) -> bool:
-    """Whether anything is asked of the values."""
-    return any(
-        not any_element_may_differ(check.limits) or len(check.limits) > 1 or check.tolerance is None for check in checks
-    )
+def _is_unlimited(check: Check) -> bool:
+    """Whether nothing is asked of the values."""
+    return lets_all_pass(check.limits, "labels" if check.tolerance is None else "floats")
 
 
 def _constant(name: str, checks: list[Check]) -> str:

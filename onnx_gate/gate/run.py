@@ -11,6 +11,7 @@ from typing import Protocol
 
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.gate.numbers import Contradiction, require_consistent, require_consistent_model
+from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import describe_scope, require_folders, select_models
 from onnx_gate.gate.trust import refusal, runs_code
 from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
@@ -108,7 +109,9 @@ def run_gate(
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
-    verdict, exit_code = judge_run(models, empty_shard=not specs)
+    scope = describe_scope(manifest, options)
+    unused, problems = judge_rules(scope.rules, models, manifest.path) if cancelled is None else ((), ())
+    verdict, exit_code = judge_run(models, empty_shard=not specs, problems=bool(problems))
     return GateResult(
         verdict=verdict,
         exit_code=128 + cancelled.signum if cancelled else exit_code,
@@ -117,8 +120,9 @@ def run_gate(
         seconds=round(time.monotonic() - began, 3),
         manifest=manifest.path,
         shard="{}/{}".format(*options.shard) if options.shard else None,
-        scope=describe_scope(manifest, options),
-        warnings=warnings,
+        scope=scope,
+        problems=problems,
+        warnings=(*warnings, *unused),
         environment=describe_environment(_provider_states(models), options.isolation),
         models=models,
     )

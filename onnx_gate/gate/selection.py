@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from onnx_gate.errors import UsageError
 from onnx_gate.providers import PROVIDERS, SHORT_NAMES
-from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
+from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions, SharedRule
 from onnx_gate.records.result_scope import AskedModel, Scope
 from onnx_gate.references.read import require_reference
 from onnx_gate.references.save import require_room
@@ -97,10 +97,16 @@ def describe_scope(manifest: Manifest, options: RunOptions) -> Scope:
         )
         for spec in manifest.models
     )
-    return make_scope(manifest.sha256, _count(options), models, options.providers)
+    return make_scope(manifest.sha256, _count(options), models, options.providers, manifest.rules)
 
 
-def make_scope(manifest_sha256: str, shards: int, models: Sequence[AskedModel], providers: Iterable[str]) -> Scope:
+def make_scope(
+    manifest_sha256: str,
+    shards: int,
+    models: Sequence[AskedModel],
+    providers: Iterable[str],
+    rules: Iterable[SharedRule] = (),
+) -> Scope:
     """A scope whose digest is right."""
     return Scope(
         manifest_sha256=manifest_sha256,
@@ -108,6 +114,7 @@ def make_scope(manifest_sha256: str, shards: int, models: Sequence[AskedModel], 
         shards=shards,
         providers=tuple(providers),
         models=tuple(models),
+        rules=tuple(rules),
     )
 
 

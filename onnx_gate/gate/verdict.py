@@ -89,6 +89,7 @@ def judge_model(found: Findings) -> ModelResult:
     """The verdict on one model."""
     checks = tuple(_checks(found))
     verdict, first_error = judge_checks(checks)
+    ignored = {name: expected.ignored for name, expected in found.expectations.items() if expected.ignored}
     return ModelResult(
         id=found.spec.id,
         line=found.spec.line,
@@ -102,7 +103,9 @@ def judge_model(found: Findings) -> ModelResult:
         seconds=found.seconds,
         convert=found.convert,
         checks=checks,
-        coverage=state_coverage(checks, also=found.warnings),
+        coverage=state_coverage(checks, also=found.warnings, ignored=ignored),
+        outputs=_outputs(found),
+        ignored=ignored,
         placement=found.placement,
         sessions={provider.name: provider.session for provider in found.spec.providers},
         numerics=found.numerics,
@@ -113,6 +116,11 @@ def judge_model(found: Findings) -> ModelResult:
         reference=found.reference,
         weak_reference=found.weak_reference,
     )
+
+
+def _outputs(found: Findings) -> tuple[str, ...]:
+    expected = found.expectations.values()
+    return tuple(dict.fromkeys(name for each in expected for name in (*each.outputs, *each.ignored)))
 
 
 def judge_checks(checks: Sequence[Check]) -> tuple[Status, Check | None]:
@@ -128,12 +136,12 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 
 def judge_run(
-    models: Sequence[ModelResult], *, empty_shard: bool = False, parts_missing: bool = False
+    models: Sequence[ModelResult], *, empty_shard: bool = False, problems: bool = False
 ) -> tuple[Status, int]:
-    """The verdict on the whole run, and its exit code; where parts of it are missing, it did not pass."""
+    """The verdict on the whole run, and its exit code; with problems, such as missing parts, it did not pass."""
     if empty_shard:
         return Status.SKIPPED, EXIT_PASSED
-    verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * parts_missing])
+    verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * problems])
     codes = {Status.PASSED: EXIT_PASSED, Status.DIVERGED: EXIT_DIVERGED}
     return verdict, codes.get(verdict, EXIT_NOT_JUDGED)
 
@@ -141,8 +149,8 @@ def judge_run(
 def judge_again(result: GateResult) -> GateResult:
     """The same with verdicts and exit code made of its checks, whatever it says of itself."""
     models = tuple(_judged_again(model) for model in result.models)
-    missing = bool(result.problems) or not result.complete
-    verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not missing, parts_missing=missing)
+    problems = bool(result.problems) or not result.complete
+    verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not problems, problems=problems)
     if not result.complete and result.exit_code in CANCELLED:
         code = result.exit_code
     return replace(result, verdict=verdict, exit_code=code, models=models)

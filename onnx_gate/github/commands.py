@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from onnx_gate.errors import GateError, ManifestError, Problem
 from onnx_gate.gate.console import Command, workflow_command
 from onnx_gate.records.asked import ManifestWarning
 from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.vocabulary import Status
-from onnx_gate.wording.numbers import seconds
+from onnx_gate.wording import gaps
+from onnx_gate.wording.numbers import plural, seconds
 from onnx_gate.wording.text import one_line, shorten, visible
 from onnx_gate.wording.verdicts import is_allowed, urgency, with_fix, worst_check
 
@@ -69,23 +70,42 @@ def result_annotations(result: GateResult, file: str = "") -> list[Command]:
     file = file or result.manifest
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
     failing.sort(key=urgency)
-    errors = [_model_annotation(model, file) for model in failing if not is_allowed(model)]
+    errors = [annotation("error", one_line(problem), file=file, title="onnx-gate") for problem in result.problems]
+    errors += [_model_annotation(model, file) for model in failing if not is_allowed(model)]
     warnings = [_model_annotation(model, file) for model in failing if is_allowed(model)]
     warnings += [_at_place("warning", warning, file) for warning in result.warnings]
+    warnings += _skip_annotations(result, file)
     passed = (model for model in result.models if model.verdict not in (Status.DIVERGED, Status.ERROR))
-    warnings += [_weak_annotation(model, file) for model in passed if model.coverage and model.coverage.warnings]
+    warnings += [_weak_annotation(model, told, file) for model in passed if (told := _weaknesses(model))]
     return [
         *_at_most(MOST_ANNOTATIONS, "error", errors, "models: see the job summary"),
         *_at_most(MOST_WARNINGS, "warning", warnings, "warnings: see the job summary"),
     ]
 
 
-def _weak_annotation(model: ModelResult, file: str) -> Command:
+def _skip_annotations(result: GateResult, file: str) -> Iterator[Command]:
+    """One a reason, at the first model that has it: fifty models on a machine without a GPU have the same one."""
+    reasons: dict[tuple[str, str], list[ModelResult]] = {}
+    for model in result.models:
+        for check in model.checks:
+            if check.status is Status.SKIPPED:
+                reasons.setdefault((check.provider, check.message), []).append(model)
+    for (provider, message), models in reasons.items():
+        of = models[0].id if len(models) == 1 else plural(len(models), "model")
+        told = f"{of}: not compared on {provider}: {message}" if provider else f"{of}: not compared: {message}"
+        yield annotation("warning", one_line(told), file=file, line=models[0].line, title="onnx-gate")
+
+
+def _weaknesses(model: ModelResult) -> list[str]:
+    itself = [f"{gaps.ITSELF} ({gaps.WHY_ITSELF})"] if gaps.is_weak_pass(model) else []
+    return [*itself, *(model.coverage.warnings if model.coverage else ())]
+
+
+def _weak_annotation(model: ModelResult, told: Sequence[str], file: str) -> Command:
     """One a model: a pass that a wrong model might have had too."""
-    warnings = model.coverage.warnings if model.coverage else ()
     return annotation(
         "warning",
-        one_line(f"{model.id} passed, with a warning: {'; '.join(warnings)}"),
+        one_line(f"{model.id} passed, with a warning: {'; '.join(told)}"),
         file=file,
         line=model.line,
         title=f"onnx-gate: {model.id}",

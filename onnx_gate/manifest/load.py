@@ -12,6 +12,7 @@ from onnx_gate.manifest.paths import Paths
 from onnx_gate.manifest.problems import Reporter, show
 from onnx_gate.manifest.schema import Model, Settings, Version
 from onnx_gate.manifest.schema.section import Section, keys_of
+from onnx_gate.manifest.shared_rules import find_shared_rules
 from onnx_gate.manifest.specs import SpecBuilder
 from onnx_gate.manifest.text import refuse_file
 from onnx_gate.manifest.yaml_tree import read_tree
@@ -40,7 +41,8 @@ def load_manifest(path: Path, *, sources_here: bool = True) -> Manifest:
     models = _read_models(tree.data, report, Paths(path.parent, report, must_exist=sources_here))
     if report.problems:
         raise ManifestError(report.problems)
-    return Manifest(path=shown, models=tuple(models), sha256=tree.sha256, warnings=report.warnings)
+    rules = find_shared_rules(tree, models, report)
+    return Manifest(path=shown, models=tuple(models), sha256=tree.sha256, warnings=report.warnings, rules=rules)
 
 
 def _refuse_link_away(path: Path, shown: str) -> None:

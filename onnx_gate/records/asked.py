@@ -259,6 +259,28 @@ class ManifestWarning(Problem):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SharedRule:
+    """A rule for an output under `defaults`."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    output: str
+    """The output's name."""
+    path: str
+    """Where in the manifest, such as `defaults.outputs.logits`."""
+    line: int
+    """Counted from 1."""
+    column: int
+    """Counted from 1."""
+    models: tuple[str, ...] = ()
+    """Ids of those that have it, since they set no such rules themselves."""
+
+    @property
+    def section(self) -> str:
+        """Where rules stand beside it."""
+        return self.path.removesuffix(self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """All models of a manifest."""
 
@@ -270,6 +292,8 @@ class Manifest:
     """Of the file's text."""
     warnings: tuple[ManifestWarning, ...] = ()
     """What may be wrong in it, in the order of the file."""
+    rules: tuple[SharedRule, ...] = ()
+    """For outputs, under `defaults`."""
 
 
 @dataclass(frozen=True, kw_only=True)

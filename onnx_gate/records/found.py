@@ -330,5 +330,7 @@ class Expectation:
     """Every output that no rule ignores."""
     given: Annotated[tuple[Name, ...], PROMISED] = ()
     """Outputs that are also held against the source's answers to the data as it was given."""
+    ignored: Annotated[tuple[Name, ...], PROMISED] = ()
+    """The outputs of the file that a rule ignores on this provider."""
     recorded: bool = False
     """The reference comes with the data: an output that is empty there is meant to be."""

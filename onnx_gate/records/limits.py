@@ -143,6 +143,22 @@ def any_element_may_differ(limits: Mapping[str, float]) -> bool:
     return limits.get("max_mismatch", 0.0) >= 1
 
 
+def lets_all_pass(limits: Mapping[str, float], of: Kind) -> bool:
+    """Whether no answer of the right form can break them: as many may differ as there are, and no limit asks more."""
+    shares = [limit.name for limit in LIMITS.values() if limit.share and limit.of == of]
+    return any(name in limits for name in shares) and all(_allows_all(name, limits[name]) for name in limits)
+
+
+def _allows_all(name: str, value: float) -> bool:
+    """Whether a limit is at the end of what a manifest may set, beyond which no metric goes."""
+    limit = LIMITS.get(name)
+    if limit is None:
+        return False
+    if limit.direction == "at most":
+        return limit.most is not None and value >= limit.most
+    return limit.least is not None and value <= limit.least
+
+
 # 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
 _SLACK = 1e-9
 

@@ -90,6 +90,10 @@ class ModelResult:
     """In the order they were made."""
     coverage: Coverage | None = None
     """None where nothing was compared."""
+    outputs: tuple[str, ...] = ()
+    """Of the file, with those that are ignored; empty where no provider came to compare any."""
+    ignored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By provider, the outputs that the manifest leaves out of the comparison."""
     placement: Mapping[str, Placement] = field(default_factory=dict)
     """By provider."""
     sessions: Mapping[str, SessionSpec] = field(default_factory=dict)

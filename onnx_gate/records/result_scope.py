@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from onnx_gate.records.asked import SharedRule
 from onnx_gate.vocabulary import JSON, Config
 
 
@@ -45,3 +46,5 @@ class Scope:
     """Those that the call asked for; empty for all that the manifest names."""
     models: tuple[AskedModel, ...]
     """Every model of the manifest, in its order."""
+    rules: tuple[SharedRule, ...] = ()
+    """For outputs, under `defaults`: those that no model used are known once all of its models were compared."""

@@ -16,6 +16,7 @@ from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.vocabulary import Status
+from onnx_gate.wording import gaps
 from onnx_gate.wording.numbers import cosine, number, two_scalars
 from onnx_gate.wording.text import LONGEST, one_line, shorten, visible
 from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
@@ -35,7 +36,7 @@ def render(result: GateResult) -> str:
     """The report as XML text."""
     names: Counter[tuple[str, str]] = Counter()
     suites = [_suite(model, result, names) for model in result.models]
-    if not result.complete:
+    if result.problems or not result.complete:
         suites.append(_stopped(result))
     total = sum((case.elapsed_sec for suite in suites for case in suite.test_cases), Decimal())
     return _ROOT_TIME.sub(rf"\g<1>{total}", _xml(suites), count=1)
@@ -74,7 +75,11 @@ def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str
 def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     """What concerns the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
-    warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base)]
+    if model.verdict is Status.SKIPPED or (skipped := gaps.skipped_providers(model)):
+        known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.listed(skipped)
+    if model.weak_reference:
+        known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
+    warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base) or not warning.models]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
         warnings += model.coverage.warnings
@@ -96,7 +101,8 @@ def _stopped(result: GateResult) -> TestSuite:
 def _whole_case(number: int, message: str, result: GateResult) -> TestCase:
     name = "run" if number == 1 else f"run ({number})"
     case = TestCase(name, classname="onnx-gate", elapsed_sec=_SHORTEST, file=result.manifest, line=1)
-    case.add_error_info(shorten(one_line(message), LONGEST), error_type="incomplete")
+    kind = "manifest" if result.complete else "incomplete"
+    case.add_error_info(shorten(one_line(message), LONGEST), error_type=kind)
     return case
 
 

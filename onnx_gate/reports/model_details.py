@@ -26,6 +26,8 @@ def facts(model: ModelResult) -> Iterable[Md]:
         yield text(verdicts.rests_on(model.coverage))
     if model.domains:
         yield prose(verdicts.inputs_from(model.domains))
+    for provider, outputs in model.ignored.items():
+        yield md("not compared on {}, since the manifest ignores it: {}", name(provider), few(map(code, outputs)))
     if model.convert:
         yield _file(model.convert)
     yield from _placed(model)

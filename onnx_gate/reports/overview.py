@@ -11,7 +11,7 @@ from onnx_gate.reports.layout import Grid, Row, few, items, more, name, row
 from onnx_gate.reports.model_details import speedups
 from onnx_gate.reports.safe import COMMA, Md, code, join, md, prose, text
 from onnx_gate.vocabulary import Status
-from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording import gaps, numbers, verdicts
 from onnx_gate.wording.numbers import number, plural
 from onnx_gate.wording.verdicts import ICONS
 
@@ -20,6 +20,7 @@ FEW_MODELS = 10
 MOST_PROVIDERS = 20
 """Columns of the first table: a worker may name any number of them."""
 _MOST_WARNINGS = 20
+_WRONG = "The manifest has a problem that only the run could show. Until it is solved, the run does not pass."
 
 
 def title(result: GateResult) -> Md:
@@ -28,9 +29,11 @@ def title(result: GateResult) -> Md:
 
 
 def stopped(result: GateResult) -> list[Md]:
-    """What a run that was cancelled, or of which parts are missing, says of itself."""
-    if result.complete:
+    """What a run says of itself: it was cancelled, parts of it are missing, or its manifest is wrong after all."""
+    if result.complete and not result.problems:
         return []
+    if result.complete:
+        return [md("> [!WARNING]\n> {}", _WRONG), _first_of(list(map(text, result.problems)))]
     if not result.problems:
         return [
             md("> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass.")
@@ -88,9 +91,8 @@ def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> R
 
 
 def _notes(model: ModelResult) -> Iterable[str]:
-    """What makes a pass a weak one."""
-    if model.weak_reference:
-        yield "compared with itself only"
+    """What was not compared, and what makes a pass a weak one."""
+    yield from gaps.of_model(model)
     if model.coverage and model.coverage.warnings:
         yield f"{verdicts.ALLOWED} see below"
 
@@ -134,12 +136,19 @@ def skipped(result: GateResult) -> list[Md]:
     ]
     if (left_out := len(reasons) - len(told)) > 0:
         told.append(more(left_out, "skips"))
-    return told + _left_out(result)
+    return told + _with_themselves(result) + _left_out(result)
 
 
 def _skip(provider: str, message: str, models: Md) -> Md:
     what = md("{} was not compared", name(provider)) if provider else text("Skipped")
     return md("{} **{}** ({}): {}", ICONS[Status.SKIPPED], what, models, message)
+
+
+def _with_themselves(result: GateResult) -> list[Md]:
+    """Files that were their own reference, in one line."""
+    ids = [model.id for model in result.models if gaps.is_weak_pass(model)]
+    told = md("{} **Passed, {}** ({}): {}", verdicts.ALLOWED, gaps.ITSELF, _these(ids, result), gaps.WHY_ITSELF)
+    return [told] if ids else []
 
 
 def _left_out(result: GateResult) -> list[Md]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_gate.errors import CannotMerge, UsageError
+from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import make_scope
 from onnx_gate.gate.verdict import judge_run
 from onnx_gate.providers import PROVIDERS
@@ -59,7 +60,9 @@ def merge_parts(
     models = tuple(_row(model, fleet, providers) for model in asked)
     idle = idle_providers(models, asked, [machines.scope for machines in fleet], providers)
     told = (*problems, *_missing_shards(fleet), *_stopped(parts), *_not_run(fleet, asked, providers), *idle)
-    verdict, exit_code = judge_run(models, parts_missing=bool(told))
+    rules = parts[0].scope.rules
+    unused, misspelt = judge_rules(rules, models, parts[0].result.manifest)
+    verdict, exit_code = judge_run(models, problems=bool(told or misspelt))
     ordered = [machines.parts[number] for machines in fleet for number in sorted(machines.parts)]
     first, whole = ordered[0].result, [replace(model, shard=min(model.shard, 1)) for model in parts[0].scope.models]
     return GateResult(
@@ -69,18 +72,18 @@ def merge_parts(
         started_at=min(part.result.started_at for part in ordered),
         seconds=max(part.result.seconds for part in ordered),
         manifest=first.manifest,
-        scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, _providers_of_all(fleet, providers)),
-        problems=told,
-        warnings=_warnings(ordered),
+        scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, _providers_of_all(fleet, providers), rules),
+        problems=(*told, *misspelt),
+        warnings=_warnings(ordered, unused),
         environment=replace(first.environment, providers=_provider_states(ordered)),
         parts=tuple(_part(part) for part in ordered),
         models=models,
     )
 
 
-def _warnings(parts: Sequence[Found]) -> tuple[ManifestWarning, ...]:
-    """Of all parts, each once, in the order of the manifest."""
-    found = dict.fromkeys(warning for part in parts for warning in part.result.warnings)
+def _warnings(parts: Sequence[Found], unused: Iterable[ManifestWarning]) -> tuple[ManifestWarning, ...]:
+    """Of all parts and of the whole, each once, in the order of the manifest."""
+    found = dict.fromkeys([*(warning for part in parts for warning in part.result.warnings), *unused])
     return tuple(sorted(found, key=lambda warning: (warning.line, warning.column)))
 
 
@@ -112,6 +115,11 @@ def _require_one_manifest(parts: Sequence[Found], manifest_sha256: str) -> None:
             raise CannotMerge(
                 f"{_where(part)}: it is of another manifest than {_where(parts[0])} (got {_digest(part)}, expected "
                 f"{_digest(parts[0])}). Fix: merge the shards of one commit only"
+            )
+        if part.scope.rules != parts[0].scope.rules:
+            raise CannotMerge(
+                f"{_where(part)}: its manifest has other rules than that of {_where(parts[0])}, and the same digest. "
+                "Fix: run that job again, and don't change what it wrote"
             )
         if part.scope.models is not parts[0].scope.models and _asked(part) != asked:
             raise CannotMerge(

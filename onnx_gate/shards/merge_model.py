@@ -27,6 +27,8 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
     checks = _in_order([*(check for model in ran for check in model.checks), *lacking], asked)
     verdict, first_error = judge_checks(checks)
     diverged = [model for model in ran if model.verdict is Status.DIVERGED]
+    ignored = _joined(model.ignored for model in ran)
+    also = dict.fromkeys(warning for model in ran for warning in _also(model))
     return ModelResult(
         id=asked.id,
         line=asked.line,
@@ -40,7 +42,9 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         seconds=round(sum(model.seconds for model in ran), 3),
         convert=next((model.convert for model in ran if model.convert), None),
         checks=checks,
-        coverage=state_coverage(checks, also=dict.fromkeys(warning for model in ran for warning in _also(model))),
+        coverage=state_coverage(checks, also=also, ignored=ignored),
+        outputs=tuple(dict.fromkeys(name for model in ran for name in model.outputs)),
+        ignored=ignored,
         placement=_joined(model.placement for model in ran),
         sessions=_joined(model.sessions for model in ran),
         numerics=_joined(model.numerics for model in ran),
@@ -86,7 +90,7 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
 
 def _also(model: ModelResult) -> Iterable[str]:
     """The warnings of others, who saw more than the checks tell."""
-    computed = state_coverage(model.checks)
+    computed = state_coverage(model.checks, ignored=model.ignored)
     known = set(computed.warnings) if computed else set()
     return (warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known)
 

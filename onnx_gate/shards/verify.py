@@ -15,6 +15,7 @@ from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.gate.numbers import contradictions, model_contradictions
+from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import plan_digest
 from onnx_gate.gate.verdict import is_empty_shard, judge_run, worst
 from onnx_gate.records.result import Check, GateResult, ModelResult
@@ -69,14 +70,21 @@ def _misfits(result: GateResult) -> Iterator[str]:
         yield f"it was written by onnx-gate {result.environment.onnx_gate}, and this is {__version__}"
     if result.parts:
         yield "it is merged already"
-    if result.problems:
-        yield "it has problems that only a merged result has"
+    if result.problems != _problems_of(result):
+        yield "it has problems that its models don't make, as only a merged result has"
     if result.scope is None:
         yield "it doesn't say which part of the manifest it is"
     else:
         yield from _misfits_of_scope(result, result.scope)
         yield from _misfits_of_models(result, result.scope)
     yield from _misfits_of_run(result)
+
+
+def _problems_of(result: GateResult) -> tuple[str, ...]:
+    """Those that a run finds by itself, once it is at its end."""
+    if result.scope is None or not result.complete:
+        return ()
+    return judge_rules(result.scope.rules, result.models, result.manifest)[1]
 
 
 def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
@@ -89,6 +97,8 @@ def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
             yield f"{model.id} has providers or a framework that there are not"
         if not 0 <= model.shard <= scope.shards:
             yield f"{model.id} is in shard {model.shard} of {scope.shards}"
+    if {name for rule in scope.rules for name in rule.models} - {model.id for model in scope.models}:
+        yield "it has rules for models that its manifest doesn't have"
     if not _are_names(scope.providers):
         yield "it was asked for providers that there are not"
     if {name for warning in result.warnings for name in warning.models} - {model.id for model in scope.models}:
@@ -124,7 +134,7 @@ def _misfits_of_models(result: GateResult, scope: Scope) -> Iterator[str]:
 
 
 def _misfits_of_run(result: GateResult) -> Iterator[str]:
-    verdict, code = judge_run(result.models, empty_shard=is_empty_shard(result))
+    verdict, code = judge_run(result.models, empty_shard=is_empty_shard(result), problems=bool(_problems_of(result)))
     if result.verdict is not verdict:
         yield f"the verdict is {result.verdict}, its models make it {verdict}"
     if result.complete and result.exit_code != code:
@@ -144,6 +154,8 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
     yield from own_misfits(model)
     if set(model.placement) - set(providers):
         yield "nodes are placed on a provider that it was not to run on"
+    if set(model.ignored) - set(providers):
+        yield "outputs are ignored on a provider that it was not to run on"
     if was_not_asked(model) if providers else not (was_not_asked(model) or _has_error(model)):
         yield "it is skipped as a whole and was to run, or the other way round"
     else:
@@ -168,6 +180,9 @@ def own_misfits(model: ModelResult) -> Iterator[str]:
     for check in model.checks:
         yield from (f"{check.case} {check.output}: {reason}" for reason in _own_misfits_of_check(check))
     yield from model_contradictions(model)
+    for provider, outputs in model.ignored.items():
+        if both := {check.output for check in model.checks if check.provider == provider} & set(outputs):
+            yield f"{min(both)} is ignored on {provider}, and compared"
 
 
 def _own_misfits_of_check(check: Check) -> Iterator[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
     from onnx_gate.records.found import Fed
     from onnx_gate.records.result import Check, Coverage, GateResult, ModelResult
+from onnx_gate.wording.gaps import gaps
 from onnx_gate.wording.hints import listed
 from onnx_gate.wording.numbers import number, percent, plural
 
@@ -35,9 +36,10 @@ def mismatched(check: Check) -> str:
 
 
 def headline(result: GateResult) -> str:
-    """The verdict of a run in one line."""
+    """The verdict of a run in one line, with what it says nothing of."""
     total = len(result.models)
-    stopped = "" if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
+    wrong = "the manifest has a problem; " if result.problems else ""
+    stopped = wrong if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
     if not total:
         return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
     allowed = sum(is_allowed(model) for model in result.models)
@@ -47,18 +49,20 @@ def headline(result: GateResult) -> str:
         "could not be judged": counts[Status.ERROR],
         "passed": counts[Status.PASSED],
         "diverged (allowed)": allowed,
-        "skipped": counts[Status.SKIPPED],
     }
+    if counts[Status.SKIPPED] == total:
+        return f"onnx-gate: {stopped}nothing was compared; {total:,} of {plural(total, 'model')} skipped"
     (first, amount), *rest = ((word, count) for word, count in told.items() if count)
-    nothing = "nothing was compared; " if first == "skipped" else ""
     parts = [f"{amount:,} of {plural(total, 'model')} {first}", *(f"{count:,} {word}" for word, count in rest)]
-    return f"onnx-gate: {stopped}{nothing}{', '.join(parts)}"
+    return f"onnx-gate: {stopped}{'; '.join([', '.join(parts), *gaps(result.models)])}"
 
 
 def run_icon(result: GateResult) -> str:
-    """A run that fails its job looks like it, whatever its verdict is called."""
-    failed = result.exit_code != 0 and result.verdict is not Status.DIVERGED
-    return ICONS[Status.ERROR if failed else result.verdict]
+    """A run that fails its job looks like it, whatever its verdict is called; one that left out a model warns."""
+    if result.exit_code != 0 and result.verdict is not Status.DIVERGED:
+        return ICONS[Status.ERROR]
+    left_out = any(model.verdict is Status.SKIPPED for model in result.models)
+    return ALLOWED if left_out and result.verdict is Status.PASSED else ICONS[result.verdict]
 
 
 def model_icon(model: ModelResult) -> str:

@@ -166,18 +166,10 @@ def _run_provider(
     session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
-    cases = tuple(case.name for case in prepared.cases)
     given = GivenComparison(
         wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name, spec=prepared.spec.given
     )
-    expected = Expectation(
-        provider=provider.name,
-        cases=cases,
-        outputs=tuple(rules),
-        given=given.outputs if prepared.compares_given else (),
-        recorded=prepared.recorded,
-    )
-    send(_announced(expected))
+    send(_announced(_expectation(prepared, provider, tuple(rules), given)))
     half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
     if told:
         send(Note(text=told, warns=half is None))
@@ -211,6 +203,21 @@ def _tell_limits_not_held(prepared: Prepared, provider: ProviderSpec, seen: Mapp
             send(Failure(stage="limits", cause=cause, provider=provider.name, message=text, fix=fix))
         else:
             send(Note(text=text, warns=True))
+
+
+def _expectation(
+    prepared: Prepared, provider: ProviderSpec, outputs: tuple[str, ...], given: GivenComparison
+) -> Expectation:
+    modes = {name: rule_for(prepared.spec, provider, name).mode for name in prepared.outputs}
+    return Expectation(
+        provider=provider.name,
+        cases=tuple(case.name for case in prepared.cases),
+        outputs=outputs,
+        given=given.outputs if prepared.compares_given else (),
+        # What is too long to be reported is compared or, as `_announced` advises, ignored: then nobody needs its name.
+        ignored=tuple(name[:LONGEST_NAME] for name, mode in modes.items() if mode == "ignore")[:MOST_COMPARISONS],
+        recorded=prepared.recorded,
+    )
 
 
 def _announced(expected: Expectation) -> Expectation:

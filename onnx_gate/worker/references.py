@@ -128,7 +128,8 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
     for file in (folder / MODEL).iterdir():
         shutil.copyfile(file, Path(job.scratch) / file.name)
     model = Path(job.scratch) / _plain_name(contract["model"])
-    external_files(str(model), onnx.load(str(model), load_external_data=False), model.name)
+    proto = onnx.load(str(model), load_external_data=False)
+    external_files(str(model), proto, model.name)
     for line in contract["said"]:
         event = decode(line.encode())
         if isinstance(event, Note | ConvertInfo):
@@ -140,6 +141,7 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         source=None,
         cases=[_load_case(case, folder) for case in contract["cases"]],
         names=dict(contract["names"]),
+        outputs=tuple(value.name for value in proto.graph.output),
         answered=frozenset(contract["answered"]),
         breaches=_BREACHES.validate_python(contract["breaches"]),
         halves=frozenset(contract["halves"]),

@@ -111,7 +111,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
             model("a", floats("batch=1", "y"), replace(floats("edge=empty-batch", "y"), total=0)),
             "✔ a: passed, 2 comparisons, max 0 (3.2 s)",
         ),
-        (model("a", skip("cuda", "no such device")), "- a: skipped [cuda skipped] (3.2 s)"),
+        (
+            model("a", floats("fixed", "y"), framework="onnx", weak_reference=True),
+            "✔ a: passed, compared with itself only (no outputs are recorded), 1 comparison, max 0 (3.2 s)",
+        ),
+        (model("a", skip("cuda", "no such device")), "- a: skipped, nothing was compared [cuda skipped] (3.2 s)"),
     ],
 )
 def test_a_model_in_one_line(result: Any, line: str) -> None:
@@ -149,7 +153,7 @@ def test_plain_lines() -> None:
     assert stream.getvalue().splitlines() == [
         "onnx-gate: 2 models",
         "[1/2] ✔ a: passed, 1 comparison, max 0 (3.2 s)",
-        "[2/2] - b: skipped [cuda skipped] (3.2 s)",
+        "[2/2] - b: skipped, nothing was compared [cuda skipped] (3.2 s)",
         "cuda: no GPU",
     ]
 

@@ -98,6 +98,18 @@ def test_nothing_compared_rests_on_nothing():
             "`z` is empty in every case: nothing but its type and shape",
         ),
         ([values(limits={"max_mismatch": 1.0})], "no other limit is set: any answer would pass"),
+        (
+            [values(limits={"max_mismatch": 1.0, "min_cosine": -1.0, "min_top1": 0.0})],
+            "every element of `y` may be out of tolerance and no other limit is set: any answer would pass",
+        ),
+        (
+            [classes("ham", "spam", limits={"min_agreement": 0.0})],
+            "every label of `y` may differ and no other limit is set: any answer would pass",
+        ),
+        (
+            [values(), values(provider="cuda", limits={"max_mismatch": 1.0})],
+            "every element of `y` may be out of tolerance on cuda and no other limit is set",
+        ),
     ],
 )
 def test_what_would_let_a_wrong_model_pass(checks, words):
@@ -220,3 +232,20 @@ def test_the_name_of_an_output_is_pasted_as_yaml_takes_it() -> None:
     """Some have a colon in their names."""
     [told] = warnings(values(output="call:0", spread=FLAT))
     assert 'add `outputs: {"call:0": {min_column_snr_db: 20}}`' in told
+
+
+@pytest.mark.parametrize(
+    ("ignored", "words"),
+    [
+        ({"cpu": ("z",), "cuda": ("z",)}, ["output `z` was not compared: the manifest ignores it"]),
+        ({"cuda": ("y", "z")}, ["outputs `y`, `z` were not compared on cuda: the manifest ignores them"]),
+        ({"cpu": tuple("abcde"), "cuda": tuple("abcde")}, ["outputs `a`, `b`, `c` and 2 more were not compared: the"]),
+        ({"webgpu": ("z",)}, []),
+    ],
+)
+def test_outputs_that_were_left_out(ignored, words):
+    """By the providers that answered without them, in one sentence where they are the same."""
+    coverage = state_coverage([values(), values(provider="cuda")], ignored=ignored)
+    assert coverage is not None
+    assert len(coverage.warnings) == len(words)
+    assert all(told.startswith(start) for told, start in zip(coverage.warnings, words, strict=True))

@@ -119,7 +119,11 @@ def test_the_verdict_is_in_the_first_line(name: str) -> None:
         ("passed", "## ✅ onnx-gate: 3 of 3 models passed"),
         ("diverged", "## ❌ onnx-gate: 4 of 5 models diverged, 1 passed"),
         ("errors", "## 🟥 onnx-gate: 4 of 5 models could not be judged, 1 passed"),
-        ("skipped-cuda", "## ✅ onnx-gate: 2 of 3 models passed, 1 skipped"),
+        (
+            "skipped-cuda",
+            "## ⚠️ onnx-gate: 2 of 3 models passed; 1 of 3 models was not compared; cuda was skipped for 2 models",
+        ),
+        ("weak", "## ✅ onnx-gate: 6 of 6 models passed; 1 of 6 models was compared with itself only"),
         ("allow-failure", "## ✅ onnx-gate: 1 of 2 models passed, 1 diverged (allowed)"),
         ("all-skipped", "## 🟥 onnx-gate: nothing was compared; 2 of 2 models skipped"),
         ("cancelled", "## 🟥 onnx-gate: stopped before the end; 2 of 3 models could not be judged, 1 passed"),

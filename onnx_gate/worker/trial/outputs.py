@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import NamedTuple
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
@@ -12,24 +13,51 @@ from onnx_gate.worker.compare.form import kind_of, onnx_name, parts_of
 from onnx_gate.worker.compare.rules import ignored
 
 
-def match_outputs(
-    spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer]
-) -> tuple[dict[str, str], list[OutputDiff]]:
-    """ONNX name → the source's name, and a breach for each output that has no partner.
+class Matching(NamedTuple):
+    """Which output of the file is held against which of the source."""
+
+    names: dict[str, str]
+    """ONNX name → the source's name."""
+    breaches: list[OutputDiff]
+    """One for each output that has no partner."""
+    notes: list[str]
+    """Which ones have other names, and what says that they belong together."""
+    doubts: list[str]
+    """The same where nothing but their order says so."""
+
+
+def match_outputs(spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer]) -> Matching:
+    """Find the partner of each output of the file.
 
     By name; where that leaves some over in a file that we didn't name ourselves, by role (the only label, the
     only float), then by position.
     """
     names = {value.name: value.name for value in outputs if value.name in answers}
+    by_role: dict[str, str] = {}
+    by_position: dict[str, str] = {}
     if spec.onnx is not None or spec.convert.get("zipmap"):
         kept = tuple(value for value in outputs if not ignored(spec, value.name))
-        names |= _match_rest(kept, answers, names)
+        by_role, by_position = _match_rest(kept, answers, names)
+    names |= by_role | by_position
     missing = [name for name in answers if name not in names.values()]
     extra = [value.name for value in outputs if value.name not in names and not ignored(spec, value.name)]
     recorded = spec.framework == "onnx"
     breaches = [_breach(name, f"the ONNX model has no output {name!r}") for name in missing]
     breaches += [_breach(name, _no_partner(name, answers, recorded=recorded)) for name in extra]
-    return names, breaches
+    if spec.onnx is None:
+        # The names are our converter's own, and so is their order.
+        return Matching(names, breaches, [], [])
+    # The only ones that are left belong together, whatever they are called.
+    only = len(by_position) == 1
+    told = {name: f"`{other}` of {_whose(spec)} was matched with `{name}` of the file" for name, other in names.items()}
+    notes = [f"{told[name]} by role: no other output is of this kind" for name in by_role]
+    notes += [f"{told[name]}: no other output is left" for name in by_position if only]
+    doubts = [f"{told[name]} by position: nothing but the order of the outputs says so" for name in by_position]
+    return Matching(names, breaches, notes, [] if only else doubts)
+
+
+def _whose(spec: ModelSpec) -> str:
+    return "the data" if spec.framework == "onnx" else "the source"
 
 
 def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
@@ -76,7 +104,10 @@ def _variant_rules(spec: ModelSpec) -> list[str]:
     return [name for name, rule in spec.outputs.items() if rule.mode != "ignore"]
 
 
-def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]) -> dict[str, str]:
+def _match_rest(
+    outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What names leave over: those that are the only ones of their kind, and all others in their order."""
     left = {value.name: _kind(value) for value in outputs if value.name not in matched}
     open_answers = {name: _kind_of(answer) for name, answer in answers.items() if name not in matched.values()}
     found = {}
@@ -87,7 +118,7 @@ def _match_rest(outputs: tuple[GraphValue, ...], answers: dict[str, Answer], mat
             found[ours[0]] = theirs[0]
     ours = [name for name in left if name not in found]
     theirs = [name for name in open_answers if name not in found.values()]
-    return found | (dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else {})
+    return found, dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else {}
 
 
 def _kind_of(answer: Answer) -> str:

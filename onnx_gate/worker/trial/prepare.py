@@ -183,7 +183,7 @@ def _describe(spec: ModelSpec, graph: Graph, seconds: float) -> ConvertInfo:
 
 
 def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> list[str]:
-    """Structure, then names: what isn't as asked becomes a breach; returns warnings."""
+    """Structure, then names: what isn't as asked becomes a breach. Gives warnings of what may not belong together."""
     spec = prepared.spec
     check_rules(spec, graph.outputs)
     asked, prepared.halves = as_lowered(spec, graph)
@@ -191,10 +191,13 @@ def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -
         prepared.breaches.append(breach)
         prepared.cause = prepared.cause or cause
     prepared.answered = frozenset(first)
-    prepared.names, breaches = match_outputs(spec, graph.outputs, first)
-    prepared.breaches += breaches
+    prepared.outputs = tuple(value.name for value in graph.outputs)
+    matching = match_outputs(spec, graph.outputs, first)
+    prepared.names = matching.names
+    prepared.breaches += matching.breaches
+    notes += matching.notes
     if note := checker_note(prepared.onnx):
         notes.append(note)
     told, warnings = differences_of_form(prepared.names, graph.outputs, first) if prepared.lenient else ([], [])
     notes += told
-    return warnings
+    return [*matching.doubts, *warnings]

@@ -37,6 +37,8 @@ class Prepared:
     cases: list[Case]
     names: dict[str, str] = field(default_factory=dict)
     """ONNX output name → the reference's name."""
+    outputs: tuple[str, ...] = ()
+    """Every output of the file, with those that nothing is compared with."""
     answered: frozenset[str] = frozenset()
     """The outputs that the source gave at first, and so has to give each time."""
     breaches: list[OutputDiff] = field(default_factory=list)

@@ -1,0 +1,66 @@
+"""Rules under `defaults` that no model used: a misspelt one would tighten or loosen nothing, in silence."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from onnx_gate.errors import Problem
+from onnx_gate.records.asked import ManifestWarning, SharedRule
+from onnx_gate.records.result import ModelResult
+from onnx_gate.wording.gaps import listed
+
+ALIKE = 0.8
+"""From so much on one name is taken for a misspelling of another; 1 is the same but for upper and lower case."""
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def judge_rules(
+    rules: Sequence[SharedRule], models: Sequence[ModelResult], manifest: str
+) -> tuple[tuple[ManifestWarning, ...], tuple[str, ...]]:
+    """Warnings of the rules that no model used, and a problem for each that is near the name of an output.
+
+    Nothing is said of a rule while the outputs of one of its models are unknown: it may be the one that it is for.
+    """
+    known = {model.id: model.outputs for model in models if model.outputs}
+    warnings: list[ManifestWarning] = []
+    problems: list[str] = []
+    for rule in rules:
+        if not all(model_id in known for model_id in rule.models):
+            continue
+        names = dict.fromkeys(name for model_id in rule.models for name in known[model_id])
+        if rule.output in names:
+            continue
+        if near := _meant(rule, [name for name in names if name not in _named_beside(rule, rules)]):
+            problems.append(str(_unused(rule, list(names), f"did you mean {near!r}?", manifest)))
+        else:
+            bases = tuple(dict.fromkeys(model_id.partition("@")[0] for model_id in rule.models))
+            warnings.append(ManifestWarning(**vars(_unused(rule, list(names), _REMOVE, manifest)), models=bases))
+    return tuple(warnings), tuple(problems)
+
+
+_REMOVE = "remove the rule, or correct its name"
+
+
+def _named_beside(rule: SharedRule, rules: Sequence[SharedRule]) -> set[str]:
+    """Outputs that have a rule in the same section: who wrote both means both."""
+    return {other.output for other in rules if other.section == rule.section}
+
+
+def _meant(rule: SharedRule, names: Sequence[str]) -> str | None:
+    """The output that was probably meant; `output_1` is another one than `output_0`, and no misspelling."""
+    wanted = rule.output.lower()
+    others = {
+        name.lower(): name
+        for name in names
+        if name.lower() == wanted or _DIGITS.sub("", name.lower()) != _DIGITS.sub("", wanted)
+    }
+    near = difflib.get_close_matches(wanted, others, n=1, cutoff=ALIKE)
+    return others[near[0]] if near else None
+
+
+def _unused(rule: SharedRule, names: Sequence[str], fix: str, manifest: str) -> Problem:
+    have = f"no model that it is for has such an output; they have: {listed(names)}"
+    message = have if rule.models else "no model takes this rule: each has rules of its own"
+    return Problem(file=manifest, line=rule.line, column=rule.column, path=rule.path, message=message, fix=fix)

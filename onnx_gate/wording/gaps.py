@@ -1,0 +1,79 @@
+"""What a run did not compare, in a few words: a pass says nothing of it, so every report does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from onnx_gate.vocabulary import Status
+from onnx_gate.wording.numbers import plural
+from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
+
+if TYPE_CHECKING:
+    # The console needs words before there is a result: a wrong manifest is answered at once.
+    from onnx_gate.records.result import ModelResult
+
+ITSELF = "compared with itself only"
+"""What is said of a model with a weak reference."""
+WHY_ITSELF = "no outputs are recorded, so this finds faults of the runtime, not of the conversion"
+_FEW = 3
+_LONGEST_WORD = 20
+
+
+def gaps(models: Sequence[ModelResult]) -> Iterator[str]:
+    """For the headline: `1 of 2 models was not compared`, then what was not compared of those that were."""
+    judged = [model for model in models if model.verdict is not Status.SKIPPED]
+    # Where nothing was compared at all, the verdict says so.
+    if judged and (count := len(models) - len(judged)):
+        yield _count(count, len(models), "not compared")
+    skipped = Counter(word for model in judged for word in dict.fromkeys(map(_word, skipped_providers(model))))
+    yield from (f"{word} was skipped for {plural(count, 'model')}" for word, count in skipped.most_common(_FEW))
+    if (more := len(skipped) - _FEW) > 0:
+        yield f"{plural(more, 'more provider')} skipped"
+    if weak := sum(is_weak_pass(model) for model in judged):
+        yield _count(weak, len(models), ITSELF)
+
+
+def of_model(model: ModelResult) -> Iterator[str]:
+    """For the row of a model that did not fail."""
+    if model.verdict is Status.SKIPPED:
+        yield "not compared"
+        return
+    if skipped := skipped_providers(model):
+        yield f"{listed(skipped)} not compared"
+    if ignored := dict.fromkeys(name for names in model.ignored.values() for name in names):
+        yield f"{listed(ignored)} ignored"
+    if model.weak_reference:
+        yield ITSELF
+
+
+def skipped_providers(model: ModelResult) -> list[str]:
+    """Those that the model was to run on and did not."""
+    skipped = (check.provider for check in model.checks if check.status is Status.SKIPPED)
+    return [name for name in dict.fromkeys(skipped) if name]
+
+
+def is_weak_pass(model: ModelResult) -> bool:
+    """It passed, and its reference was the same file."""
+    return model.weak_reference and model.verdict is Status.PASSED
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c and 2 more`, in one line."""
+    shown = [_short(name) for name in names]
+    more = f" and {len(shown) - _FEW:,} more" if len(shown) > _FEW else ""
+    return f"{', '.join(shown[:_FEW])}{more}"
+
+
+def _count(count: int, total: int, what: str) -> str:
+    return f"{count:,} of {plural(total, 'model')} {'was' if count == 1 else 'were'} {what}"
+
+
+def _word(name: str) -> str:
+    """A headline stands in titles and logs, so that it holds no name that could be more than a word in any of them."""
+    return name if name.isascii() and name.isalnum() and len(name) <= _LONGEST_WORD else "another provider"
+
+
+def _short(name: str) -> str:
+    return shorten(one_line(name), LONGEST_NAME)
