@@ -377,7 +377,7 @@ def test_categories_of_a_label_encoder(attributes, kind, choices, unknown):
 
 def test_categories_in_tensors_and_in_a_mapper():
     """Newer and older forms of the same."""
-    keys = helper.make_tensor("keys", S, [2], [b"a", b"b"])
+    keys = numpy_helper.from_array(np.array(["a", "b"], dtype=object), "keys")
     values = helper.make_tensor("values", I64, [2], [0, 1])
     nodes = [node("LabelEncoder", ["x"], ["y"], domain=ML, keys_tensor=keys, values_tensor=values)]
     assert every(analyse(model(nodes, opsets={ML: 4}, x=(S, ["b"])))).choices == ("a", "b")
@@ -626,7 +626,7 @@ def test_a_transformer_with_positions_and_a_mask(tmp_path):
     """Rows of three tables, 0 and 1, and the longest sequence."""
     torch = pytest.importorskip("torch")
 
-    class Encoder(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class Encoder(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.words = torch.nn.Embedding(50, 8, padding_idx=1)
@@ -680,7 +680,7 @@ def test_no_graph_of_the_standard_breaks_the_analysis():
         "if_",
     ):
         importlib.import_module(f"{node_cases.__name__}.{name}")
-    cases = [case.model for case in node_cases._NodeTestCases]  # type: ignore[attr-defined]
+    cases = [case.model for case in node_cases._NodeTestCases]
     models: list[Any] = [*paths, *(made for made in cases if made is not None)]
     assert len(models) >= 200
     for made in models:
@@ -714,12 +714,12 @@ def test_weights_outside_of_the_models_folder_are_not_read(tmp_path):
 
 
 def test_a_large_graph_is_read_quickly():
-    """1,000 nodes; and a forest of 100,000 leaves keeps to its rows."""
+    """1,000 nodes, each of which changes every column."""
     nodes = [node("Add", [f"v{n}" if n else "x", "w"], [f"v{n + 1}"]) for n in range(1000)]
     made = model([*nodes, node("Less", ["v1000", "w"], ["y"])], {"w": np.ones(8, np.float32)}, x=(F, ["b", 8]))
-    start = time.perf_counter()
+    start = time.process_time()
     found = analyse(made)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert cuts(found.inputs["x"].columns[3]) == [-999]
 
 
