@@ -345,7 +345,8 @@ def test_isotonic_thresholds() -> None:
         (FunctionTransformer(np.negative), [29.5]),
         (FunctionTransformer(lambda rows: 3.0 - np.sqrt(rows)), [29.5]),
         (PowerTransformer(), [29.5]),
-        (QuantileTransformer(n_quantiles=400, subsample=None), [29.5]),
+        # It jumps at each value that repeats.
+        (QuantileTransformer(n_quantiles=400, subsample=None), [29.0]),
         (make_pipeline(MaxAbsScaler(), StandardScaler(), MinMaxScaler((2, 3))), [29.5]),
         (KBinsDiscretizer([2, 10], encode="ordinal", strategy="uniform"), None),
         (PCA(2), []),
@@ -362,7 +363,7 @@ def test_thresholds_go_back_through_functions(change: Any, expected: list[float]
         edges = model[0].bin_edges_[1]
         assert values and cuts(values) == [pytest.approx(edge) for edge in edges[1:-1]]
     else:
-        assert [at for at in (cuts(values) if values else []) if 29 < at < 30] == [
+        assert [at for at in (cuts(values) if values else []) if 29 <= at < 30] == [
             pytest.approx(at, abs=0.5) for at in expected
         ]
 

@@ -27,8 +27,9 @@ class Column:
     """Of the input, as the schema has it."""
     back: Change | None = None
     """Its values → those of the input, NaN where there are none; None where it is the input itself."""
-    reach: Change | None = None
-    """Its values → the largest operand on the way to them, in the values of the input."""
+    trace: Callable[[Array], tuple[Array, Array, Array]] | None = None
+    """Its values → those of the input, the largest operand on the way, and the slope of the way back, all in the
+    values of the input."""
     rising: bool = True
     """Whether it grows with the input."""
     codes: Mapping[Scalar, float] | None = None
@@ -56,10 +57,10 @@ class Column:
         given = np.asarray(values, dtype=np.float64)
         return given if self.back is None else self.back(given)
 
-    def reach_of(self, values: Any) -> Array:
-        """Of each value the largest operand on the way."""
+    def traced(self, values: Any) -> tuple[Array, Array, Array]:
+        """Of each value: in the input, the largest operand on the way, and the slope of the way back."""
         given = np.asarray(values, dtype=np.float64)
-        return np.abs(given) if self.reach is None else self.reach(given)
+        return (given, np.abs(given), np.ones_like(given)) if self.trace is None else self.trace(given)
 
 
 Columns = list[Column | None]
@@ -79,21 +80,23 @@ def changed(column: Column, *, forward: Change, inverse: Change, rising: bool, m
     def back(values: Array) -> Array:
         return column.to_input(inverse(values))
 
-    def reach(values: Array) -> Array:
+    def trace(values: Array) -> tuple[Array, Array, Array]:
         # Rounding of what is computed here counts in the values of the input: times the slope of the way back.
-        step = np.maximum(np.abs(values), 1.0) * 1e-4
+        before = inverse(values)
+        inputs, reach, slope = column.traced(before)
+        step = np.maximum(np.abs(before), 1.0) * 1e-4
         with np.errstate(all="ignore"):
-            slope = np.abs(back(values + step) - back(values - step)) / (2 * step)
+            slope = slope * 2 * step / np.abs(forward(before + step) - forward(before - step))
             offset = np.abs(forward(np.zeros(1)))[0]
             operands = np.maximum(np.abs(values), offset if np.isfinite(offset) else 0.0) * slope
-        before = column.reach_of(inverse(values))
-        return np.fmax(np.fmax(before, np.abs(back(values))), np.where(np.isfinite(operands), operands, 0.0))
+        reach = np.fmax(np.fmax(reach, np.abs(inputs)), np.where(np.isfinite(operands), operands, 0.0))
+        return inputs, reach, slope
 
     return Column(
         place=column.place,
         dtype=column.dtype,
         back=back,
-        reach=reach,
+        trace=trace,
         rising=column.rising == rising,
         misses=column.misses and misses,
     )

@@ -72,7 +72,7 @@ class Facts:
         given = np.array(sorted(set(values)), dtype=np.float64)
         if len(given) > MOST_CUTS:
             given = np.sort(rng_for(f"{self._seed}/{column.place}").choice(given, MOST_CUTS, replace=False))
-        inputs, reaches = column.to_input(given), column.reach_of(given)
+        inputs, reaches, _ = column.traced(given)
         kept = np.isfinite(inputs) & np.isfinite(reaches)
         if kept.any():
             known = self._at(column, origin).cuts
@@ -195,9 +195,14 @@ def _cuts(known: _Known) -> tuple[Cut, ...]:
     """In order. Next to 0, values are told apart that no data has: rounding counts as it does for the other cuts."""
     sizes = [abs(at) for at in known.cuts if abs(at) > 1e-30]
     least = 1e-3 * (float(np.median(sizes)) if sizes else 1.0)
-    return tuple(
-        Cut(at=at if abs(at) > 1e-30 else 0.0, reach=max(reach, least)) for at, reach in sorted(known.cuts.items())
-    )
+    found: list[Cut] = []
+    for at, reach in sorted(known.cuts.items()):
+        cut = Cut(at=at if abs(at) > 1e-30 else 0.0, reach=max(reach, least))
+        # The same one, by another way back.
+        if found and cut.at - found[-1].at <= 1e-9 * abs(cut.at):
+            cut = Cut(at=found[-1].at, reach=max(found.pop().reach, cut.reach))
+        found.append(cut)
+    return tuple(found)
 
 
 def _get(columns: Columns, number: int) -> Column | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ MOST_CODES = 512
 _SIZES = np.logspace(-12, 15, 1500)
 _GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
 """Where a function without an inverse is looked at."""
-_HALVINGS = 60
+_HALVINGS = 40
 
 
 def follow(step: Any, columns: Columns) -> Columns | None:
@@ -149,18 +149,29 @@ def _asked(step: Any, columns: Columns) -> Columns | None:
     if not hasattr(step, "transform") or hasattr(step, "vocabulary_") or len(columns) > MOST_COLUMNS:
         return None
     low, high = _typical(step, len(columns))
-    base = ask(step, low[None])
-    probes = np.repeat(low[None], len(columns), axis=0)
-    np.fill_diagonal(probes, high)
-    changes = ask(step, probes).astype(np.float64) != base.astype(np.float64)
-    if columns and changes.shape[0] != len(columns):
+    base = ask(step, low[None]).astype(np.float64)
+    answers = ask(step, _one_by_one(low, high)).astype(np.float64)
+    if columns and len(answers) != len(columns):
         return None
+    missing = _quietly(lambda: ask(step, _one_by_one(low, np.full(len(low), np.nan))), answers.shape)
     found: Columns = []
-    for out in range(changes.shape[1]):
-        owners = np.flatnonzero(changes[:, out])
-        column = columns[int(owners[0])] if len(owners) == 1 else None
-        found.append(None if column is None else _one(step, column, int(owners[0]), out, low, high))
+    for out in range(answers.shape[1]):
+        owners = np.flatnonzero(answers[:, out] != base[0, out])
+        number = int(owners[0]) if len(owners) == 1 else -1
+        column = columns[number] if number >= 0 else None
+        if column is not None:
+            probe = _Probe(step=step, number=number, out=out, low=low, base=base[0])
+            rising, misses = answers[number, out] > base[0, out], np.isnan(float(missing[number, out]))
+            column = _one(probe, column, bool(rising), bool(misses))
+        found.append(column)
     return found
+
+
+def _one_by_one(low: Array, others: Array) -> Array:
+    """One row for each column, changed in it alone."""
+    rows = np.repeat(low[None], len(low), axis=0)
+    np.fill_diagonal(rows, others)
+    return rows
 
 
 def _typical(step: Any, width: int) -> tuple[Array, Array]:
@@ -186,68 +197,76 @@ def _learnt_ends(step: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def _one(step: Any, column: Column, number: int, out: int, low: Array, high: Array) -> Column | None:
-    """The column after the step; None where it isn't monotone."""
+@dataclass(frozen=True, kw_only=True)
+class _Probe:
+    """A step, asked about one column of its answer by changing one column of a row."""
 
-    def forward(values: Array) -> Array:
-        rows = np.repeat(low[None], len(values), axis=0)
-        rows[:, number] = values
-        return _quietly(lambda: ask(step, rows)[:, out].astype(np.float64), len(values))
+    step: Any
+    number: int
+    """Of the column that is changed."""
+    out: int
+    """Of the column that changes with it."""
+    low: Array
+    """The row."""
+    base: Array
+    """The answer to it."""
 
+    def forward(self, values: Array) -> Array:
+        """What the step makes of values."""
+        rows = np.repeat(self.low[None], len(values), axis=0)
+        rows[:, self.number] = values
+        return _quietly(lambda: ask(self.step, rows)[:, self.out].astype(np.float64), values.shape)
+
+    def own_inverse(self, values: Array) -> Array:
+        """What the step itself says leads to values; NaN where that leads elsewhere, or it says nothing."""
+        if not hasattr(self.step, "inverse_transform"):
+            return np.full(len(values), np.nan)
+        rows = np.repeat(self.base[None], len(values), axis=0)
+        rows[:, self.out] = values
+        found = _quietly(
+            lambda: dense(self.step.inverse_transform(rows))[:, self.number].astype(np.float64), values.shape
+        )
+        return np.where(np.isclose(self.forward(found), values, rtol=1e-6, atol=1e-9), found, np.nan)
+
+
+def _one(probe: _Probe, column: Column, rising: bool, misses: bool) -> Column | None:
+    """The column after the step."""
     if column.codes is not None:
-        codes = dict(zip(column.codes, forward(np.array(list(column.codes.values()))).tolist(), strict=True))
+        codes = dict(zip(column.codes, probe.forward(np.array(list(column.codes.values()))).tolist(), strict=True))
         return Column(place=column.place, dtype=column.dtype, codes=codes, misses=False)
     if column.is_text:
         return None
-    passes = bool(np.isnan(forward(np.full(1, np.nan)))[0])
-    if np.array_equal(forward(_GRID), _GRID):
-        return replace(column, misses=column.misses and passes)
-    first, last = forward(np.array([low[number], high[number]]))
-    own = _own_inverse(step, number, out, low)
+    if probe.base[probe.out] == probe.low[probe.number] and np.array_equal(probe.forward(_GRID), _GRID):
+        return replace(column, misses=column.misses and misses)
+    known: dict[float, float] = {}
 
     def inverse(values: Array) -> Array:
-        return _inverse(forward, own, values, rising=bool(last > first))
+        # The same thresholds come again in boxes.
+        new = np.array([value for value in values.tolist() if value not in known])
+        known.update(zip(new.tolist(), _inverse(probe, new, rising=rising).tolist(), strict=True))
+        return np.array([known[value] for value in values.tolist()])
 
-    return changed(column, forward=forward, inverse=inverse, rising=bool(last > first), misses=passes)
-
-
-def _own_inverse(step: Any, number: int, out: int, low: Array) -> Callable[[Array], Array] | None:
-    """That of the step, where it has one."""
-    if not hasattr(step, "inverse_transform"):
-        return None
-    base = ask(step, low[None])[0].astype(np.float64)
-
-    def inverse(values: Array) -> Array:
-        rows = np.repeat(base[None], len(values), axis=0)
-        rows[:, out] = values
-        return _quietly(lambda: dense(step.inverse_transform(rows))[:, number].astype(np.float64), len(values))
-
-    return inverse
+    return changed(column, forward=probe.forward, inverse=inverse, rising=rising, misses=misses)
 
 
-def _quietly(compute: Callable[[], Array], count: int) -> Array:
+def _quietly(compute: Callable[[], Array], shape: tuple[int, ...]) -> Array:
     """NaN for all where the step refuses the values."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return compute()
     except Exception:
-        return np.full(count, np.nan)
+        return np.full(shape, np.nan)
 
 
-def _inverse(
-    forward: Callable[[Array], Array], own: Callable[[Array], Array] | None, values: Array, *, rising: bool
-) -> Array:
+def _inverse(probe: _Probe, values: Array, *, rising: bool) -> Array:
     """The step's own inverse where it leads back to the same values, else what a search finds."""
-    found = np.full(len(values), np.nan)
     if not len(values):
-        return found
-    if own is not None:
-        found = own(values)
-        found = np.where(np.isclose(forward(found), values, rtol=1e-6, atol=1e-9), found, np.nan)
+        return values
+    found = probe.own_inverse(values)
     lost = np.isnan(found)
     if lost.any():
-        found[lost] = _search(forward, values[lost], rising=rising)
+        found[lost] = _search(probe.forward, values[lost], rising=rising)
     return found
 
 
