@@ -154,5 +154,5 @@ def test_a_large_output_is_sampled_where_no_limit_asks() -> None:
     reference = drawn(1_000_000, 2, mean=3)
     spread = compare(reference, reference, limits={}).spread
     assert spread is not None
-    assert 100_000 <= spread.rows <= 200_000
-    assert spread.varying == pytest.approx(0.1, abs=0.005)
+    assert 10_000 <= spread.rows <= 20_000
+    assert spread.varying == pytest.approx(0.1, abs=0.01)

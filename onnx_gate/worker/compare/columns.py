@@ -18,8 +18,8 @@ from onnx_gate.records.found import Spread
 from onnx_gate.records.limits import FEWEST_ROWS
 
 MOST_COLUMNS = 4_096
-_CHUNK = 1 << 16
-_SAMPLE = 1 << 18
+_CHUNK = 1 << 13
+_SAMPLE = 1 << 15
 """Elements of a call that are enough to know how much columns vary; where noise is asked for, all are looked at."""
 _WIDE = 16
 _COMPARABLE = 0.3
