@@ -24,7 +24,7 @@ from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import find_cause, first_guess
 from onnx_gate.worker.triage.evidence import gather_evidence
-from onnx_gate.worker.triage.given import explain_given
+from onnx_gate.worker.triage.given import explain_given, guess_given
 from onnx_gate.worker.triage.variant_evidence import gather_variant_evidence, without_variant
 from onnx_gate.worker.triage.variants import find_variant_cause
 from onnx_gate.worker.trial.latency import measure_latency
@@ -97,6 +97,7 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
     too_slow = _judge_speed(prepared, answered, send, read_log)
     if rounded and not any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
+        send(guess_given(rounded))
         send(explain_given(prepared, rounded, read_log))
     elif too_slow and not any(diff.breaches for diff in diffs):
         send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))

@@ -60,7 +60,6 @@ def by_the_minute(seed: int) -> Any:
     given: dict[str, Any] = {
         "n_estimators": 20,
         "min_child_samples": 1,
-        "verbose": -1,
         "random_state": seed,
         "n_jobs": 1,
     }

@@ -8,11 +8,12 @@ from __future__ import annotations
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from onnx_gate.records.found import Triage
+from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number, plural
 from onnx_gate.worker.compare.rows import RowComparison
@@ -22,7 +23,14 @@ from onnx_gate.worker.triage.rounding import CPU, widened
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.unrounded import GivenFinding
 
+MOST_CALLS = 64
+"""Of the data, on which float64 is tried."""
 OFF = "If the model is only ever served rounded values, turn this check into a note with `given: false`."
+
+
+def guess_given(findings: Sequence[GivenFinding]) -> Triage:
+    """What stands if trying float64 crashes the process or outlasts its time."""
+    return Triage(cause=Cause.PRECISION, advice=f"{_what(findings)} {OFF}")
 
 
 def explain_given(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Callable[[], str]) -> Triage:
@@ -46,7 +54,12 @@ def _what(findings: Sequence[GivenFinding]) -> str:
 
 def _where(prepared: Prepared) -> str:
     """The column that loses most by rounding, as seen by how much its values vary."""
-    losses = max(_losses(_given_calls(prepared)), default=None, key=lambda loss: loss[0])
+    try:
+        losses = max(_losses(_given_calls(prepared)), default=None, key=lambda loss: loss[0])
+    except Exception:
+        # It is a hint: a cause that was found stands without it.
+        traceback.print_exc()
+        losses = None
     if losses is None:
         return ""
     _, place, size, lost = losses
@@ -54,6 +67,7 @@ def _where(prepared: Prepared) -> str:
 
 
 def _losses(calls: Iterator[Call]) -> Iterator[tuple[float, str, float, float]]:
+    """Of each column that was rounded: the loss beside its spread, its place, its size and the loss itself."""
     call = next(calls, None)
     for name, given in (call.given or {}).items() if call else ():
         if call is None or given.dtype.kind != "f" or given is call.feed.get(name):
@@ -86,29 +100,30 @@ def _way_out(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Cal
 
 
 def _float64_helps(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Callable[[], str]) -> bool:
-    """Whether the same conversion in float64 runs, and agrees with the source on the first call of the data."""
-    call = next(_given_calls(prepared), None)
-    if prepared.wide is None or call is None or call.given is None:
-        return False
-    wide = prepared.wide
+    """Whether the same conversion in float64 runs, and agrees with the source on the data as given."""
     try:
-        with tempfile.TemporaryDirectory(dir=Path(prepared.onnx).parent) as scratch:
-            path = Path(scratch) / "float64.onnx"
-            feed = widened(call.given, wide.spec)
-            wide.framework.convert(wide.source, wide.spec, path, feed)
-            actual = open_session(str(path), CPU, read_log, custom_ops=prepared.spec.ort_custom_ops).run(feed)
-        answers = wide.answer(call, prepared.names)
-        for finding in findings:
-            diff = finding.diff
-            rows = RowComparison(tolerance=diff.tolerance or prepared.spec.tolerance)
-            rows.add(answers[diff.output], actual[diff.output], rows=None)
-            if rows.mismatched or rows.refused:
-                return False
+        return _agrees_in_float64(prepared, [finding.diff for finding in findings], read_log)
     except Exception:
         # Into the log: a conversion that can't do it is the answer.
         traceback.print_exc()
         return False
-    return True
+
+
+def _agrees_in_float64(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[], str]) -> bool:
+    calls = list(islice(_given_calls(prepared), MOST_CALLS))
+    wide = prepared.wide
+    if wide is None or not calls:
+        return False
+    with tempfile.TemporaryDirectory(dir=Path(prepared.onnx).parent) as scratch:
+        path = Path(scratch) / "float64.onnx"
+        wide.framework.convert(wide.source, wide.spec, path, widened(calls[0].given or {}, wide.spec))
+        session = open_session(str(path), CPU, read_log, custom_ops=prepared.spec.ort_custom_ops)
+    rows = {diff.output: RowComparison(tolerance=diff.tolerance or prepared.spec.tolerance) for diff in diffs}
+    for call in calls:
+        answers, actual = wide.answer(call, prepared.names), session.run(widened(call.given or {}, wide.spec))
+        for name, compared in rows.items():
+            compared.add(answers[name], actual[name], rows=None)
+    return not any(compared.mismatched or compared.refused for compared in rows.values())
 
 
 def _given_calls(prepared: Prepared) -> Iterator[Call]:
