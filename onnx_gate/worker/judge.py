@@ -28,7 +28,7 @@ from onnx_gate.worker.trial.latency import measure_latency
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
-from onnx_gate.worker.trial.run import failure_of, run_case
+from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison
 
 Send = Callable[[Event], None]
@@ -135,12 +135,18 @@ def _run_provider(
     session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
-    cases = tuple(case.name for case in prepared.cases)
+    doubtful, warnings = run_doubtful(prepared, session, provider.name, rules)
+    for warning in warnings:
+        send(Note(text=warning, warns=True))
+    right = {diff.case for diff in doubtful}
+    cases = tuple(case.name for case in prepared.cases if case.held or case.name in right)
     send(_announced(Expectation(provider=provider.name, cases=cases, outputs=tuple(rules), recorded=prepared.recorded)))
     given = GivenComparison(wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name)
     twice = Twice(session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
-    diffs = []
-    for case in prepared.cases:
+    for diff in doubtful:
+        send(diff)
+    diffs = list(doubtful)
+    for case in (case for case in prepared.cases if case.held):
         answering = twice if case.name == twice.case else session
         for found in run_case(prepared, answering, case, provider.name, rules, given):
             send(found)

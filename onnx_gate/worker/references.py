@@ -89,7 +89,8 @@ def _save_case(prepared: Prepared, case: Case, path: Path) -> dict[str, Any]:
                     "answers": {name: _save_answer(answer, archive) for name, answer in answers.items()},
                 }
             )
-    return {"name": case.name, "sizes": case.sizes, "archive": path.name, "calls": calls}
+    kind = {"cut": case.cut, "held": case.held}
+    return {"name": case.name, "sizes": case.sizes, **kind, "archive": path.name, "calls": calls}
 
 
 def _save_answer(answer: Answer, archive: ArchiveWriter) -> dict[str, Any]:
@@ -155,7 +156,9 @@ def _load_case(stored: dict[str, Any], folder: Path) -> Case:
                 )
 
     sizes = {str(dim): int(size) for dim, size in stored["sizes"].items()}
-    return Case(name=str(stored["name"]), calls=calls, sizes=sizes)
+    return Case(
+        name=str(stored["name"]), calls=calls, sizes=sizes, cut=stored["cut"] is True, held=stored["held"] is not False
+    )
 
 
 def _load_answer(stored: dict[str, Any], archive: ArchiveReader) -> Answer:

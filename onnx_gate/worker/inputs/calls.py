@@ -44,6 +44,10 @@ class Case:
     """The dynamic dimensions of its feeds."""
     optional: bool = False
     """The source may refuse it: then it is left out, visibly."""
+    cut: bool = False
+    """The data at another size than its own."""
+    held: bool = True
+    """Where not, a difference is a warning: nobody has said that the model takes such a feed."""
 
     @property
     def edge(self) -> str:

@@ -16,15 +16,17 @@ from onnx_gate.records.found import ConvertInfo, Graph
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import onnx_name
 from onnx_gate.worker.inputs.calls import Case
-from onnx_gate.worker.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
+from onnx_gate.worker.inputs.cases import example_feed, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
+from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import load_dataset
 from onnx_gate.worker.onnx_files.checks import checker_note, structural_breaches
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
+from onnx_gate.worker.onnx_files.sizes import fixed_sizes
 from onnx_gate.worker.trial.columns import check_columns
 from onnx_gate.worker.trial.outputs import check_rules, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import ask_edges
+from onnx_gate.worker.trial.reference import ask_cuts, ask_edges
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -51,13 +53,16 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     shipped = read_graph(spec.onnx, spec.onnx_shown) if spec.onnx else None
     source = framework.load(spec)
     send(Stage(name="inputs"))
-    if spec.inputs is None and shipped is not None:
-        spec = replace(spec, inputs=schema_from_graph(shipped, spec))
+    stated, one_batch, fixed = spec.inputs is not None, True, None
+    if not stated and shipped is not None:
+        fixed, one_batch = fixed_sizes(spec, shipped), has_one_batch(shipped)
+        spec = replace(fixed.spec, inputs=schema_from_graph(shipped, spec))
     by_row = outputs_by_row(shipped) if shipped else frozenset()
-    dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
+    outputs = shipped.outputs if shipped else ()
+    dataset = load_dataset(spec, outputs, batched=by_row, one_batch=one_batch) if spec.data else None
     if dataset:
         check_columns(framework.fitted_columns(source), spec, dataset.columns)
-    cases, notes = plan_cases(spec, dataset)
+    cases, notes = plan_cases(spec, dataset, stated=stated)
     cases, beyond = fitting_cases(spec, cases)
     notes += beyond
     if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
@@ -66,7 +71,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     first = _first_answers(framework, source, spec, cases)
     path, graph, seconds = _onnx_file(job, spec, framework, source, cases, shipped, send)
     prepared = Prepared(spec=spec, onnx=path, framework=framework, source=source, cases=cases)
-    if dataset and dataset.given:
+    if dataset and dataset.was_rounded:
         prepared.wide = unrounded(framework, source, spec)
     if spec.variant:
         send(Stage(name="variant"))
@@ -77,12 +82,24 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     send(Stage(name="check"))
     send(_describe(spec, graph, seconds))
     _check(prepared, graph, first, notes)
+    if fixed and fixed.breaches:
+        prepared.breaches += fixed.breaches
+        prepared.cause = prepared.cause or Cause.BATCH_BAKED
     notes += ask_edges(prepared, send)
+    notes += ask_cuts(prepared, send)
     for note in notes:
         send(Note(text=note))
-    for warning in _overflows(prepared):
+    for warning in (*(fixed.warnings if fixed else ()), *_sizes_not_run(prepared, graph), *_overflows(prepared)):
         send(Note(text=warning, warns=True))
     return prepared
+
+
+def _sizes_not_run(prepared: Prepared, graph: Graph) -> list[str]:
+    """What may be built in, or branched on, and was not seen; of a variant the model itself says it."""
+    spec = prepared.spec
+    if spec.variant:
+        return []
+    return one_size_warnings(spec, prepared.cases)
 
 
 def _overflows(prepared: Prepared) -> list[str]:
@@ -110,6 +127,8 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
         fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
+    if case.cut:
+        fix = f"remove this size from `dims` if the model isn't to answer it, or {fix}"
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
     elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
