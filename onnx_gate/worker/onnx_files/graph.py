@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.found import Graph, GraphValue
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.branches import size_branches
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.runtime.tensors import is_external
 from onnx_gate.worker.user_code import describe, require_content
@@ -40,6 +41,7 @@ def read_graph(path: str, shown: str) -> Graph:
         ir_version=model.ir_version,
         nodes=len(model.graph.node),
         training_nodes=_training_nodes(model),
+        branches=size_branches(model),
         size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model, shown)]),
     )
 

@@ -19,6 +19,7 @@ from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import example_feed, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import load_dataset
+from onnx_gate.worker.onnx_files.branches import untried_branches
 from onnx_gate.worker.onnx_files.checks import checker_note, structural_breaches
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
@@ -99,7 +100,12 @@ def _sizes_not_run(prepared: Prepared, graph: Graph) -> list[str]:
     spec = prepared.spec
     if spec.variant:
         return []
-    return one_size_warnings(spec, prepared.cases)
+    run: dict[str, set[int]] = {}
+    for case in prepared.cases:
+        for dim, size in case.sizes.items():
+            run.setdefault(dim, set()).add(size)
+    shapes = {given.name: given.shape for given in spec.inputs or ()}
+    return [*one_size_warnings(spec, prepared.cases), *untried_branches(graph.branches, shapes, run)]
 
 
 def _overflows(prepared: Prepared) -> list[str]:
