@@ -12,6 +12,7 @@ from onnx_gate.manifest.problems import Reporter
 from onnx_gate.manifest.schema.tensors import Input
 from onnx_gate.manifest.yaml_tree import Trail
 from onnx_gate.records.asked import Location
+from onnx_gate.wording.hints import suggest
 
 _DATA = (".npz", ".npy", ".csv", ".parquet")
 _TABLES = (".csv", ".parquet")
@@ -131,14 +132,46 @@ def check_data(
         if path.is_file() and path.suffix.lower() not in _DATA:
             add(
                 (*trail, "data"),
-                f"the file type {path.suffix!r} is unknown, expected {', '.join(_DATA)}, a test_data_set folder "
-                "or file.py:callable",
+                f"the file type {path.suffix!r} is unknown, expected {', '.join(_DATA)}, a folder of .npz or .npy "
+                "files or of test_data_sets, or file.py:callable",
             )
     if model.columns and not is_table(model.data) and "data" not in doubtful:
         add(
             (*trail, "columns"),
             "columns are chosen from a .csv or .parquet, and `data` is none",
             "remove it",
+            key=True,
+        )
+
+
+def check_feed(report: Reporter, model: schema.Model, trail: Trail, doubtful: frozenset[str]) -> None:
+    """Report a mapping of names that nothing can come of."""
+    if not model.feed:
+        return
+    if not model.data and "data" not in doubtful:
+        report.add((*trail, "feed"), "arrays of the data are named, and there is no `data`", "remove it", key=True)
+    if model.columns:
+        report.add((*trail, "feed"), "`columns` already says what feeds the only input", "remove one", key=True)
+    inputs = [name for name, _ in tensors_of(model.inputs or {})]
+    for name in model.feed if model.inputs is not None and "inputs" not in doubtful else ():
+        if name not in inputs:
+            fix = suggest(name, inputs) or f"write one of: {', '.join(inputs)}"
+            report.add((*trail, "feed", name), f"there is no input {name!r}", fix, key=True)
+
+
+def check_batches(report: Reporter, model: schema.Model, trail: Trail) -> None:
+    """Report batches of the model's own beside inputs that fix them."""
+    own = "batches" in model.model_fields_set and not report.tree.inherited(trail, "batches")
+    tensors = tensors_of(model.inputs or {})
+    fixed = [(name, given.shape[0]) for name, given in tensors if given.shape and isinstance(given.shape[0], int)]
+    if not own or not fixed or any("batch" in given.shape for _, given in tensors):
+        return
+    name, size = fixed[0]
+    if any(batch != size for batch in model.batches):
+        report.add(
+            (*trail, "batches"),
+            f"the first size of the input {name!r} is fixed at {size}, so no other batch can be run",
+            f"write `batch` instead of {size} in its shape, or remove `batches`",
             key=True,
         )
 

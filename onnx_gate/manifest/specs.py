@@ -10,7 +10,9 @@ from onnx_gate.frameworks.info import ManifestKey
 from onnx_gate.frameworks.registry import convert_options, has_key, takes_option
 from onnx_gate.manifest import schema
 from onnx_gate.manifest.consistency import (
+    check_batches,
     check_data,
+    check_feed,
     check_inputs,
     check_together,
     is_table,
@@ -76,6 +78,8 @@ class SpecBuilder:
         check_together(self._report, model, framework, trail)
         check_inputs(self._report, model, framework, trail, doubtful)
         check_data(self._report, data, model, trail, doubtful)
+        check_feed(self._report, model, trail, doubtful)
+        check_batches(self._report, model, trail)
         warn_of_options(self._report, model, trail)
         if len(self._report.problems) > before or source is None or framework is None:
             return None
@@ -90,11 +94,13 @@ class SpecBuilder:
             inputs=tuple(_input(name, given) for name, given in tensors_of(model.inputs)) if model.inputs else None,
             input_order=tuple(model.inputs) if model.inputs and None in model.inputs.values() else (),
             data=data,
+            feed=dict(model.feed or {}),
             columns=tuple(model.columns) if model.columns else None,
             ignore_data=tuple(model.ignore_data),
             batches=tuple(sorted(model.batches)),
             dims={name: tuple(limits.sizes()) for name, limits in model.dims.items()},
             dim_limits={name: _limits(limits) for name, limits in model.dims.items() if _limits(limits) != DimLimits()},
+            drawn_dims=frozenset(name for name, limits in model.dims.items() if limits.values is None),
             edges="all" if model.edges is True else tuple(model.edges or ()),
             outputs={name: _rule(rule) for name, rule in model.outputs.items()},
             output_names=tuple(model.output_names) if model.output_names else None,

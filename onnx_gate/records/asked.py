@@ -183,6 +183,8 @@ class ModelSpec:
     """The names under `inputs`, with those of None, which the source gets and the .onnx doesn't; empty if all are."""
     data: Location | None = None
     """Data to feed; None where feeds are generated."""
+    feed: Mapping[str, str] = field(default_factory=dict)
+    """Input → the array or column of the data that feeds it, where that has another name."""
     columns: tuple[str, ...] | None = None
     """Columns of a table that make up the only input."""
     ignore_data: tuple[str, ...] = ()
@@ -193,6 +195,8 @@ class ModelSpec:
     """Values to try for the named dimensions other than batch."""
     dim_limits: Mapping[str, DimLimits] = field(default_factory=dict)
     """What these dimensions may be, where the manifest says so."""
+    drawn_dims: frozenset[str] = frozenset()
+    """Those of which the manifest gives limits only: nobody has listed their sizes."""
     edges: tuple[str, ...] | Literal["all"] = ()
     """Edge cases to feed; those of `all` that the schema has no place for are left out."""
     outputs: Mapping[str, OutputRule] = field(default_factory=dict)

@@ -51,6 +51,20 @@ class GraphValue:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SizeBranch:
+    """A size of an input that the file compares with a number."""
+
+    input: str
+    """Its name."""
+    axis: int
+    """Which of its dimensions."""
+    op: str
+    """The operator, with the size on its left."""
+    number: int
+    """The right side."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     """What an ONNX file says of itself."""
 
@@ -70,6 +84,8 @@ class Graph:
     """Names of nodes that are in training mode."""
     random_nodes: tuple[str, ...] = ()
     """Nodes that draw random numbers, wherever they are, such as `RandomNormalLike 'noise'`."""
+    branches: tuple[SizeBranch, ...] = ()
+    """Sizes that it compares with numbers, of the main graph."""
 
 
 @dataclass(frozen=True, kw_only=True)

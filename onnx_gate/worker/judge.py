@@ -32,7 +32,7 @@ from onnx_gate.worker.trial.near import excuse_near
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
-from onnx_gate.worker.trial.run import failure_of, run_case
+from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
 from onnx_gate.worker.variants.in_place import half_session
 
@@ -167,20 +167,28 @@ def _run_provider(
     session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
+    half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
+    answers = half or session
+    doubtful, warnings = run_doubtful(prepared, answers, provider.name, rules)
     given = GivenComparison(
         wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name, spec=prepared.spec.given
     )
-    send(_announced(_expectation(prepared, provider, tuple(rules), given)))
-    half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
+    right = {diff.case for diff in doubtful}
+    cases = tuple(case.name for case in prepared.cases if case.held or case.name in right)
+    send(_announced(_expectation(prepared, provider, cases, tuple(rules), given)))
+    for warning in warnings:
+        send(Note(text=warning, warns=True))
     if told:
         send(Note(text=told, warns=half is None))
     seen = {name: Columns() for name in rules}
-    twice = Twice(half or session, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
-    diffs = []
-    for case in prepared.cases:
-        answering = twice if case.name == twice.case else half or session
+    twice = Twice(answers, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
+    for diff in doubtful:
+        send(diff)
+    diffs = list(doubtful)
+    for case in (case for case in prepared.cases if case.held):
+        answering = twice if case.name == twice.case else answers
         compared = run_case(prepared, answering, case, provider.name, rules, given, seen)
-        compared, warning = excuse_near(prepared, half or session, case, provider.name, compared, rules)
+        compared, warning = excuse_near(prepared, answers, case, provider.name, compared, rules)
         if warning:
             send(Note(text=warning, warns=True))
         for found in compared:
@@ -207,12 +215,16 @@ def _tell_limits_not_held(prepared: Prepared, provider: ProviderSpec, seen: Mapp
 
 
 def _expectation(
-    prepared: Prepared, provider: ProviderSpec, outputs: tuple[str, ...], given: GivenComparison
+    prepared: Prepared,
+    provider: ProviderSpec,
+    cases: tuple[str, ...],
+    outputs: tuple[str, ...],
+    given: GivenComparison,
 ) -> Expectation:
     modes = {name: rule_for(prepared.spec, provider, name).mode for name in prepared.outputs}
     return Expectation(
         provider=provider.name,
-        cases=tuple(case.name for case in prepared.cases),
+        cases=cases,
         outputs=outputs,
         given=given.outputs if prepared.compares_given else (),
         # What is too long to be reported is compared or, as `_announced` advises, ignored: then nobody needs its name.

@@ -93,7 +93,8 @@ def _save_case(prepared: Prepared, case: Case, path: Path) -> dict[str, Any]:
                     "given": None if given is None else _save_answers(given, archive),
                 }
             )
-    return {"name": case.name, "sizes": case.sizes, "archive": path.name, "calls": calls}
+    kind = {"cut": case.cut, "held": case.held}
+    return {"name": case.name, "sizes": case.sizes, **kind, "archive": path.name, "calls": calls}
 
 
 def _save_answers(answers: Answers, archive: ArchiveWriter) -> dict[str, Any]:
@@ -167,7 +168,9 @@ def _load_case(stored: dict[str, Any], folder: Path) -> Case:
                 )
 
     sizes = {str(dim): int(size) for dim, size in stored["sizes"].items()}
-    return Case(name=str(stored["name"]), calls=calls, sizes=sizes)
+    return Case(
+        name=str(stored["name"]), calls=calls, sizes=sizes, cut=stored["cut"] is True, held=stored["held"] is not False
+    )
 
 
 def _load_answers(stored: dict[str, Any], archive: ArchiveReader) -> Answers:

@@ -56,7 +56,7 @@ def write_files(folder: Path) -> None:
     onnx_models.doubler(folder / "new_ir.onnx", ir_version=99)
     onnx_models.doubler(folder / "new_opset.onnx", opset=99)
     x = np.ones((4, 3), np.float32)
-    np.savez(folder / "wrong_names.npz", data=x)
+    np.savez(folder / "wrong_names.npz", data=x, more=x)
     np.savez(folder / "extra_names.npz", x=x, index=np.arange(4))
     np.savez(folder / "wrong_shape.npz", x=np.ones((4, 5), np.float32))
     np.savez(folder / "wrong_rank.npz", x=np.ones(3, np.float32))
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[str, Cause, str]] = {
         "Fix: correct `inputs` to what the model takes; it was fed x: float32 1×7",
     ),
     "misspelt-dim": ("source: doubler.onnx, dims: {sqe: [3]}", Cause.LOAD_FAILED, "has a dimension 'sqe'"),
-    "wrong-names": ("source: doubler.onnx, data: wrong_names.npz", Cause.LOAD_FAILED, "Got data, expected x"),
+    "wrong-names": ("source: doubler.onnx, data: wrong_names.npz", Cause.LOAD_FAILED, "Got data, more, expected x"),
     "extra-names": ("source: doubler.onnx, data: extra_names.npz", Cause.LOAD_FAILED, "ignore_data: [index]"),
     "wrong-shape": ("source: doubler.onnx, data: wrong_shape.npz", Cause.LOAD_FAILED, "[4, 5], expected [batch, 3]"),
     "wrong-rank": ("source: doubler.onnx, data: wrong_rank.npz", Cause.LOAD_FAILED, "[3], expected [batch, 3]"),

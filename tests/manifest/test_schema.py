@@ -512,6 +512,14 @@ def test_the_file_type_tells_the_framework(project: Project, source: str, framew
             "columns",
             "columns are chosen from a .csv or .parquet, and `data` is none",
         ),
+        (f"{SKLEARN}, feed: {{X: u}}", "feed", "arrays of the data are named, and there is no `data`"),
+        (f"{SKLEARN}, data: d.npz, feed: {{x: u}}", "feed.x", "there is no input 'x'"),
+        (f"{SKLEARN}, data: d.csv, columns: [u], feed: {{X: u}}", "feed", "`columns` already says what feeds the only"),
+        (
+            "source: m.joblib, inputs: {X: {dtype: float32, shape: [1, 4]}}, batches: [1, 8]",
+            "batches",
+            "the first size of the input 'X' is fixed at 1, so no other batch can be run",
+        ),
         (f"{SKLEARN}, data: m.txt", "data", "the file type '.txt' is unknown, expected .npz, .npy, .csv"),
     ],
 )
@@ -520,6 +528,28 @@ def test_keys_that_contradict_each_other_are_refused(project: Project, keys: str
     problem = project.model_problem(keys if keys.startswith("id") else f"id: a, {keys}")
     assert problem.path == f"models[0].{path}"
     assert problem.message.startswith(message)
+
+
+def test_feed_maps_inputs_to_arrays(project: Project) -> None:
+    """Of the model's own data: there is none in `defaults`."""
+    assert project.model(f"{SKLEARN}, data: d.npz, feed: {{X: u}}").feed == {"X": "u"}
+    problem = project.model_problem(f"{SKLEARN}, data: d.npz, feed: {{x: u}}")
+    assert problem.fix == "did you mean 'X'?"
+
+
+def test_a_fixed_batch_takes_the_batch_that_it_is(project: Project) -> None:
+    """And where another input has a batch, a fixed first size is none."""
+    fixed = "id: a, source: m.joblib, inputs: {X: {dtype: float32, shape: [2, 4]}}, batches: [2]"
+    assert project.model(fixed).batches == (2,)
+    both = "X: {dtype: float32, shape: [batch, 4]}, W: {dtype: float32, shape: [2, 4]}"
+    assert project.model(f"id: a, source: m.onnx, inputs: {{{both}}}, batches: [1, 8]").batches == (1, 8)
+
+
+def test_limits_alone_list_no_sizes(project: Project) -> None:
+    """With data, sizes that are listed have to be run; those that are drawn from limits needn't."""
+    keys = "id: a, source: m.onnx, inputs: {X: {dtype: float32, shape: [batch, s, t]}}"
+    model = project.model(f"{keys}, dims: {{s: {{min: 2, max: 9}}, t: {{min: 2, max: 9, values: [3]}}}}")
+    assert model.drawn_dims == {"s"}
 
 
 def test_a_torch_model_takes_what_torch_models_take(project: Project) -> None:

@@ -101,6 +101,37 @@ def test_a_shape_that_is_right_at_some_sizes_only_is_a_size_built_in():
     assert find_cause(replace(evidence(good, other), sizes=sizes)).cause is Cause.CONTRACT
 
 
+SEQ = {f"batch=2,seq={size}": {"batch": 2, "seq": size} for size in (3, 5, 6, 9)}
+
+
+def at_lengths(wrong: dict[int, int], right: tuple[int, ...], *cuts: int) -> Triage:
+    """Lengths with so many of ten elements wrong, lengths that are right, and those that were cut from data."""
+    diffs = [diff(f"batch=2,seq={size}", mismatched=count) for size, count in wrong.items()]
+    diffs += [diff(f"batch=2,seq={size}", wrong=False) for size in right]
+    names = frozenset(f"batch=2,seq={size}" for size in cuts)
+    return find_cause(replace(evidence(*diffs), sizes=SEQ, cuts=names))
+
+
+def test_values_that_are_right_at_one_length_only_have_it_built_in():
+    """The dimension is named, with the sizes."""
+    found = at_lengths({3: 10, 9: 10}, (6,))
+    assert found.cause is Cause.BATCH_BAKED
+    assert "size of 'seq' built in: it is wrong at seq=3, 9 and right at seq=6" in found.advice
+
+
+def test_the_same_rows_at_another_length_say_more_than_other_rows():
+    """A longer one alone, and lengths that are right beside the data's own; a few wrong elements are no size."""
+    assert at_lengths({9: 10}, (6,)).cause is Cause.CONVERSION
+    assert at_lengths({9: 10}, (6,), 9).cause is Cause.BATCH_BAKED
+    assert at_lengths({3: 2}, (5, 6), 3, 5).cause is Cause.BATCH_BAKED
+    assert at_lengths({3: 0}, (5, 6), 3, 5).cause is not Cause.BATCH_BAKED
+
+
+def test_what_is_wrong_at_the_length_of_the_data_is_not_its_length():
+    """Then the cuts are wrong for the same reason."""
+    assert at_lengths({6: 10, 3: 10}, (), 3).cause is Cause.CONVERSION
+
+
 def answered(case: str, reference: list[list[int]], actual: list[list[int]]) -> OutputDiff:
     """A sequence of matrices of zeros, by their shapes, compared."""
     comparison = OutputComparison(provider="cpu", case=case, output="y", rule=OutputRule(tolerance=TOLERANCE))

@@ -135,7 +135,7 @@ def variants(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("variants")
     np.savez(folder / "train.npz", X=DIGITS.data[:1000])
     np.savez(folder / "test.npz", X=DIGITS.data[1000:1150])
-    np.savez(folder / "other.npz", Y=DIGITS.data[:10])
+    np.savez(folder / "other.npz", Y=DIGITS.data[:10], Z=DIGITS.data[:10])
     joblib.dump(_mlp(), folder / "mlp.joblib")
     regressor = MLPRegressor(hidden_layer_sizes=(16,), max_iter=300, random_state=0, tol=1e-2, n_iter_no_change=5)
     joblib.dump(regressor.fit(DIGITS.data, DIGITS.target), folder / "regressor.joblib")

@@ -152,7 +152,11 @@ class Model(Settings):
     onnx: Text | None = Field(None, description="validate this .onnx instead of converting")
     data: Text | None = Field(
         None,
-        description=".npz, .npy, .csv, .parquet, a test_data_set folder, or file.py:callable; without it, generated",
+        description=".npz, .npy, .csv, .parquet, a folder of .npz or .npy files or of test_data_sets, or "
+        "file.py:callable; without it, generated",
+    )
+    feed: Annotated[dict[str, Text], Field(min_length=1)] | None = Field(
+        None, description="which array or column of the data feeds an input, where they have different names"
     )
 
     @property

@@ -48,6 +48,10 @@ class Case:
     """The source may refuse it: then it is left out, visibly."""
     generated: bool = False
     """Its values were drawn by us: what goes wrong only where rounding decides is then no divergence."""
+    cut: bool = False
+    """The data at another size than its own."""
+    held: bool = True
+    """Where not, a difference is a warning: nobody has said that the model takes such a feed."""
 
     @property
     def edge(self) -> str:

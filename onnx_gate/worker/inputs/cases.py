@@ -11,14 +11,17 @@ from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import Graph
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
+from onnx_gate.worker.inputs.cuts import plan_cuts, refuse_listed
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.data.values import needs_data
-from onnx_gate.worker.inputs.dims import check_dims, example_sizes, sizes_to_run
+from onnx_gate.worker.inputs.dims import MOST_COMBINATIONS, check_dims, example_sizes, has_batch, sizes_to_run
 from onnx_gate.worker.inputs.edges import are_listed, plan_edges
 from onnx_gate.worker.inputs.known import generate
 
 SAMPLED_CALLS = 8
 """Calls made at each batch size other than the largest: it alone sees every row."""
+_OTHER_SIZES = "other sizes"
+"""The case of what is left where the data has more sizes than a report can hold."""
 
 
 def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
@@ -42,30 +45,46 @@ def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
 
 def outputs_by_row(graph: Graph) -> frozenset[str]:
     """The outputs that have a row for each row of the inputs, as far as the .onnx tells."""
-    first = {value.shape[0] for value in graph.inputs if value.shape and not isinstance(value.shape[0], int)}
+    # Of dimensions without a name nobody says that they are the same.
+    first = {value.shape[0] for value in graph.inputs if value.shape and isinstance(value.shape[0], str)}
     return frozenset(value.name for value in graph.outputs if value.shape and value.shape[0] in first)
 
 
+def has_one_batch(graph: Graph) -> bool:
+    """Whether the .onnx says that the first dynamic dimensions of its inputs are one."""
+    first = [value.shape[0] for value in graph.inputs if value.shape and not isinstance(value.shape[0], int)]
+    return len(first) < 2 or (None not in first and len(set(first)) == 1)
+
+
 def plan_cases(
-    spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN
+    spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN, *, stated: bool = True
 ) -> tuple[list[Case], list[str]]:
     """Every case of a model whose schema is known, and notes on what was left out.
 
-    Without data, values are drawn from `domains`.
+    Without data, values are drawn from `domains`. With `stated`, the schema is the manifest's own: a dimension with a
+    name there has to vary.
     """
     check_dims(spec)
     told = list(dataset.notes) if dataset else []
     if dataset and dataset.recorded:
         why = "the data is made of recorded calls"
-        return _recorded_cases(dataset), [*told, *_no_edges(spec, why, fix="remove `edges`, or the recorded outputs")]
+        notes = [*refuse_listed(spec, why), *_no_edges(spec, why, fix="remove `edges`, or the recorded outputs")]
+        return _recorded_cases(dataset), [*told, *notes]
     if dataset:
-        cases, notes = _data_cases(spec, dataset)
+        cases, notes = _cases_by_size(spec, dataset) if dataset.parts else _data_cases(spec, dataset)
     else:
         sizes, notes = sizes_to_run(spec)
         cases = [_generated_case(spec, given, domains) for given in sizes]
     if any(given.form != "tensor" for given in spec.inputs or ()):
         why = "not all inputs are tensors of a declared shape"
-        return cases, [*told, *notes, *_no_edges(spec, why, fix="remove `edges`, or declare the shapes in `inputs`")]
+        notes += [
+            *refuse_listed(spec, why),
+            *_no_edges(spec, why, fix="remove `edges`, or declare the shapes in `inputs`"),
+        ]
+        return cases, [*told, *notes]
+    if dataset:
+        cuts, more = plan_cuts(spec, dataset, stated=stated)
+        cases, notes = [*cases, *cuts], [*notes, *more]
     return [*cases, *(plan_edges(spec, dataset, domains) if spec.edges else [])], [*told, *notes]
 
 
@@ -107,7 +126,8 @@ def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str
     rows = dataset.rows
     if rows is None:
         whole = "the data was fed in one call, without `batches`: no input has a dimension called `batch`"
-        notes = [whole] if "batches" in spec.own or any(_dynamic_first(given) for given in spec.inputs or ()) else []
+        dynamic = any(_dynamic_first(given) for given in spec.inputs or ()) and not has_batch(spec)
+        notes = [whole] if dynamic or ("batches" in spec.own and not has_batch(spec)) else []
         call = Call(feed=dataset.inputs, given=dataset.slice_given(0, 0))
         return [Case(name="data", calls=lambda: iter([call]), sizes=dataset.sizes)], notes
     if dataset.fixed_batch:
@@ -127,6 +147,32 @@ def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str
         taken = any(case.name == other.name for other in cases)
         cases.append(replace(case, name=f"{case.name} (last rows)") if taken else case)
     return cases, notes
+
+
+def _cases_by_size(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str]]:
+    """Each size of the data at its largest batch, the one with the most rows at all of them."""
+    made: dict[str, list[Case]] = {}
+    run: set[int] = set()
+    most = max(part.rows or 0 for part in dataset.parts)
+    for number, part in enumerate(sorted(dataset.parts, key=lambda part: -(part.rows or 0))):
+        rows = part.rows or 0
+        fitting = [batch for batch in spec.batches if batch <= rows]
+        run |= set(fitting if rows == most else fitting[-1:])
+        batches = spec.batches if rows == most else tuple(fitting[-1:]) or spec.batches
+        for case in _data_cases(replace(spec, batches=batches), part)[0]:
+            name = ",".join(f"{dim}={size}" for dim, size in case.sizes.items()) or case.name
+            made.setdefault(name if number < MOST_COMBINATIONS else _OTHER_SIZES, []).append(case)
+    dropped = [batch for batch in spec.batches if batch not in run and most]
+    notes = (
+        [f"batch {', '.join(map(str, dropped))} was not run: no size of the data has so many rows"] if dropped else []
+    )
+    return [_chained(name, cases) for name, cases in made.items()], notes
+
+
+def _chained(name: str, cases: list[Case]) -> Case:
+    """The calls of several cases, one after the other."""
+    sizes = cases[0].sizes if all(case.sizes == cases[0].sizes for case in cases) else {}
+    return Case(name=name, calls=lambda: (call for case in cases for call in case.calls()), sizes=sizes)
 
 
 def _fixed_batch_cases(dataset: Dataset, rows: int, batch: int) -> list[Case]:

@@ -47,10 +47,10 @@ def sizes_to_run(spec: ModelSpec) -> tuple[list[dict[str, int]], list[str]]:
                 fix=f"add `dims: {{{name}: [1, 16, 128]}}`, or `data`",
             )
         axes[name] = spec.dims[name]
-    return _combine(axes)
+    return combine(axes)
 
 
-def _combine(axes: dict[str, tuple[int, ...]]) -> tuple[list[dict[str, int]], list[str]]:
+def combine(axes: dict[str, tuple[int, ...]]) -> tuple[list[dict[str, int]], list[str]]:
     """All combinations; where those are too many, each value of each dimension at least once."""
     count = math.prod(len(values) for values in axes.values())
     if count <= MOST_COMBINATIONS:

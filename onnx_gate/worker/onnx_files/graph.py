@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.found import Graph, GraphValue
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.branches import size_branches
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.runtime.tensors import is_external
 from onnx_gate.worker.user_code import describe, require_content
@@ -48,6 +49,7 @@ def read_graph(path: str, shown: str) -> Graph:
         random_nodes=tuple(
             f"{node.op_type} {node.name!r}" for node in every_node(model) if _is_own(node) and node.op_type in RANDOM
         ),
+        branches=size_branches(model),
         size_bytes=sum(file.stat().st_size for file in [Path(path), *external_files(path, model, shown)]),
     )
 

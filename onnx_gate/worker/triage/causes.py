@@ -11,7 +11,7 @@ from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
 from onnx_gate.worker.triage.provider import Precise, all_but_gone, ask_precise, find_chance, tell_precise
-from onnx_gate.worker.triage.sizes import baked_advice, depends_on_size, right_sizes
+from onnx_gate.worker.triage.sizes import baked_advice, baked_dimension, depends_on_size, dimension_advice, right_sizes
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
@@ -58,6 +58,8 @@ class Evidence:
     """What the file itself shows to be wrong with it: a baked-in dimension, or nodes in training mode."""
     sizes: Mapping[str, Mapping[str, int]]
     """The dynamic dimensions of each case."""
+    cuts: frozenset[str] = frozenset()
+    """Cases of the data at another size than its own."""
     shipped: bool
     """The file is the user's own, not converted now."""
     recorded: bool
@@ -89,6 +91,9 @@ def find_cause(evidence: Evidence) -> Triage:
         return chance
     if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
         return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
+    if dim := baked_dimension(evidence.diffs, evidence.sizes, wrong, evidence.cuts):
+        advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)
+        return Triage(cause=Cause.BATCH_BAKED, advice=advice)
     if not compared:
         return _contract_cause(evidence, wrong)
     precise = ask_precise(evidence.ask.precise, compared)

@@ -53,6 +53,7 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
         diffs=tuple(diffs),
         shown=prepared.cause,
         sizes={case.name: case.sizes for case in prepared.cases},
+        cuts=frozenset(case.name for case in prepared.cases if case.cut),
         shipped=spec.onnx is not None,
         recorded=ask.recorded,
         variant=spec.variant.kind if spec.variant else "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import BreachKind
@@ -12,6 +12,8 @@ Sizes = Mapping[str, Mapping[str, int]]
 """Of each case, its dynamic dimensions."""
 _OF_SIZES = (BreachKind.SHAPE, BreachKind.COUNT, BreachKind.REFUSED)
 """Breaches that a size built into the file explains."""
+_MOST, _FEW = 0.5, 0.1
+"""Shares of wrong elements: more than that is no chance, and of rows that are right at their own size no rounding."""
 
 
 def right_sizes(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
@@ -29,16 +31,64 @@ def _is_about_size(diff: OutputDiff) -> bool:
 
 def depends_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:
     """Wrong at some batch sizes and right at others, and never both at one."""
-    bad = {sizes[diff.case].get("batch") for diff in wrong if diff.case in sizes}
-    good = {sizes[diff.case].get("batch") for diff in diffs if not diff.breaches and diff.case in sizes}
+    bad, good = _by_size("batch", diffs, sizes, wrong)
     if None in bad or not bad or not good or bad & good:
         return False
     refused = any(diff.contract and diff.case in sizes for diff in wrong)
     # Right at one size only, and mostly wrong at a smaller one too: more rows, or other ones, don't explain that.
-    mostly = all(diff.contract or 2 * diff.mismatched >= diff.total for diff in wrong)
     smallest = min((size for size in bad if size), default=math.inf)
-    only_one = mostly and len(good) == 1 and smallest < max(size or 0 for size in good)
+    only_one = _mostly(wrong) and len(good) == 1 and smallest < max(size or 0 for size in good)
     return refused or bad == {1} or only_one
+
+
+def baked_dimension(
+    diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff], cuts: Collection[str] = ()
+) -> str:
+    """Another dimension than the batch that it goes with; empty where there is none.
+
+    `cuts` are cases of the same rows at other sizes: that these are wrong, and the rows themselves right, says it all.
+    """
+    if all(diff.contract for diff in wrong):
+        return ""
+    only_cuts = all(diff.case in cuts and _share_wrong(diff) >= _FEW for diff in wrong)
+    for dim in dict.fromkeys(name for diff in wrong for name in sizes.get(diff.case, {}) if name != "batch"):
+        bad, good = _by_size(dim, diffs, sizes, wrong)
+        if None in bad or not good - {None} or bad & good:
+            continue
+        smaller = min(size or 0 for size in bad) < max(size or 0 for size in good)
+        if only_cuts or (_mostly(wrong) and len(good) == 1 and smaller):
+            return dim
+    return ""
+
+
+def _by_size(
+    dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]
+) -> tuple[set[int | None], set[int | None]]:
+    """The sizes of a dimension at which it is wrong, and those at which it is right."""
+    bad = {sizes[diff.case].get(dim) for diff in wrong if diff.case in sizes}
+    return bad, {sizes[diff.case].get(dim) for diff in diffs if not diff.breaches and diff.case in sizes}
+
+
+def _mostly(wrong: list[OutputDiff]) -> bool:
+    return all(_share_wrong(diff) >= _MOST for diff in wrong)
+
+
+def _share_wrong(diff: OutputDiff) -> float:
+    return 1.0 if diff.contract or not diff.total else diff.mismatched / diff.total
+
+
+def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
+    """At which sizes it is wrong, and what to look for."""
+    bad, good = (
+        ", ".join(map(str, sorted(size for size in found if size is not None)))
+        for found in _by_size(dim, diffs, sizes, wrong)
+    )
+    return (
+        f"The ONNX file has a size of {dim!r} built in: it is wrong at {dim}={bad} and right at {dim}={good}. Look for "
+        f"a number that forward() makes of that size (`int(x.shape[…])`, a fixed reshape, a mask or table of one "
+        f"length), or for an export without a dynamic {dim!r}; if the model takes no other size, write the number "
+        "instead of the name in `inputs`."
+    )
 
 
 def baked_advice(sizes: Sizes, wrong: list[OutputDiff]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,21 @@ from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import ConvertInfo, Graph
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Case
-from onnx_gate.worker.inputs.cases import example_feed, outputs_by_row, plan_cases, schema_from_graph
+from onnx_gate.worker.inputs.cases import example_feed, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
+from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
 from onnx_gate.worker.inputs.known import joined
+from onnx_gate.worker.onnx_files.branches import untried_branches
 from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, structural_breaches
 from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
+from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes
 from onnx_gate.worker.trial.columns import check_columns
 from onnx_gate.worker.trial.domains import answers, feed_domain, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import ask_edges, ask_watched
+from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_watched
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -45,71 +48,126 @@ WEAK_REFERENCE = (
 )
 
 
+@dataclass
+class _Inputs:
+    """What a model is to be fed with."""
+
+    spec: ModelSpec
+    """With its schema filled in."""
+    dataset: Dataset | None
+    stated: bool
+    """The schema is the manifest's own."""
+    fixed: FixedSizes | None
+    """Sizes that the file has built in, where it gives the schema."""
+    domains: Domains
+    """What source and file know of the values."""
+    cases: list[Case] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def plan(self, domains: Domains) -> None:
+        """Draw from what is known; with data, from nothing but the data."""
+        self.domains = domains
+        cases, notes = plan_cases(self.spec, self.dataset, domains, stated=self.stated)
+        self.cases, beyond = fitting_cases(self.spec, cases)
+        self.notes = [*notes, *beyond]
+
+    @property
+    def guessed(self) -> bool:
+        """Values were drawn from what the model seems to know, which may not be what it takes."""
+        return self.dataset is None and bool(self.domains.inputs)
+
+
 def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     """Everything up to the ONNX file, its cases and what is expected of it."""
-    spec = job.spec
     send(Stage(name="load"))
-    require_access(spec, job.scratch)
-    framework = get_plugin(spec.framework)
-    shipped = read_graph(spec.onnx, spec.onnx_shown) if spec.onnx else None
-    source = framework.load(spec)
+    require_access(job.spec, job.scratch)
+    framework = get_plugin(job.spec.framework)
+    shipped = read_graph(job.spec.onnx, job.spec.onnx_shown) if job.spec.onnx else None
+    source = framework.load(job.spec)
     send(Stage(name="inputs"))
-    if spec.inputs is None and shipped is not None:
-        spec = replace(spec, inputs=schema_from_graph(shipped, spec))
+    inputs = _inputs(job.spec, shipped, framework, source)
+    spec, dataset = inputs.spec, inputs.dataset
+    if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
+        send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
+    send(Stage(name="reference"))
+    first, warnings = _first_answers(framework, source, inputs)
+    path, graph, seconds = _onnx_file(job, spec, framework, source, inputs.cases, shipped, send)
+    prepared = Prepared(
+        spec=spec, onnx=path, framework=framework, source=source, cases=inputs.cases, file_size=graph.size_bytes
+    )
+    if dataset and dataset.was_rounded:
+        prepared.wide = unrounded(framework, source, spec)
+    more = []
+    if spec.variant:
+        send(Stage(name="variant"))
+        started = time.monotonic()
+        prepared.base, prepared.onnx = path, str(Path(job.scratch) / f"{spec.id}.onnx")
+        more += lower_precision(spec, Path(path), Path(prepared.onnx), dataset)
+        graph, seconds = read_graph(prepared.onnx, f"{spec.id}.onnx"), seconds + time.monotonic() - started
+    send(Stage(name="check"))
+    send(_describe(spec, graph, seconds))
+    warnings += [*_check(prepared, graph, first, more), *random_warnings(graph), *_take_fixed(prepared, inputs.fixed)]
+    _draw_what_is_answered(prepared, inputs)
+    more += [*ask_edges(prepared, send), *ask_cuts(prepared, send)]
+    known = inputs.domains if spec.onnx else joined(inputs.domains, domains_of(path, spec.inputs or ()))
+    more += feed_domain(prepared, known, dataset, send)
+    for note in (*inputs.notes, *more):
+        send(Note(text=note))
+    for warning in (*warnings, *_sizes_not_run(prepared, graph), *_overflows(prepared)):
+        send(Note(text=warning, warns=True))
+    return prepared
+
+
+def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: Any) -> _Inputs:
+    """Schema, data, and what is known where there is none."""
+    stated, one_batch, fixed = spec.inputs is not None, True, None
+    if not stated and shipped is not None:
+        fixed, one_batch = fixed_sizes(spec, shipped), has_one_batch(shipped)
+        spec = replace(fixed.spec, inputs=schema_from_graph(shipped, spec))
     by_row = outputs_by_row(shipped) if shipped else frozenset()
-    dataset = load_dataset(spec, shipped.outputs if shipped else (), batched=by_row) if spec.data else None
+    outputs = shipped.outputs if shipped else ()
+    dataset = load_dataset(spec, outputs, batched=by_row, one_batch=one_batch) if spec.data else None
     if dataset:
         check_columns(framework.fitted_columns(source), spec, dataset.columns)
     domains = source_domains(framework, source, spec, dataset)
     if spec.onnx:
         domains = joined(domains, domains_of(spec.onnx, spec.inputs or ()))
-    cases, notes = _planned(spec, dataset, domains)
-    if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
-        send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
-    send(Stage(name="reference"))
-    try:
-        first, drawn = _first_answers(framework, source, spec, cases)
-    except CannotJudge:
-        # What it seems to know of its inputs may not be what it takes.
-        if dataset or not domains.inputs:
-            raise
-        domains = NOTHING_KNOWN
-        cases, notes = _planned(spec, dataset, domains)
-        first, drawn = _first_answers(framework, source, spec, cases)
-    warnings = [drawn] if drawn else []
-    path, graph, seconds = _onnx_file(job, spec, framework, source, cases, shipped, send)
-    prepared = Prepared(
-        spec=spec, onnx=path, framework=framework, source=source, cases=cases, file_size=graph.size_bytes
-    )
-    if not spec.onnx:
-        domains = joined(domains, domains_of(path, spec.inputs or ()))
-    if dataset and dataset.given:
-        prepared.wide = unrounded(framework, source, spec)
+    inputs = _Inputs(spec=spec, dataset=dataset, stated=stated, fixed=fixed, domains=domains)
+    inputs.plan(domains)
+    return inputs
+
+
+def _draw_what_is_answered(prepared: Prepared, inputs: _Inputs) -> None:
+    """Where the source refuses ordinary values that it seems to know, the default ones are fed instead."""
+    ordinary = [case for case in inputs.cases if not case.edge]
+    if inputs.guessed and not all(answers(prepared, case) for case in ordinary):
+        for case in ordinary:
+            prepared.forget(case.name)
+        inputs.plan(NOTHING_KNOWN)
+        prepared.cases = inputs.cases
+
+
+def _take_fixed(prepared: Prepared, fixed: FixedSizes | None) -> Iterable[str]:
+    """Sizes that the manifest asks for and the file has built in are breaches; of others, warnings."""
+    if fixed is None:
+        return ()
+    prepared.breaches += fixed.breaches
+    if fixed.breaches:
+        prepared.cause = prepared.cause or Cause.BATCH_BAKED
+    return fixed.warnings
+
+
+def _sizes_not_run(prepared: Prepared, graph: Graph) -> list[str]:
+    """What may be built in, or branched on, and was not seen; of a variant the model itself says it."""
+    spec = prepared.spec
     if spec.variant:
-        send(Stage(name="variant"))
-        started = time.monotonic()
-        prepared.base, prepared.onnx = path, str(Path(job.scratch) / f"{spec.id}.onnx")
-        notes += lower_precision(spec, Path(path), Path(prepared.onnx), dataset)
-        graph, seconds = read_graph(prepared.onnx, f"{spec.id}.onnx"), seconds + time.monotonic() - started
-    send(Stage(name="check"))
-    send(_describe(spec, graph, seconds))
-    warnings += [*_check(prepared, graph, first, notes), *random_warnings(graph)]
-    notes += ask_edges(prepared, send)
-    if dataset is None and domains.inputs and not all(answers(prepared, case) for case in cases if not case.edge):
-        domains = NOTHING_KNOWN
-        prepared.cases, notes = _planned(spec, None, domains)
-    notes += feed_domain(prepared, domains, dataset, send)
-    for note in notes:
-        send(Note(text=note))
-    for warning in (*warnings, *_overflows(prepared)):
-        send(Note(text=warning, warns=True))
-    return prepared
-
-
-def _planned(spec: ModelSpec, dataset: Dataset | None, domains: Domains) -> tuple[list[Case], list[str]]:
-    cases, notes = plan_cases(spec, dataset, domains)
-    cases, beyond = fitting_cases(spec, cases)
-    return cases, [*notes, *beyond]
+        return []
+    run: dict[str, set[int]] = {}
+    for case in prepared.cases:
+        for dim, size in case.sizes.items():
+            run.setdefault(dim, set()).add(size)
+    shapes = {given.name: given.shape for given in spec.inputs or ()}
+    return [*one_size_warnings(spec, prepared.cases), *untried_branches(graph.branches, shapes, run)]
 
 
 def _overflows(prepared: Prepared) -> list[str]:
@@ -122,12 +180,23 @@ def _overflows(prepared: Prepared) -> list[str]:
     return [warning] if warning else []
 
 
-def _first_answers(framework: Plugin, source: Any, spec: ModelSpec, cases: list[Case]) -> tuple[Answers, str]:
+def _first_answers(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers, list[str]]:
     """With a warning where they are drawn at random."""
-    case = cases[0]
+    try:
+        return _ask_first(framework, source, inputs)
+    except CannotJudge:
+        if not inputs.guessed:
+            raise
+        inputs.plan(NOTHING_KNOWN)
+        return _ask_first(framework, source, inputs)
+
+
+def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers, list[str]]:
+    spec, case = inputs.spec, inputs.cases[0]
     try:
         call = next(case.calls())
-        return ask_watched(framework, lambda: answer_call(framework, source, spec, call))
+        first, drawn = ask_watched(framework, lambda: answer_call(framework, source, spec, call))
+        return first, [drawn] if drawn else []
     except (CannotJudge, MemoryError):
         raise
     except BaseException as error:
@@ -139,6 +208,8 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
         fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
+    if case.cut:
+        fix = f"remove this size from `dims` if the model isn't to answer it, or {fix}"
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
     elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):

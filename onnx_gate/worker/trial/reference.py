@@ -23,6 +23,7 @@ from onnx_gate.worker.inputs.calls import Call
 
 LONGEST_REASON = 300
 _REFUSED = "edge cases left out, since the source itself refuses them"
+_TOO_SHORT = "shorter cuts of the data left out, since the source itself refuses them"
 _MIXES = "of a row depends on the rows around it, in the source itself: compared was its answer to the same batch"
 
 
@@ -50,6 +51,25 @@ def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
         *(f"{_REFUSED}: {', '.join(names)} ({why})" for why, names in refused.items()),
         *(f"{case}: {', '.join(outputs)} {_MIXES}" for case, outputs in prepared.mixed.items() if outputs),
     ]
+
+
+def ask_cuts(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
+    """Leave out the sizes that nobody has listed and that the source refuses; notes say which."""
+    cuts = [case for case in prepared.cases if case.cut and case.optional]
+    if cuts:
+        send(Stage(name="other sizes"))
+    refused: dict[str, list[str]] = {}
+    for case in cuts:
+        try:
+            for number, call in enumerate(case.calls()):
+                prepared.reference(case, number, call)
+        except MemoryError:
+            # No refusal: the run of the case reports it as what it is.
+            continue
+        except Exception as error:
+            refused.setdefault(describe(error)[:LONGEST_REASON], []).append(case.name)
+            prepared.cases.remove(case)
+    return [f"{_TOO_SHORT}: {', '.join(names)} ({why})" for why, names in refused.items()]
 
 
 Answers = dict[str, Answer]

@@ -48,6 +48,9 @@ def takes_landmarks(spec: ModelSpec) -> bool:
 
 def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[str]]:
     """The cases that say something of a variant, and a note on the others."""
+    if spec.variant:
+        # What is built into the model shows in the model itself; what precision costs doesn't go with the size.
+        cases = [case for case in cases if not (case.cut and case.optional)]
     beyond = _BEYOND[spec.variant.kind] if spec.variant else ()
     left_out = [case.edge for case in cases if case.edge in beyond]
     if not left_out:
@@ -104,7 +107,7 @@ def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset 
     def feeds() -> Iterator[dict[str, Any]]:
         # Each row once, and no edges: a single huge value would widen every range.
         cases, _ = plan_cases(replace(spec, batches=(max(spec.batches),), edges=()), dataset)
-        return (call.feed for case in cases for call in case.calls())
+        return (call.feed for case in cases if not case.cut for call in case.calls())
 
     return [*make_variant(spec, base, target, feeds), *notes]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,14 +14,21 @@ from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.found import GraphValue
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.data.casting import in_schema_dtype
-from onnx_gate.worker.inputs.data.names import Arrays, check_ignored, check_names
-from onnx_gate.worker.inputs.data.read import read_arrays
+from onnx_gate.worker.inputs.data.names import Arrays, Found, apply_feed, check_ignored, check_names
+from onnx_gate.worker.inputs.data.parts import with_rows
+from onnx_gate.worker.inputs.data.read import read_data
 from onnx_gate.worker.inputs.data.test_sets import read_test_sets
 from onnx_gate.worker.inputs.data.values import fit_value
 from onnx_gate.worker.inputs.dims import has_batch
 from onnx_gate.worker.inputs.generate import is_float
 
 Array = npt.NDArray[Any]
+_MOST_NOTES = 4
+"""Of several parts, which mostly say the same."""
+_TWO_BATCHES = (
+    "the inputs have different numbers of rows, and the .onnx doesn't say that their first dimensions are one: they "
+    "are taken for several, and the data was fed as it is, without `batches`"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +65,18 @@ class Dataset:
     """Input → the columns of a table that make it up by position, where the manifest doesn't choose them."""
     notes: tuple[str, ...] = ()
     """What a reader should know of the data."""
+    parts: tuple[Dataset, ...] = ()
+    """Where the data has several sizes, all of it by these; the fields above are then those of the largest part."""
+
+    @property
+    def all_parts(self) -> tuple[Dataset, ...]:
+        """The data by its sizes."""
+        return self.parts or (self,)
+
+    @property
+    def was_rounded(self) -> bool:
+        """Whether the schema's dtype doesn't hold the data as it was given."""
+        return any(part.given for part in self.all_parts)
 
     @property
     def holds_reference(self) -> bool:
@@ -79,13 +99,23 @@ class Dataset:
         }
 
 
-def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: frozenset[str] = frozenset()) -> Dataset:
-    """Read `data`; `outputs` are those of which recorded references may be there, `batched` those with a row each."""
+def load_dataset(
+    spec: ModelSpec,
+    outputs: tuple[GraphValue, ...],
+    *,
+    batched: frozenset[str] = frozenset(),
+    one_batch: bool = True,
+) -> Dataset:
+    """Read `data`; `outputs` are those of which recorded references may be there, `batched` those with a row each.
+
+    Without `one_batch`, nobody says that the first dimensions of the inputs are one: the data shows whether they are.
+    """
     assert spec.data is not None  # noqa: S101
     schema = spec.inputs or ()
     forms = {output.name: output.dtype for output in outputs if spec.framework == "onnx"}
     recordable = tuple(forms)
     if test_sets := read_test_sets(spec.data, {given.name: given.form for given in schema}, forms):
+        _refuse_feed(spec)
         _check_recorded(test_sets)
         return Dataset(
             recorded=tuple(
@@ -95,11 +125,43 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
         )
     no_tensors = {given.name for given in schema if given.form != "tensor"}
     no_tensors |= {output.name for output in outputs if output.element}
-    found = read_arrays(spec, _declared(outputs), frozenset(no_tensors))
+    found = [apply_feed(spec, part, recordable) for part in read_data(spec, _declared(outputs), frozenset(no_tensors))]
+    for part in found:
+        check_names(spec, part, recordable)
+    check_ignored(spec, found[0])
+    if not one_batch and _rows_differ(spec, found):
+        # Two unnamed dimensions are two dimensions.
+        spec = replace(spec, inputs=tuple(map(_apart, schema)))
+        found = [replace(part, notes=(*part.notes, _TWO_BATCHES)) for part in found]
+    return (
+        _from_parts(spec, found, outputs, batched) if found[0].part else _from_one(spec, found[0], recordable, batched)
+    )
+
+
+def _rows_differ(spec: ModelSpec, found: list[Found]) -> bool:
+    named = [given.name for given in spec.inputs or () if "batch" in given.shape[:1]]
+    return any(len({np.shape(part.arrays[name])[:1] for name in named}) > 1 for part in found)
+
+
+def _apart(given: InputSpec) -> InputSpec:
+    first = (f"{given.name}_dim0",) if "batch" in given.shape[:1] else given.shape[:1]
+    return replace(given, shape=(*first, *given.shape[1:]))
+
+
+def _refuse_feed(spec: ModelSpec) -> None:
+    if spec.feed:
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"{spec.data.shown if spec.data else ''}: `feed` names arrays, and a test_data_set folder has none: its "
+            "files go by their numbers",
+            fix="remove `feed`",
+        )
+
+
+def _from_one(spec: ModelSpec, found: Found, recordable: tuple[str, ...], batched: frozenset[str]) -> Dataset:
     arrays = found.arrays
-    check_names(spec, found, recordable)
-    check_ignored(spec, found)
-    dataset = replace(_fit(spec, {given.name: arrays[given.name] for given in schema}), columns=found.columns)
+    dataset = _fit(spec, {given.name: arrays[given.name] for given in spec.inputs or ()})
+    dataset = replace(dataset, columns=found.columns, notes=(*found.notes, *dataset.notes))
     recorded = {name: arrays[name] for name in recordable if name in arrays}
     if not recorded:
         return dataset
@@ -107,6 +169,78 @@ def load_dataset(spec: ModelSpec, outputs: tuple[GraphValue, ...], *, batched: f
     name = f"recorded,batch={dataset.rows}" if dataset.rows is not None else "recorded"
     part = Recorded(name=name, inputs=dataset.inputs, outputs=recorded)
     return Dataset(recorded=(part,), notes=dataset.notes)
+
+
+def _from_parts(
+    spec: ModelSpec, found: list[Found], outputs: tuple[GraphValue, ...], batched: frozenset[str]
+) -> Dataset:
+    """Parts of one size together; each by itself where outputs were recorded for it."""
+    rank = {output.name: len(output.shape) for output in outputs if output.shape and spec.framework == "onnx"}
+    recordable = [output.name for output in outputs if spec.framework == "onnx"]
+    parts: list[Dataset] = []
+    calls: list[tuple[str, Arrays, Arrays]] = []
+    for one in found:
+        inputs = {given.name: with_rows(one.arrays[given.name], given) for given in spec.inputs or ()}
+        alone = any(inputs[name] is not one.arrays[name] for name in inputs)
+        part = _fit(spec, inputs, shown=_shown(spec, one))
+        recorded = {
+            name: array[None] if alone and name in batched and np.ndim(array) == rank.get(name, 0) - 1 else array
+            for name, array in one.arrays.items()
+            if name in recordable
+        }
+        if recorded:
+            _check_rows(spec, recorded, part.rows, part.fixed_batch, batched)
+        calls.append((f"recorded,{one.part}", part.inputs, recorded))
+        parts.append(replace(part, notes=(*one.notes, *part.notes)))
+    notes = _few_notes(parts)
+    if any(recorded for _, _, recorded in calls):
+        _check_recorded(calls)
+        return Dataset(
+            recorded=tuple(Recorded(name=name, inputs=given, outputs=outs) for name, given, outs in calls), notes=notes
+        )
+    together = join_parts(parts)
+    largest = max(together, key=lambda part: part.rows or 0)
+    return replace(largest, notes=notes, parts=tuple(together) if len(together) > 1 else ())
+
+
+def join_parts(parts: list[Dataset]) -> list[Dataset]:
+    """Those of one size as one, where every input has rows; the others stay as they are."""
+    groups: dict[Any, list[Dataset]] = {}
+    for number, part in enumerate(parts):
+        joinable = part.rows is not None and part.batch_axes.keys() == part.inputs.keys()
+        # The shapes too: of a schema that fixes the batch, a part may have rows or none.
+        groups.setdefault((joinable or number, part.fixed_batch, *part.sizes.items()), []).append(part)
+    return [_joined(group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def _joined(group: list[Dataset]) -> Dataset:
+    first, rounded = group[0], any(part.given for part in group)
+
+    def together(of: Callable[[Dataset, str], Array]) -> Arrays:
+        return {
+            name: np.concatenate([of(part, name) for part in group], axis=axis)
+            for name, axis in first.batch_axes.items()
+        }
+
+    return replace(
+        first,
+        inputs=together(lambda part, name: part.inputs[name]),
+        given=together(lambda part, name: part.given.get(name, part.inputs[name])) if rounded else {},
+        rows=sum(part.rows or 0 for part in group),
+    )
+
+
+def _few_notes(parts: list[Dataset]) -> tuple[str, ...]:
+    notes = list(dict.fromkeys(note for part in parts for note in part.notes))
+    more = len(notes) - _MOST_NOTES
+    return (
+        *notes[:_MOST_NOTES],
+        *([f"and {more} more notes of this kind, on other parts of the data"] if more > 0 else []),
+    )
+
+
+def _shown(spec: ModelSpec, found: Found) -> str:
+    return f"{spec.data.shown if spec.data else ''}: {found.part}"
 
 
 def _declared(outputs: tuple[GraphValue, ...]) -> dict[str, InputSpec]:
@@ -172,8 +306,8 @@ def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
     return fitted
 
 
-def _fit(spec: ModelSpec, arrays: Arrays) -> Dataset:
-    shown = spec.data.shown if spec.data else ""
+def _fit(spec: ModelSpec, arrays: Arrays, shown: str = "") -> Dataset:
+    shown = shown or (spec.data.shown if spec.data else "")
     fitted: Arrays = {}
     unrounded: Arrays = {}
     axes: dict[str, int] = {}

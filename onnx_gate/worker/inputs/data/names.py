@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -31,11 +31,70 @@ class Found:
     """Input → the columns of a table that make it up by position, where the manifest doesn't choose them."""
     word: str = "array"
     """What the data is made of."""
+    part: str = ""
+    """Which of several parts it is, such as `b.npz` or `[3]`."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of the names."""
+
+
+def apply_feed(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> Found:
+    """The arrays under the names of the inputs that they feed: as `feed` says, or because there is only one of each."""
+    if spec.feed:
+        return replace(found, arrays=_fed(spec, found, recordable))
+    wanted = [given.name for given in spec.inputs or ()]
+    others = [name for name in found.arrays if name not in (*recordable, *spec.ignore_data)]
+    if len(wanted) != 1 or len(others) != 1 or others == wanted or _resembles(others[0], recordable, found):
+        return found
+    arrays = {wanted[0] if name == others[0] else name: array for name, array in found.arrays.items()}
+    columns = {wanted[0] if name == others[0] else name: value for name, value in found.columns.items()}
+    note = f"the {found.word} {others[0]!r} of the data feeds the only input, {wanted[0]!r}"
+    return replace(found, arrays=arrays, columns=columns, notes=(*found.notes, note))
+
+
+def _resembles(name: str, recordable: tuple[str, ...], found: Found) -> bool:
+    """Whether it may be meant for a recorded output that isn't there."""
+    return bool(difflib.get_close_matches(name, [other for other in recordable if other not in found.arrays], n=1))
+
+
+def _fed(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> Arrays:
+    check_feed(spec, found)
+    taken = {spec.feed.get(given.name, given.name) for given in spec.inputs or ()}
+    left = {name: array for name, array in found.arrays.items() if name not in taken}
+    if twice := [name for name in left if name in spec.feed and name not in spec.ignore_data]:
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"{spec.data.shown if spec.data else ''}: `feed` takes {spec.feed[twice[0]]!r} for the input {twice[0]!r}, "
+            f"and there is {'an' if found.word == 'array' else 'a'} {found.word} {twice[0]!r} too",
+            fix=f"add `ignore_data: {as_yaml(twice)}`, or correct `feed`",
+        )
+    fed = {given.name: spec.feed.get(given.name, given.name) for given in spec.inputs or ()}
+    return {name: array for name, array in left.items() if name not in spec.feed} | {
+        name: found.arrays[place] for name, place in fed.items() if place in found.arrays
+    }
+
+
+def check_feed(spec: ModelSpec, found: Found) -> None:
+    """What `feed` names has to be there, on both sides."""
+    shown, inputs = spec.data.shown if spec.data else "", [given.name for given in spec.inputs or ()]
+    for name, place in spec.feed.items():
+        if name not in inputs:
+            raise CannotJudge(
+                Cause.LOAD_FAILED,
+                f"feed: the model has no input {name!r}; it has: {', '.join(inputs)}",
+                fix=f"{_guess(name, inputs)}correct it, or remove it from `feed`",
+            )
+        if place not in found.arrays:
+            raise CannotJudge(
+                Cause.LOAD_FAILED,
+                f"{shown}: `feed` names {place!r} for the input {name!r}: no such {found.word} is there. "
+                f"Got {_listed(found.arrays)}",
+                fix=f"{_guess(place, found.arrays)}correct it, or remove it from `feed`",
+            )
 
 
 def check_names(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> None:
     """Every input is there, and nothing that nobody asked for."""
-    arrays, shown = found.arrays, spec.data.shown if spec.data else ""
+    arrays, shown = found.arrays, _where(spec, found)
     wanted = [given.name for given in spec.inputs or ()]
     missing = [name for name in wanted if name not in arrays]
     unknown = [name for name in arrays if name not in (*wanted, *recordable, *spec.ignore_data)]
@@ -46,7 +105,9 @@ def check_names(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> N
     problems += [f"{name!r} is neither an input nor a recorded output" for name in unknown]
     fix = f"rename it, or add `ignore_data: {as_yaml(unknown)}`"
     if missing:
-        fix = f"{_guess(missing[0], unknown or arrays)}rename the {found.word}s, or the inputs in the manifest"
+        feed = f"`feed: {{{_as_yaml(missing[0])}: {_as_yaml((unknown or ['…'])[0])}}}`"
+        guess = _guess(missing[0], unknown or arrays)
+        fix = f"{guess}rename the {found.word}s, or say which one feeds which input, such as {feed}"
     elif any(name == "" or name.startswith("Unnamed: ") for name in unknown):
         fix = f"save the table without its index (`index=False`), or add `ignore_data: {as_yaml(unknown)}`"
     raise CannotJudge(
@@ -64,6 +125,11 @@ def check_ignored(spec: ModelSpec, found: Found) -> None:
             f"{shown}: `ignore_data` names {unknown[0]!r}: no such {found.word} is there. Got {_listed(found.names)}",
             fix=f"{_guess(unknown[0], found.names)}correct it, or remove it from `ignore_data`",
         )
+
+
+def _where(spec: ModelSpec, found: Found) -> str:
+    shown = spec.data.shown if spec.data else ""
+    return f"{shown}: {found.part}" if found.part else shown
 
 
 def as_yaml(names: Iterable[str]) -> str:

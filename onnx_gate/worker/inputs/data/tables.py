@@ -131,8 +131,9 @@ def series_column(series: Any, where: str) -> Column:
 def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) -> Found:
     """Columns named after inputs are those; with none such, or with `columns`, they make up the only input."""
     inputs = {given.name: given for given in spec.inputs or ()}
-    if not spec.columns and any(name in inputs for name in columns):
-        known = {**outputs, **inputs}
+    if not spec.columns and (spec.feed or any(name in inputs for name in columns)):
+        fed = {place: inputs[name] for name, place in spec.feed.items() if name in inputs}
+        known = {**outputs, **inputs, **fed}
         arrays = {name: as_input(column.array(known.get(name)), known.get(name)) for name, column in columns.items()}
         return Found(arrays=arrays, names=tuple(columns), word="column")
     chosen = list(spec.columns or [name for name in columns if name not in spec.ignore_data])

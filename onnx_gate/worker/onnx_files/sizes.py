@@ -1,0 +1,83 @@
+"""Sizes that a shipped .onnx fixes, against those that the manifest asks for without a schema of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Breach, Graph, GraphValue, OutputDiff
+from onnx_gate.vocabulary import BreachKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSizes:
+    """What the file can't do."""
+
+    spec: ModelSpec
+    """The model with what the file can do."""
+    breaches: tuple[OutputDiff, ...] = ()
+    """Sizes that the model itself asks for."""
+    warnings: tuple[str, ...] = ()
+    """Sizes that nobody asks for, and that were not compared."""
+
+
+def fixed_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes:
+    """Of a model whose schema is that of the file: what its own keys name and the file fixes is a breach."""
+    batch = _fixed_batch(graph)
+    dims, breaches = _fixed_dims(spec, graph)
+    if batch and "batches" in spec.own and any(size != batch[1] for size in spec.batches):
+        asked = ", ".join(map(str, spec.batches))
+        text = f"`batches: [{asked}]` is asked for, and dimension 0 is fixed at {batch[1]} in the file"
+        breaches.append(_breach(f"input {batch[0]}", text))
+    warnings = [_batch_warning(*batch)] if batch and "batches" not in spec.own else []
+    return FixedSizes(spec=replace(spec, dims=dims), breaches=tuple(breaches), warnings=tuple(warnings))
+
+
+def _fixed_batch(graph: Graph) -> tuple[str, int] | None:
+    """An input that has its first size fixed, where none leaves it open."""
+    first = {value.name: value.shape[0] for value in graph.inputs if value.shape}
+    fixed = [(name, size) for name, size in first.items() if isinstance(size, int)]
+    unknown = any(value.shape is None for value in graph.inputs)
+    return fixed[0] if fixed and len(fixed) == len(first) and not unknown else None
+
+
+def _batch_warning(name: str, size: int) -> str:
+    return (
+        f"the .onnx fixes the batch at {size} (dimension 0 of {name!r}): only that size was compared. Export it with a "
+        f"dynamic batch, or write `batches: [{size}]` beside it if {size} is all that it has to take"
+    )
+
+
+def _fixed_dims(spec: ModelSpec, graph: Graph) -> tuple[dict[str, tuple[int, ...]], list[OutputDiff]]:
+    """The dimensions under `dims` that the file has, and a breach for each of the model's own that it fixes.
+
+    An unknown name is a slip, which is reported elsewhere, where the file has another one that nobody mentions, or has
+    the sizes that are asked for.
+    """
+    named = {size for value in graph.inputs for axis, size in enumerate(value.shape or ()) if _is_open(size, axis)}
+    fixed = [value for value in graph.inputs if any(isinstance(size, int) for size in (value.shape or ())[1:])]
+    has = {size for value in fixed for size in (value.shape or ())[1:]}
+    unknown = [dim for dim in spec.dims if dim not in named] if "dims" in spec.own else []
+    if named - set(spec.dims) or not any(has and set(spec.dims[dim]) - has for dim in unknown):
+        return dict(spec.dims), []
+    known = {dim: sizes for dim, sizes in spec.dims.items() if dim not in unknown}
+    return known, [_dim_breach(dim, spec.dims[dim], fixed[0]) for dim in unknown]
+
+
+def _is_open(size: int | str | None, axis: int) -> bool:
+    return not isinstance(size, int) and axis > 0
+
+
+def _dim_breach(dim: str, sizes: tuple[int, ...], value: GraphValue) -> OutputDiff:
+    shape = "[" + ", ".join("?" if size is None else str(size) for size in value.shape or ()) + "]"
+    text = (
+        f"`dims: {{{dim}: [{', '.join(map(str, sizes))}]}}` is asked for, and the file leaves no dimension beside the "
+        f"batch open: its shape is {shape}"
+    )
+    return _breach(f"input {value.name}, {dim}", text)
+
+
+def _breach(what: str, text: str) -> OutputDiff:
+    return OutputDiff(
+        provider="graph", case="structure", output=what, breaches=(Breach(kind=BreachKind.SHAPE, text=text),)
+    )
