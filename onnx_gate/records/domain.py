@@ -54,6 +54,8 @@ class Values:
     """Fed once too, and the source may refuse them: an unknown category, an id that is out of range."""
     never_empty: bool = False
     """Each row holds at least one value that isn't 0, as a mask does."""
+    never_full: bool = False
+    """Each row holds at least one 0, as a mask of what is to be left out does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ import torch
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Plugin, in_double
+from onnx_gate.frameworks.torch.domain import find_domains
 from onnx_gate.frameworks.torch.export import export
 from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong_dtypes
 from onnx_gate.frameworks.torch.known import find_known
@@ -146,4 +147,5 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     tails=tails,
     drew=drew,
+    input_domain=find_domains,
 )

@@ -43,8 +43,7 @@ def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], 
         return array
     if domain.every:
         array = _fitting(given, ordinary(given, domain.every, array.size, rng), array).reshape(shape)
-        if domain.every.never_empty:
-            fill_empty_rows(array, domain.every, rng)
+        mend_rows(array, domain.every, rng)
     for column, values in domain.columns.items():
         if len(shape) < 2 and column == 0:
             array = _fitting(given, ordinary(given, values, array.size, rng), array).reshape(shape)
@@ -191,14 +190,18 @@ def _is_clear(given: InputSpec, value: float, values: Values) -> bool:
     return all(abs(value - cut.at) >= gap_at(given, cut.at, cut.reach) for cut in values.cuts)
 
 
-def fill_empty_rows(array: Array, values: Values, rng: np.random.Generator) -> None:
-    """One element of every row that is all 0 becomes something else."""
-    something = [value for value in values.choices if value not in (0, False, None, "")]
-    if not something or array.ndim < 2:
+def mend_rows(array: Array, values: Values, rng: np.random.Generator) -> None:
+    """Where a mask must not be empty, or full, one element of each row that is becomes something else."""
+    if array.ndim < 2 or array.dtype.kind not in "biuf":
         return
     rows = array.reshape(-1, array.shape[-1])
-    for row in np.flatnonzero(~rows.astype(bool).any(axis=1)):
-        rows[row, rng.integers(0, rows.shape[1])] = something[0]
+    something = next((value for value in values.choices if value not in (0, False, None)), None)
+    if values.never_empty and something is not None:
+        for row in np.flatnonzero(~rows.astype(bool).any(axis=1)):
+            rows[row, rng.integers(0, rows.shape[1])] = something
+    if values.never_full and rows.shape[1] > 1:
+        for row in np.flatnonzero(rows.astype(bool).all(axis=1)):
+            rows[row, rng.integers(0, rows.shape[1])] = 0
 
 
 def _can_hold(given: InputSpec, value: Scalar) -> bool:
@@ -258,6 +261,7 @@ def _join_values(first: Values, second: Values) -> Values:
         missing_text=first.missing_text or second.missing_text,
         unusual=tuple(dict.fromkeys((*first.unusual, *second.unusual, *_other_ends(first, second)))),
         never_empty=first.never_empty or second.never_empty,
+        never_full=first.never_full or second.never_full,
     )
 
 

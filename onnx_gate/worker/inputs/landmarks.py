@@ -16,7 +16,7 @@ from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import integer_range, is_float, rng_for, shape_of
-from onnx_gate.worker.inputs.known import beyond_cuts, draw_known, draws_known, fill_empty_rows, gap_at, landmarks_of
+from onnx_gate.worker.inputs.known import beyond_cuts, draw_known, draws_known, gap_at, landmarks_of, mend_rows
 
 Array = npt.NDArray[Any]
 MOST_ROWS = 1024
@@ -287,8 +287,7 @@ class _Plan:
             array[rows] = cells.reshape(array[rows].shape)
         else:
             array[rows, ..., column.column] = cells.reshape(array[rows, ..., column.column].shape)
-        if column.values.never_empty:
-            fill_empty_rows(array, column.values, self._rng)
+        mend_rows(array, column.values, self._rng)
 
     def _apart(self, row: int, column: _Column, value: Scalar) -> None:
         """One value in a row that is ordinary but for it."""

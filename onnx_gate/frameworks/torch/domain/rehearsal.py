@@ -1,0 +1,69 @@
+"""One run of a module that leaves no trace: state, random numbers and what it prints are as before."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def rehearse(module: Any, watching: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Call it with somebody watching; whether it answered."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        with torch.random.fork_rng(devices=[]), _as_before(module) as called:
+            torch.manual_seed(0)
+            with torch.no_grad(), watching:
+                called(*args, **kwargs)
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _as_before(module: Any) -> Iterator[Any]:
+    """The module, and afterwards all of its buffers and attributes as they were; TorchScript as a copy."""
+    if isinstance(module, torch.jit.ScriptModule):
+        yield copy.deepcopy(module)
+        return
+    parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]
+    containers = {id(one): (one, copy.copy(one)) for part in parts for one in _containers(vars(part))}
+    tensors = {id(tensor): (tensor, tensor.detach().clone()) for tensor in _tensors(module, parts)}
+    try:
+        yield module
+    finally:
+        for container, before in containers.values():
+            _refill(container, before)
+        with torch.no_grad():
+            for tensor, value in tensors.values():
+                # Not by the version: a normalisation in training mode doesn't count it.
+                if not torch.equal(tensor, value):
+                    tensor.resize_as_(value).copy_(value)
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    """What a call may add to or take from: attributes, and lists, dicts and sets among them, to any depth."""
+    if isinstance(value, dict | list | set | deque):
+        yield value
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _containers(one)
+
+
+def _refill(container: Any, before: Any) -> None:
+    """In place: others may hold the same one."""
+    container.clear()
+    container.extend(before) if isinstance(container, list | deque) else container.update(before)
+
+
+def _tensors(module: Any, parts: list[Any]) -> Iterator[torch.Tensor]:
+    """What a call may write into: buffers, and tensors that are attributes. Nobody writes into parameters."""
+    yield from module.buffers()
+    for part in parts:
+        for value in vars(part).values():
+            if isinstance(value, torch.Tensor):
+                yield value

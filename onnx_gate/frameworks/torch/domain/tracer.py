@@ -1,0 +1,165 @@
+"""Sees every operator of a run, and follows what is still an input."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from onnx_gate.worker.inputs.trails.clues import Clues
+from onnx_gate.worker.inputs.trails.trail import Array, Trail
+
+LARGEST_CONSTANT = 1_000_000
+"""Elements of a constant that is looked at."""
+
+
+class Call:
+    """One operator with its arguments by name."""
+
+    def __init__(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.operator = operator
+        self.args = args
+        self.kwargs = dict(kwargs)
+        base = str(operator._schema.name).split(":")[-1]
+        self.name = base if base.startswith("_") and base.endswith("_") else base.rstrip("_")
+        self.overload = str(operator._overloadname)
+        declared = operator._schema.arguments
+        self._given = {one.name: value for one, value in zip(declared, args, strict=False)} | self.kwargs
+        self._defaults = {one.name: one.default_value for one in declared if one.has_default_value()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._given.get(name, self._defaults.get(name))
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All that it gets."""
+        return [leaf for leaf in pytree.arg_tree_leaves(*self.args, **self.kwargs) if isinstance(leaf, torch.Tensor)]
+
+
+Note = Callable[["Tracer", Call], None]
+"""What a call says about the inputs."""
+Follow = Callable[["Tracer", Call], "list[Trail | None] | None"]
+"""The trails of a call's results."""
+
+
+class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes what each operator does before it runs, for it may refuse, and follows its results afterwards."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler for that, which takes seconds."""
+        return False
+
+    def __init__(self, clues: Clues, note: Note, follow: Follow) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.clues = clues
+        self._note = note
+        self._follow = follow
+        # By tensor, and for as long as it lives.
+        self._trails: Any = WeakTensorKeyDictionary()
+        self._tainted: Any = WeakTensorKeyDictionary()
+
+    def start(self, tensor: torch.Tensor, trail: Trail | None) -> None:
+        """This tensor is an input."""
+        self._tainted[tensor] = True
+        if trail is not None:
+            self._trails[tensor] = trail
+
+    def trail(self, value: Any) -> Trail | None:
+        """How a value came from an input, where it can be followed."""
+        return self._trails.get(value) if isinstance(value, torch.Tensor) else None
+
+    def is_tainted(self, value: Any) -> bool:
+        """Whether a value comes from an input in any way."""
+        return isinstance(value, torch.Tensor) and value in self._tainted
+
+    def constant(self, value: Any) -> Array | None:
+        """A value that depends on no input."""
+        if isinstance(value, bool | int | float):
+            return np.array(float(value))
+        if not isinstance(value, torch.Tensor) or self.is_tainted(value) or value.numel() > LARGEST_CONSTANT:
+            return None
+        if value.is_complex() or value.is_quantized or value.is_sparse:
+            return None
+        # Within an operator's dispatch, so this is not seen itself.
+        found: Array = value.detach().to(torch.float64).numpy().copy()
+        return found
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator as if nobody watched."""
+        kwargs = kwargs or {}
+        if not isinstance(func, torch._ops.OpOverload):
+            return self._higher(func, args, kwargs)
+        call = Call(func, args, kwargs)
+        with contextlib.suppress(Exception):
+            self._note(self, call)
+        tainted = any(tensor in self._tainted for tensor in call.tensors())
+        trails = self._ahead(call) if tainted else None
+        result = func(*args, **kwargs)
+        self._keep(result, trails, tainted)
+        return result
+
+    def _ahead(self, call: Call) -> list[Trail | None] | None:
+        """Followed before the operator runs: one that writes in place changes its own argument."""
+        try:
+            return self._follow(self, call)
+        except Exception:
+            return None
+
+    def _keep(self, result: Any, trails: list[Trail | None] | None, tainted: bool) -> None:
+        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        for number, tensor in enumerate(tensors):
+            self._trails.pop(tensor, None)
+            if tainted:
+                self._tainted[tensor] = True
+            trail = trails[number] if trails is not None and number < len(trails) else None
+            if trail is not None and trail.ids.shape == tuple(tensor.shape):
+                self._trails[tensor] = trail
+
+    def _higher(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Control flow: both branches of a condition are looked at, and the one that holds answers."""
+        if str(func) == "cond":
+            predicate, *branches, operands = args
+            answers = list(self._branches(branches, operands))
+            result = answers[0 if bool(predicate) else 1]
+            if isinstance(result, Exception):
+                raise result
+        else:
+            result = func(*args, **kwargs)
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self._tainted[leaf] = True
+        return result
+
+    def _branches(self, branches: list[Any], operands: Any) -> Iterator[Any]:
+        for branch in branches:
+            try:
+                with self:
+                    yield branch(*operands)
+            except Exception as error:
+                yield error
+
+
+class ShieldedTracer(Tracer):  # type: ignore[no-untyped-call]
+    """The same where torch's compiler is at work, which would compile the tracer as well."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator as if nobody watched."""
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def tracer_for_now() -> type[Tracer]:
+    """The one that is needed: the compiler is loaded once something is exported, or has branches."""
+    return ShieldedTracer if "torch._dynamo" in sys.modules else Tracer

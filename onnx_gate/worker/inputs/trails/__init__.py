@@ -1,0 +1,1 @@
+"""How values within a model came from its inputs, and what follows for the inputs; the same for every framework."""
