@@ -10,7 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, KernelPCA
-from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
     HistGradientBoostingClassifier,
@@ -114,8 +114,8 @@ def components(random: Random) -> Model:
     return Model(source=source, inputs=TABLE, own={"X": table[:MODERATE]})
 
 
-@entry("sklearn", "missing values and categories")
-def histogram_categories(random: Random) -> Model:
+@entry("sklearn", "missing values")
+def histogram_gaps(random: Random) -> Model:
     """Histogram boosting with gaps and classes."""
     table = with_gaps(people(random), random)
     target = classes(people(random), random)
@@ -210,11 +210,11 @@ def bernoulli(random: Random) -> Model:
     return Model(source=source, inputs=TABLE, own={"X": table})
 
 
-@entry("sklearn", "determinants of covariances")
-def quadratic(random: Random) -> Model:
-    """A quadratic discriminant behind a scaler."""
+@entry("sklearn", "large means")
+def discriminant(random: Random) -> Model:
+    """A linear discriminant behind a scaler."""
     table = people(random)
-    source = make_pipeline(StandardScaler(), QuadraticDiscriminantAnalysis()).fit(table, classes(table, random))
+    source = make_pipeline(StandardScaler(), LinearDiscriminantAnalysis()).fit(table, classes(table, random))
     return Model(source=source, inputs=TABLE, own={"X": table[:MODERATE]})
 
 

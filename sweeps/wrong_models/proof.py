@@ -62,7 +62,8 @@ def different_rows(references: list[Any], actuals: list[Any]) -> int:
 
 def _different(reference: Any, actual: Any) -> int:
     reference, actual = np.asarray(reference), np.asarray(actual)
-    if reference.size != actual.size:
+    # (N,) and (N, 1) are both right.
+    if reference.size != actual.size or reference.shape[:1] != actual.shape[:1]:
         return max(len(reference), len(actual))
     actual = actual.reshape(reference.shape)
     if reference.dtype.kind in "fc" or actual.dtype.kind in "fc":

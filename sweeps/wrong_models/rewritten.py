@@ -127,9 +127,9 @@ def imputer_added(random: Random) -> Model:
     return Model(source=source, inputs={"X": floats(4)}, own={"X": own}, sabotage=fill)
 
 
-@entry("sklearn", "LabelEncoder with another default")
+@entry("sklearn", "LabelEncoder without one category")
 def default_for_one(random: Random) -> Model:
-    """A city is left out of a map, as its number is the default anyway; the default then changes."""
+    """A city is left out of the map, and gets the default that the operator has for all others."""
     table = pick(CITIES, random, 200).reshape(-1, 1)
     source = OrdinalEncoder().fit(table)
 
@@ -172,7 +172,7 @@ def half_on_the_way(random: Random) -> Model:
     return Model(source=source, inputs={"x": floats(4)}, own={"x": own}, sabotage=narrow)
 
 
-@entry("sklearn", "Scaler that turns one column for large values")
+@entry("sklearn", "Min behind a Scaler")
 def cap_on_scaled(random: Random) -> Model:
     """Scaled values are cut at one deviation, which at 0 all are below."""
     source, table = scaled_ridge(random)

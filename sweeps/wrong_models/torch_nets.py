@@ -295,6 +295,8 @@ def bucket_edge(random: Random) -> Model:
     edges = torch.tensor(np.sort(random.choice(np.arange(15, 80), size=6, replace=False)), dtype=torch.float32)
 
     class Buckets(nn.Module):
+        edges: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("edges", edges)
@@ -338,12 +340,14 @@ def tone_curve(random: Random) -> Model:
     weights(random)
 
     class Tones(nn.Module):
+        curve: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("curve", torch.linspace(0, 1, 256) ** 0.45)
 
         def forward(self, image: Tensor) -> Tensor:
-            return self.curve[image.long()].mean(dim=2)  # type: ignore[no-any-return,index]
+            return self.curve[image.long()].mean(dim=2)
 
     own = random.integers(0, 256, (ROWS, 6, 6)).astype(np.uint8)
 
