@@ -89,17 +89,6 @@ def change_number(model: onnx.ModelProto, number: float, other: float) -> None:
     change_tensor(model, is_it, lambda array: np.full_like(array, other))
 
 
-def drop_node(model: onnx.ModelProto, node: onnx.NodeProto, kept: str) -> None:
-    """Take a node out: whoever reads its output reads `kept` instead."""
-    for graph in graphs(model):
-        for other in graph.node:
-            for place, name in enumerate(other.input):
-                if name == node.output[0]:
-                    other.input[place] = kept
-        if node in graph.node:
-            graph.node.remove(node)
-
-
 def swap(values: list[Any], first: int, second: int) -> None:
     """Exchange two of a list."""
     values[first], values[second] = values[second], values[first]
@@ -194,14 +183,14 @@ def scale_element(part: str, factor: float) -> Callable[[onnx.ModelProto, Random
     return scale
 
 
-def negate_row(part: str, first: int, last: int | None = None) -> Callable[[onnx.ModelProto, Random], None]:
-    """A sabotage: changes the sign of one row of a table, known by a part of its name, from `first` on."""
+def change_row(part: str, first: int) -> Callable[[onnx.ModelProto, Random], None]:
+    """A sabotage: turns one row of a table into another, from `first` on; the table by a part of its name."""
 
-    def negate(file: onnx.ModelProto, random: Random) -> None:
+    def change(file: onnx.ModelProto, random: Random) -> None:
         def turn(array: Array) -> None:
-            row = int(random.integers(first % len(array), len(array) if last is None else last))
+            row = int(random.integers(first, len(array)))
             array[row] = 0.5 - array[row]
 
         change_named(file, part, turn)
 
-    return negate
+    return change

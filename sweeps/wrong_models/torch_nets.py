@@ -11,7 +11,7 @@ import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 
-from sweeps.wrong_models.edits import change_named, change_number, change_tensor, negate_row, nodes, scale_element
+from sweeps.wrong_models.edits import change_named, change_number, change_row, change_tensor, nodes, scale_element
 from sweeps.wrong_models.entry import Array, Model, Random, entry, floats
 
 ROWS = 120
@@ -46,7 +46,7 @@ def embedding_row(random: Random) -> Model:
     weights(random)
     size = int(random.integers(200, 600))
     own = random.integers(0, size, (ROWS, 16))
-    sabotage = negate_row("table.weight", 10)
+    sabotage = change_row("table.weight", 10)
     return Model(
         source=Bag(size), inputs={"tokens": ids()}, own={"tokens": own}, sabotage=sabotage, dims={"seq": [2, 8]}
     )
@@ -114,18 +114,17 @@ def item_row(random: Random) -> Model:
     users, items = 80, 300
     own = {"user": random.integers(0, users, ROWS), "item": random.integers(0, items, ROWS)}
     schema = {name: {"dtype": "int64", "shape": ["batch"]} for name in own}
-    return Model(source=Pairs(users, items), inputs=schema, own=own, sabotage=negate_row("items.weight", 10))
+    return Model(source=Pairs(users, items), inputs=schema, own=own, sabotage=change_row("items.weight", 10))
 
 
 class Encoder(nn.Module):
     """Tokens and positions through one layer of attention."""
 
-    def __init__(self, size: int, longest: int, masked: bool = False) -> None:
+    def __init__(self, size: int, longest: int) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(size, 8), nn.Embedding(longest, 8)
         self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
         self.head = nn.Linear(8, 4)
-        self.masked = masked
 
     def attend(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         """Each token sees all that the mask lets it."""
@@ -155,7 +154,7 @@ def late_position(random: Random) -> Model:
     weights(random)
     longest = 64
     own = random.integers(0, 50, (20, longest))
-    sabotage = negate_row("positions.weight", 20)
+    sabotage = change_row("positions.weight", 20)
     return Model(
         source=Encoder(50, longest),
         inputs={"tokens": ids()},
