@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from sweeps.wrong_models.entry import Entry, Model
 from sweeps.wrong_models.proof import Unproven, require_health, sabotaged
 
 EXAMPLE_ROWS = 3
+FEW = 3
+"""Conversions that take less time than to warm up the converter."""
 SUFFIXES = {"sklearn": ".joblib", "lightgbm": ".txt", "xgboost": ".json", "catboost": ".cbm", "keras": ".keras"}
 """What a source of the framework is saved as; torch's are factories."""
 WRONG, HEALTHY = "wrong", "healthy"
@@ -51,8 +54,8 @@ def ship(folder: Path, chosen: Mapping[str, tuple[str, Entry]], seed: int) -> li
         made = {name: entry.model(seed) for name, (_, entry) in chosen.items()}
     keys = {name: _keys(folder, name, chosen[name], made[name], seed) for name in chosen}
     specs = _specs(folder, [{**keys[name], **_options(made[name])} for name in chosen])
-    for framework in {spec.framework for spec in specs.values()}:
-        get_plugin(framework).warm_up(True)
+    for framework, count in Counter(spec.framework for spec in specs.values()).items():
+        get_plugin(framework).warm_up(count > FEW)
     shipped: list[Shipped] = []
     for name, (_, entry) in chosen.items():
         try:
