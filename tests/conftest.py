@@ -33,6 +33,7 @@ LONGEST = (
     "frameworks/test_torch_transformers.py",
     "processes/test_strays.py",
     "sweeps/test_torch_sweep.py",
+    "sweeps/test_wrong_models.py",
     "references/test_checked.py",
     "trial/test_variants.py",
     "processes/test_channel.py",
