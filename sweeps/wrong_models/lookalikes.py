@@ -135,7 +135,7 @@ def counted_words(random: Random) -> Model:
 def weighted_words(random: Random) -> Model:
     """Weighted words and pairs."""
     written = texts(random)
-    source = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit(written)
+    source = TfidfVectorizer(ngram_range=(1, 2)).fit(written)
     return Model(source=source, inputs=TEXT, own={"text": written}, convert=WEIGHTED)
 
 
