@@ -69,6 +69,7 @@ $(TENSORFLOW)/.installed: pyproject.toml constraints.txt
 
 test-tensorflow: $(TENSORFLOW)/.installed ## TensorFlow, and Keras on its backend, in an environment of 2 GB without PyTorch
 	$(TENSORFLOW)/bin/python -m pytest -m 'tensorflow or keras' tests/frameworks/test_tensorflow.py tests/frameworks/test_keras.py \
+		tests/frameworks/test_tensorflow_domain.py tests/frameworks/test_keras_domain.py \
 		tests/frameworks/test_conformance.py tests/e2e/test_examples.py
 
 test-cuda: $(INSTALLED) ## on a machine with an NVIDIA GPU: run on it

@@ -10,6 +10,7 @@ from typing import Any
 from onnx_gate.frameworks.keras.backend import choose_backend, plugin_of
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.domain import Domains
 from onnx_gate.records.found import Answer, Triage
 from onnx_gate.worker.user_code import registered
 
@@ -65,6 +66,11 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
     return _PLUGIN.known_cause(source.inner, spec, feed)
 
 
+def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
+    """What the plug-in of the backend sees in a run: preprocessing layers are a part of the model."""
+    return _PLUGIN.input_domain(source.inner, spec, example)
+
+
 PLUGIN = Plugin(
     load=load,
     predict=predict,
@@ -72,4 +78,5 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     warm_up=_PLUGIN.warm_up,
     drew=_PLUGIN.drew,
+    input_domain=input_domain,
 )

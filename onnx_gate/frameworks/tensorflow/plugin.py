@@ -16,6 +16,7 @@ import tf2onnx  # noqa: F401  (here so that the warm server holds it)
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Plugin
+from onnx_gate.frameworks.tensorflow.domain import find_domains
 from onnx_gate.frameworks.tensorflow.export import export, trace
 from onnx_gate.frameworks.tensorflow.known import find_known
 from onnx_gate.frameworks.tensorflow.load import Source, load_source
@@ -74,4 +75,4 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
 
 
 # No warm_up: once TensorFlow has run a single operator, its functions hang in a forked child.
-PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause)
+PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause, input_domain=find_domains)

@@ -153,7 +153,9 @@ def _chosen(tracer: Tracer, call: Call) -> Trail | None:
     yes, no = tracer.constant(one), tracer.constant(other)
     if condition is not None and condition.truth and yes is not None and no is not None:
         return _selected(condition, yes, no)
-    return _same(tracer, call)
+    # Of two that are followed, such as negative ids counted from the end and all others, the input itself.
+    both = [trail for trail in (tracer.trail(one), tracer.trail(other)) if trail is not None]
+    return _to_shape(next((trail for trail in both if trail.plain), both[0] if both else None), call)
 
 
 def _selected(condition: Trail, yes: Array, no: Array) -> Trail | None:

@@ -79,7 +79,7 @@ class Clues:
             # Several columns share a table: the part of each ends where that of the next begins.
             shared = offsets.size > 1
             end = min((float(other) for other in offsets if other > offset), default=float(rows)) if shared else rows
-            low = 0.0 if shared else float(np.ceil(-offset / scale))
+            low = 0.0 if shared else float(np.ceil(-offset / scale)) + 0.0
             high = float(np.ceil((end - offset) / scale) - 1)
             pad = () if padding is None or padding < 0 else (int((padding - offset) / scale),)
             unusual = (-1,) if from_the_end and low == 0 else ()

@@ -20,7 +20,7 @@ _WEAKER = {
     Origin.MASKS: frozenset({Origin.IMAGES, Origin.STATISTICS, Origin.THRESHOLDS, Origin.RANGES, Origin.CONSTANTS}),
     Origin.IMAGES: frozenset({Origin.STATISTICS}),
 }
-"""A fact → the facts that don't count beside it."""
+"""A fact → the facts that don't count beside it, the strongest first."""
 
 
 @dataclass(kw_only=True)
@@ -85,7 +85,8 @@ def combine(facts: list[Values]) -> Values | None:
     if any(_beyond_truth(fact) for fact in facts):
         facts = [fact for fact in facts if Origin.MASKS not in fact.origins]
     origins = {origin for fact in facts for origin in fact.origins}
-    weak = {origin for strong in origins for origin in _WEAKER.get(strong, ())}
+    strongest = next((origin for origin in _WEAKER if origin in origins), None)
+    weak = _WEAKER[strongest] if strongest is not None else frozenset()
     kept = [fact for fact in facts if not weak.intersection(fact.origins)]
     if not kept:
         return None
