@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,4 +66,19 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
     return _PLUGIN.known_cause(source.inner, spec, feed)
 
 
-PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause, warm_up=_PLUGIN.warm_up)
+def untrained(source: Source) -> int:
+    """Weights that training would change, unless an optimizer has."""
+    optimizer = getattr(source.model, "optimizer", None)
+    if optimizer is not None and int(optimizer.iterations) > 0:
+        return 0
+    return sum(math.prod(weight.shape) for weight in source.model.trainable_weights)
+
+
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    known_cause=known_cause,
+    untrained=untrained,
+    warm_up=_PLUGIN.warm_up,
+)
