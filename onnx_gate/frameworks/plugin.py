@@ -46,6 +46,11 @@ def no_columns(source: Any) -> tuple[str, ...]:
     return ()
 
 
+def none_untrained(source: Any) -> int:
+    """Models of this framework are trained where they are made."""
+    return 0
+
+
 def no_tails(source: Any, spec: ModelSpec) -> Iterable[Any]:
     """A model of this framework is one part."""
     return ()
@@ -87,6 +92,9 @@ class Plugin:
     diverged."""
     fitted_columns: Callable[[Any], tuple[str, ...]] = no_columns
     """The names of the columns that the source was fitted on, in their order; empty where it knows none."""
+    untrained: Callable[[Any], int] = none_untrained
+    """How many trainable parameters the source has that nothing in this process has trained; asked of what a factory
+    built without reading a file."""
     tails: Callable[[Any, ModelSpec], Iterable[Any]] = no_tails
     """The source without its first part, without its first two, and so on. Triage asks whether a shipped file was
     exported without them."""

@@ -35,6 +35,7 @@ from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
 from onnx_gate.worker.variants.in_place import half_session
+from onnx_gate.worker.weights import watch_factory
 
 Send = Callable[[Event], None]
 NOT_ASKED = (
@@ -57,10 +58,13 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     """Tell the parent everything there is to know about one model."""
     stage = "load"
     said: list[Event] = []
+    watch = watch_factory(job)
 
     def tell(event: Event) -> None:
         nonlocal stage
         stage = event.name if isinstance(event, Stage) else stage
+        if watch and stage != "load":
+            watch.close()
         said.append(event)
         send(event)
 
@@ -68,6 +72,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
         opened = Opened(find_repository(Path(job.spec.folder)), apart=Path(job.scratch)) if job.save else None
         prepared = load_reference(job, Path(job.reference), tell) if job.reference else prepare(job, tell)
         send(Made(weights=weights_of(prepared.onnx)))
+        if watch and (told := watch.warning(job, prepared.framework, prepared.source)):
+            tell(Note(text=told, warns=True))
         if opened:
             tell(Stage(name="save reference"))
             save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())

@@ -17,7 +17,7 @@ from onnx_gate.frameworks.keras.plugin import BACKEND, PLUGIN, Source
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from onnx_gate.records.domain import Domains, Values
 from onnx_gate.vocabulary import Origin
-from onnx_gate.worker.inputs.generate import generate
+from onnx_gate.worker.inputs.known import generate
 
 # After the plug-in, which chooses the backend.
 import keras  # isort: skip

@@ -18,7 +18,7 @@ from onnx_gate.frameworks.torch.plugin import PLUGIN
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Cut, Domain, Domains, Values
 from onnx_gate.vocabulary import Origin
-from onnx_gate.worker.inputs.generate import generate
+from onnx_gate.worker.inputs.known import generate
 
 SIZES = {"batch": 2, "seq": 5}
 

@@ -9,7 +9,7 @@ import pytest
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
-from onnx_gate.worker.trial.columns import check_columns
+from onnx_gate.worker.inputs.data.fitted import check_columns
 
 pytestmark = pytest.mark.extras
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,20 @@ def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Do
     return _PLUGIN.input_domain(source.inner, spec, example)
 
 
+def untrained(source: Source) -> int:
+    """Weights that training would change, unless an optimizer has."""
+    optimizer = getattr(source.model, "optimizer", None)
+    if optimizer is not None and int(optimizer.iterations) > 0:
+        return 0
+    return sum(math.prod(weight.shape) for weight in source.model.trainable_weights)
+
+
 PLUGIN = Plugin(
     load=load,
     predict=predict,
     convert=convert,
     known_cause=known_cause,
+    untrained=untrained,
     warm_up=_PLUGIN.warm_up,
     drew=_PLUGIN.drew,
     input_domain=input_domain,

@@ -138,6 +138,13 @@ def tails(source: Source, spec: ModelSpec) -> Iterator[Source]:
         yield from (Source(module=source.module[first:]) for first in range(1, len(source.module)))
 
 
+def untrained(source: Source) -> int:
+    """Parameters that take gradients and have had none; those of programs and TorchScript were somebody's before."""
+    if source.program is not None or source.scripted or any(p.grad is not None for p in source.module.parameters()):
+        return 0
+    return sum(p.numel() for p in source.module.parameters() if p.requires_grad)
+
+
 PLUGIN = Plugin(
     load=load,
     predict=predict,
@@ -145,6 +152,7 @@ PLUGIN = Plugin(
     warm_up=warm_up,
     widen=widen,
     known_cause=known_cause,
+    untrained=untrained,
     tails=tails,
     drew=drew,
     input_domain=find_domains,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.asked import InputSpec
-from onnx_gate.records.domain import Cut, Domain, Domains, Values
+from onnx_gate.records.domain import NOTHING_KNOWN, Cut, Domain, Domains, Values
 from onnx_gate.vocabulary import Scalar
 from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, is_float, rng_for, shape_of
 
@@ -54,7 +54,7 @@ def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], 
 
 
 def generate(
-    inputs: tuple[InputSpec, ...], sizes: Mapping[str, int], *, seed: str, domains: Domains
+    inputs: tuple[InputSpec, ...], sizes: Mapping[str, int], *, seed: str, domains: Domains = NOTHING_KNOWN
 ) -> dict[str, Array]:
     """One feed of the given sizes."""
     return {

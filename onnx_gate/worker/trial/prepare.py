@@ -19,6 +19,7 @@ from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import example_feed, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
+from onnx_gate.worker.inputs.data.fitted import check_columns
 from onnx_gate.worker.inputs.known import joined
 from onnx_gate.worker.onnx_files.branches import untried_branches
 from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, structural_breaches
@@ -26,7 +27,6 @@ from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes
-from onnx_gate.worker.trial.columns import check_columns
 from onnx_gate.worker.trial.domains import answers, feed_domain, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
