@@ -163,3 +163,57 @@ def test_refused_rows_are_left_out():
     assert kept.count == rows.count - 2
     taken = {row for group in kept.groups() for row in group}
     assert taken == set(range(rows.count)) - {0, 5}
+
+
+DTYPES = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool", "string")
+SHAPES: tuple[tuple[int | str, ...], ...] = (
+    *(("batch", 3), ("batch",), ("batch", 2, 3), ("batch", "seq"), ("seq", "batch")),
+    *((1, 3), (4,), (2, "seq"), ()),
+)
+
+
+def anything(rng: np.random.Generator) -> Values:
+    """Facts that need not belong together, or to the input."""
+    number = lambda: float(rng.choice([0.0, -1.0, 2.5, 300.0, 1e6, -1e-9, 70_000.0, 3e9]))  # noqa: E731
+    facts: dict[str, Any] = {
+        "centre": number(),
+        "spread": abs(number()),
+        "low": min(low := number(), 0.0),
+        "high": abs(low) + 5,
+        "choices": tuple(rng.choice([0, 1, 2, 7, 300], 3).tolist()) if rng.random() < 0.5 else ("a", "b"),
+        "cuts": tuple(Cut(at=number(), reach=abs(number())) for _ in range(4)),
+        "marks": (number(), 5, "word", None),
+        "missing": True,
+        "missing_text": "",
+        "unusual": (-1, "unknown", 1e30, 300),
+        "never_empty": True,
+        "never_full": True,
+    }
+    pairs = [("centre", "spread"), ("low", "high")]
+    kept = {name for name in facts if rng.random() < 0.5}
+    kept -= {name for pair in pairs if not set(pair) <= kept for name in pair}
+    return known(**{name: value for name, value in facts.items() if name in kept})
+
+
+def test_whatever_a_model_claims_the_feeds_fit_the_schema():
+    """What is known may be wrong or belong elsewhere: it never breaks a feed, and never changes its form."""
+    planned = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        shape = SHAPES[seed % len(SHAPES)]
+        given = InputSpec(name="x", dtype=DTYPES[int(rng.integers(len(DTYPES)))], shape=shape)
+        domain = Domain(
+            every=anything(rng) if rng.random() < 0.5 else None,
+            columns={int(column): anything(rng) for column in rng.choice(5, 2)},
+        )
+        boxes = tuple({("x", int(rng.integers(3))): (float(i), float(i + rng.integers(3)))} for i in range(5))
+        domains = Domains(inputs={"x": domain}, boxes=boxes if rng.random() < 0.5 else (), longest={"seq": 40})
+        asked = spec(given, batches=(1, 8), dims={"seq": (2, 5)} if "seq" in shape else {})
+        rows = plan_domain(asked, domains, file_size=SMALL)
+        for call in rows.case().calls() if rows else ():
+            array = call.feed["x"]
+            assert array.ndim == len(shape)
+            assert all(isinstance(size, str) or size == got for size, got in zip(shape, array.shape, strict=True))
+            assert (array.dtype == object) if given.dtype == "string" else (array.dtype == given.dtype)
+            planned += 1
+    assert planned > 400

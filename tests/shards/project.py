@@ -102,6 +102,6 @@ def refused(shards: Path, output: Path, reason: str, capsys: pytest.CaptureFixtu
     code, merged = merge(output, shards)
     err = capsys.readouterr().err
     assert (code, merged) == (3, None)
-    assert reason in err
+    assert reason in err, err
     assert "Fix: " in err
     assert len(err.splitlines()) == 1

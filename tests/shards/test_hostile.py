@@ -150,7 +150,7 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
         "it compared 0 elements, and its shape has 3",
     ),
     "nothing in every case": (
-        lambda result, one: every_pass(result, one, **NOT_FINITE, total=0, shape=(0, 3)),
+        lambda result, one: every_pass(result, one, **NOT_FINITE, spread=None, total=0, shape=(0, 3)),
         "is empty in every case on cpu, and passes",
     ),
     "more than its shape": (

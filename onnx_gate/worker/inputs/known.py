@@ -43,7 +43,7 @@ def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], 
         return array
     if domain.every:
         array = _fitting(given, ordinary(given, domain.every, array.size, rng), array).reshape(shape)
-        mend_rows(array, domain.every, rng)
+        mend_rows(given, array, domain.every, rng)
     for column, values in domain.columns.items():
         if len(shape) < 2 and column == 0:
             array = _fitting(given, ordinary(given, values, array.size, rng), array).reshape(shape)
@@ -72,8 +72,13 @@ def _fitting(given: InputSpec, drawn: Array | None, instead: Array) -> Array:
     if given.dtype == "string":
         return drawn.astype(object)
     dtype = dtype_of(given)
-    if is_float(given) or dtype.kind == "b":
+    if dtype.kind == "b":
         return drawn.astype(dtype)
+    if is_float(given):
+        with np.errstate(over="ignore"):
+            fitted = drawn.astype(dtype)
+        # What the dtype can't hold stays what it was.
+        return np.where(np.isfinite(fitted.astype(np.float64)), fitted, instead.reshape(fitted.shape))
     least, most = integer_limits(given)
     whole = np.clip(np.rint(np.asarray(drawn, dtype=np.float64)), float(least), min(float(most), 2.0**62))
     return whole.astype(np.int64).astype(dtype)
@@ -81,7 +86,7 @@ def _fitting(given: InputSpec, drawn: Array | None, instead: Array) -> Array:
 
 def ordinary(given: InputSpec, values: Values, count: int, rng: np.random.Generator) -> Array | None:
     """So many ordinary values; None where the model only knows unusual ones."""
-    choices = [value for value in values.choices if _can_hold(given, value)]
+    choices = [value for value in values.choices if can_hold(given, value)]
     if choices:
         return rng.choice(np.array(choices, dtype=object if given.dtype == "string" else None), size=count)
     if given.dtype == "string" or dtype_of(given).kind in "bc":
@@ -158,7 +163,7 @@ def sorted_cuts(given: InputSpec, cuts: Iterable[Cut]) -> tuple[Array, Array]:
 
 def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
     """Every value that is to be fed once, but for missing and unusual ones."""
-    yield from (value for value in (*values.choices, *values.marks) if _can_hold(given, value))
+    yield from (value for value in (*values.choices, *values.marks) if can_hold(given, value))
     if given.dtype == "string":
         return
     yield from _sides(given, values)
@@ -168,7 +173,7 @@ def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
         yield from (float(end) for end in (values.low, values.high) if _is_clear(given, float(end), values))
     else:
         ids = np.linspace(values.low, values.high, num=int(min(values.high - values.low + 1, _MOST_IDS)))
-        yield from (int(each) for each in np.unique(np.rint(ids)) if _can_hold(given, int(each)))
+        yield from (int(each) for each in np.unique(np.rint(ids)) if can_hold(given, int(each)))
 
 
 def _sides(given: InputSpec, values: Values) -> Iterator[Scalar]:
@@ -179,7 +184,7 @@ def _sides(given: InputSpec, values: Values) -> Iterator[Scalar]:
     below, above = np.diff(at, prepend=-np.inf), np.diff(at, append=np.inf)
     if not is_float(given):
         whole = np.unique(np.concatenate([np.floor(at), np.floor(at) + 1]))
-        yield from (int(each) for each in whole if _can_hold(given, int(each)))
+        yield from (int(each) for each in whole if can_hold(given, int(each)))
         return
     room = 4 * gaps
     yield from (at - 2 * gaps)[below > room].tolist()
@@ -190,12 +195,12 @@ def _is_clear(given: InputSpec, value: float, values: Values) -> bool:
     return all(abs(value - cut.at) >= gap_at(given, cut.at, cut.reach) for cut in values.cuts)
 
 
-def mend_rows(array: Array, values: Values, rng: np.random.Generator) -> None:
+def mend_rows(given: InputSpec, array: Array, values: Values, rng: np.random.Generator) -> None:
     """Where a mask must not be empty, or full, one element of each row that is becomes something else."""
     if array.ndim < 2 or array.dtype.kind not in "biuf":
         return
     rows = array.reshape(-1, array.shape[-1])
-    something = next((value for value in values.choices if value not in (0, False, None)), None)
+    something = next((value for value in values.choices if value and can_hold(given, value)), None)
     if values.never_empty and something is not None:
         for row in np.flatnonzero(~rows.astype(bool).any(axis=1)):
             rows[row, rng.integers(0, rows.shape[1])] = something
@@ -204,14 +209,15 @@ def mend_rows(array: Array, values: Values, rng: np.random.Generator) -> None:
             rows[row, rng.integers(0, rows.shape[1])] = 0
 
 
-def _can_hold(given: InputSpec, value: Scalar) -> bool:
+def can_hold(given: InputSpec, value: Scalar) -> bool:
     """Whether the input's dtype has such a value."""
     if given.dtype == "string":
         return isinstance(value, str)
     if isinstance(value, str) or value is None:
         return False
     if is_float(given):
-        return bool(math.isfinite(float(value))) and bool(np.isfinite(dtype_of(given).type(value)))
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(float(dtype_of(given).type(value))))
     if dtype_of(given).kind == "b":
         return value in (0, 1)
     least, most = integer_limits(given) if dtype_of(given).kind not in "c" else (0, 0)

@@ -11,12 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.asked import InputSpec, ModelSpec
-from onnx_gate.records.domain import Box, Cut, Domain, Domains, Values
+from onnx_gate.records.domain import Box, Cut, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import integer_range, is_float, rng_for, shape_of
-from onnx_gate.worker.inputs.known import beyond_cuts, draw_known, draws_known, gap_at, landmarks_of, mend_rows
+from onnx_gate.worker.inputs.known import (
+    beyond_cuts,
+    can_hold,
+    draw_known,
+    draws_known,
+    gap_at,
+    landmarks_of,
+    mend_rows,
+)
 
 Array = npt.NDArray[Any]
 MOST_ROWS = 1024
@@ -27,8 +35,8 @@ MOST_CELLS = 1 << 22
 FEW_CELLS = 1 << 16
 """Elements that are fed to a small model in any case."""
 SMALL_FILE = 1 << 20
-_MISSING_ROWS = 8
-_APART = 8
+_MISSING_ROWS = 16
+_APART = 4
 """One in so many rows may be for values that the source might refuse."""
 
 
@@ -101,7 +109,7 @@ class DomainRows:
         return replace(self, long=None)
 
     def _placed(self, name: str, array: Array) -> Array:
-        return np.moveaxis(array, 0, self.axes[name]) if name in self.axes else array[0]
+        return np.moveaxis(array, 0, self.axes[name]) if name in self.axes else _first(array)
 
     def _calls(self) -> Iterator[Call]:
         yield from map(self.call, self.groups())
@@ -114,7 +122,7 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainR
     sizes = {name: max(spec.dims[name]) for name in named_dims(spec) if name in spec.dims}
     if any(given.form != "tensor" for given in spec.inputs or ()) or len(sizes) < len(named_dims(spec)):
         return None
-    columns = list(_columns(spec, domains))
+    columns = list(_columns(spec, domains, sizes))
     landmarks = [list(dict.fromkeys(landmarks_of(each.given, each.values))) for each in columns]
     apart = list(_apart(columns))
     long = _longest(spec, domains, sizes)
@@ -126,7 +134,17 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainR
     return plan.finish(known=known, fed=fed, long=long)
 
 
-def _columns(spec: ModelSpec, domains: Domains) -> Iterator[_Column]:
+def _unit(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of one row."""
+    return tuple(size if isinstance(size, int) else sizes[size] for size in given.shape if size != "batch")
+
+
+def _width(given: InputSpec, sizes: Mapping[str, int]) -> int:
+    """Columns of an input; one without further dimensions is a column by itself."""
+    return (_unit(given, sizes) or (1,))[-1]
+
+
+def _columns(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Iterator[_Column]:
     for given in spec.inputs or ():
         domain = domains.inputs.get(given.name)
         if domain is None or given.values is not None:
@@ -134,7 +152,8 @@ def _columns(spec: ModelSpec, domains: Domains) -> Iterator[_Column]:
         if domain.every:
             yield _Column(given=given, column=None, values=_within(given, domain.every))
         for column, values in domain.columns.items():
-            yield _Column(given=given, column=column, values=_within(given, values))
+            if column < _width(given, sizes):
+                yield _Column(given=given, column=column, values=_within(given, values))
 
 
 def _within(given: InputSpec, values: Values) -> Values:
@@ -158,11 +177,7 @@ def _apart(columns: list[_Column]) -> Iterator[tuple[int, Scalar]]:
             yield from ((number, math.nan) for _ in range(_MISSING_ROWS))
         if each.values.missing_text is not None and each.given.dtype == "string":
             yield number, each.values.missing_text
-        yield from ((number, value) for value in each.values.unusual if isinstance(value, str) == _is_text(each.given))
-
-
-def _is_text(given: InputSpec) -> bool:
-    return given.dtype == "string"
+        yield from ((number, value) for value in each.values.unusual if can_hold(each.given, value))
 
 
 def _longest(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Feed | None:
@@ -206,14 +221,17 @@ class _Plan:
         self._rng = rng_for(f"{spec.base}/{DOMAIN_CASE}")
         self._batched = has_batch(spec)
         self._arrays: dict[str, Array] = {}
-        self._used = 0
+        self._ways: dict[Place, list[Box]] = {}
+        for box in domains.boxes:
+            for place in box:
+                self._ways.setdefault(place, []).append(box)
 
     def place(self, columns: list[_Column], landmarks: list[list[Scalar]], apart: list[tuple[int, Scalar]]) -> int:
         """Fill the rows; returns how many landmarks found a place."""
         apart = self._some(apart, max(1, self._most // _APART))
         rest = max(1, self._most - len(apart))
         needed = max(
-            (math.ceil(2 * len(each) / self._width(column)) for column, each in zip(columns, landmarks, strict=True)),
+            (math.ceil(2 * len(each) / self._cells(column)) for column, each in zip(columns, landmarks, strict=True)),
             default=0,
         )
         wanted = len(self._domains.boxes)
@@ -229,8 +247,9 @@ class _Plan:
     def finish(self, *, known: int, fed: int, long: Feed | None) -> DomainRows | None:
         """The rows, with how they are cut into calls."""
         axes = {given.name: given.shape.index("batch") for given in self._spec.inputs or () if "batch" in given.shape}
-        fixed = {name: array[0] for name, array in self._arrays.items() if self._batched and name not in axes}
-        rows = {name: array for name, array in self._arrays.items() if name not in fixed}
+        apart = [name for name in self._arrays if self._batched and name not in axes]
+        rows = {name: array for name, array in self._arrays.items() if name not in apart}
+        fixed = {name: _first(self._arrays[name]) for name in apart if len(self._arrays[name])}
         count = len(next(iter(rows.values()), ()))
         if not count and long is None:
             return None
@@ -246,18 +265,14 @@ class _Plan:
             return list(items)
         return [items[i] for i in np.sort(self._rng.choice(len(items), size=max(0, most), replace=False))]
 
-    def _unit(self, given: InputSpec) -> tuple[int, ...]:
-        """The shape of one row."""
-        return tuple(size if isinstance(size, int) else self._sizes[size] for size in given.shape if size != "batch")
-
-    def _width(self, column: _Column) -> int:
+    def _cells(self, column: _Column) -> int:
         """Cells of a row that it has."""
-        unit = self._unit(column.given)
+        unit = _unit(column.given, self._sizes)
         return max(1, math.prod(unit if column.column is None else unit[:-1]))
 
     def _ordinary(self, rows: int) -> dict[str, Array]:
         return {
-            given.name: draw_known(given, self._domain(given), (rows, *self._unit(given)), self._rng)
+            given.name: draw_known(given, self._domain(given), (rows, *_unit(given, self._sizes)), self._rng)
             for given in self._spec.inputs or ()
         }
 
@@ -270,11 +285,10 @@ class _Plan:
 
     def _scatter(self, column: _Column, landmarks: list[Scalar], rows: int) -> int:
         """Each landmark into a cell of its own among the first rows; returns how many found one."""
-        array = self._arrays[column.given.name]
-        cells = column.cells(array[:rows])
-        chosen = self._some(landmarks, cells.size)
-        if not chosen:
+        if not rows or not landmarks:
             return 0
+        cells = column.cells(self._arrays[column.given.name][:rows])
+        chosen = self._some([value for value in landmarks if can_hold(column.given, value)], cells.size)
         where = self._rng.permutation(cells.size)[: len(chosen)]
         cells = cells.copy()
         cells.ravel()[where] = np.array(chosen, dtype=cells.dtype)
@@ -287,10 +301,12 @@ class _Plan:
             array[rows] = cells.reshape(array[rows].shape)
         else:
             array[rows, ..., column.column] = cells.reshape(array[rows, ..., column.column].shape)
-        mend_rows(array, column.values, self._rng)
+        mend_rows(column.given, array, column.values, self._rng)
 
     def _apart(self, row: int, column: _Column, value: Scalar) -> None:
-        """One value in a row that is ordinary but for it."""
+        """One value in a row that is ordinary but for it; a missing one on the way to a leaf that asks for it."""
+        if value != value and (ways := self._ways.get((column.given.name, column.column or 0))):
+            self._box(row, ways[int(self._rng.integers(len(ways)))])
         cells = column.cells(self._arrays[column.given.name][row : row + 1]).copy()
         cells.ravel()[self._rng.integers(0, cells.size)] = value
         self._write(column, slice(row, row + 1), cells)
@@ -300,7 +316,7 @@ class _Plan:
         found: list[tuple[str, int, Scalar]] = []
         for (name, column), (low, high) in box.items():
             given = next((each for each in self._spec.inputs or () if each.name == name), None)
-            if given is None or not draws_known(given, Domain()):
+            if given is None or not draws_known(given, Domain()) or column >= _width(given, self._sizes):
                 continue
             value = self._inside(given, column, row, low, high)
             if value is None:
@@ -314,7 +330,9 @@ class _Plan:
     def _inside(self, given: InputSpec, column: int, row: int, low: Scalar, high: Scalar) -> Scalar:
         """A value of the column in the interval, the ordinary one where it lies in it; None where there is none."""
         if low == high or isinstance(low, str) or isinstance(high, str) or low is None or high is None:
-            return low
+            return low if can_hold(given, low) else None
+        if given.dtype == "string":
+            return None
         values = _values_at(self._domains.inputs.get(given.name), column)
         least, most = _shrunk(given, float(low), float(high), values)
         if not least < most:
@@ -326,9 +344,14 @@ class _Plan:
         least, most = _finite(least, most, values)
         value = float(self._rng.uniform(least, most))
         if is_float(given):
-            return value
+            return value if can_hold(given, value) else None
         whole = math.floor(value) if math.floor(value) >= least else math.ceil(value)
-        return whole if least <= whole <= most else None
+        return whole if least <= whole <= most and can_hold(given, whole) else None
+
+
+def _first(array: Array) -> Array:
+    """The first row, which stays an array where it has no dimension."""
+    return array[:1].reshape(array.shape[1:])
 
 
 def _values_at(domain: Domain | None, column: int) -> Values | None:
