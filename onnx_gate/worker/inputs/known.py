@@ -22,6 +22,7 @@ _PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _SINGLE = 2.0**-23
 # A cut at 0 has two sides as well.
 _NEAR_ZERO = 1e-6
+_CODES = 4
 _MOST_IDS = 1 << 16
 """Ids of a table that are fed one by one; of a larger one, so many spread over it."""
 
@@ -93,7 +94,7 @@ def ordinary(given: InputSpec, values: Values, count: int, rng: np.random.Genera
         return None
     if not is_float(given) and values.low is not None and values.high is not None and not values.cuts:
         return rng.integers(int(values.low), int(values.high), size=count, endpoint=True)
-    drawn = _between(values, count, rng) if values.cuts else None
+    drawn = _between(given, values, count, rng) if values.cuts else None
     around = _around(values, count, rng)
     if drawn is not None and around is not None:
         drawn = np.where(rng.random(count) < 0.5, drawn, around)
@@ -110,10 +111,11 @@ def _around(values: Values, count: int, rng: np.random.Generator) -> Array | Non
     return rng.uniform(low, high, size=count) if low is not None and high is not None else None
 
 
-def _between(values: Values, count: int, rng: np.random.Generator) -> Array:
+def _between(given: InputSpec, values: Values, count: int, rng: np.random.Generator) -> Array:
     """Anywhere between two cuts, or beyond the outermost."""
     at = np.unique([cut.at for cut in values.cuts])
-    beyond = beyond_cuts(values)
+    # Whole numbers that are compared with many others are codes: beyond the last there is none.
+    beyond = beyond_cuts(values) if is_float(given) or len(at) < _CODES else 0.0
     ends = np.concatenate([[_end(values.low, at[0] - beyond, at[0])], at, [_end(values.high, at[-1] + beyond, at[-1])]])
     first = rng.integers(0, len(ends) - 1, size=count)
     return np.asarray(ends[first] + (ends[first + 1] - ends[first]) * rng.random(count))
