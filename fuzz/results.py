@@ -326,6 +326,9 @@ def _against(checks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     for said in checks:
         allowed = said["limits"].get("max_mismatch", 1 - said["limits"].get("min_agreement", 1))
         wrong = said["mismatched"] > allowed * said["total"] + 1e-6
+        if (rows := said["limits"].get("max_mismatched_rows")) is not None:
+            # Of the data as it was given: two rows may differ, however few there are.
+            wrong = said["mismatched"] > max(2, rows * said["total"] + 1e-6)
         if said["status"] in ("diverged", "error") or said["breaches"] or (wrong and said["status"] == "passed"):
             return said
     return None

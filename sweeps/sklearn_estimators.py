@@ -18,6 +18,7 @@ import joblib
 import numpy as np
 
 from onnx_gate.records.result import Environment, ModelResult
+from onnx_gate.vocabulary import GIVEN_CASE
 from onnx_gate.wording.numbers import number
 from sweeps.gate import broken_promises, run_gate
 from sweeps.page import write_page
@@ -142,7 +143,7 @@ def _cell(result: ModelResult) -> str:
         return f"error: {result.cause}"
     worst = max(
         (check for check in result.checks if check.status == "diverged"),
-        key=lambda check: (check.mismatched / max(1, check.total), check.mismatched),
+        key=lambda check: (check.case != GIVEN_CASE, check.mismatched / max(1, check.total), check.mismatched),
     )
     if not worst.total:
         return f"diverged: {result.cause}"

@@ -95,7 +95,7 @@ def model_of(name: str, zoo: Any, entry: Entry) -> dict[str, Any]:
         "id": name,
         "source": f"sweeps/{Path(zoo.__file__).name}:{name}",
         "inputs": {given: dict(schema) for given, schema in entry.inputs.items()},
-        "batches": list(entry.batches),
+        **({"batches": list(entry.batches)} if "batch" in _named(entry) else {}),
         **({"dims": dims} if dims else {}),
         **entry.keys,
     }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from onnx_gate.records.limits import LIMITS, Limit, distance_beyond
+from onnx_gate.records.limits import LIMITS, Limit, counts_rows, distance_beyond
 
 if TYPE_CHECKING:
     from onnx_gate.records.found import OutputDiff
@@ -21,8 +21,11 @@ def worst_first(diffs: Iterable[Compared]) -> list[Compared]:
 
 
 def badness(diff: OutputDiff) -> tuple[float, ...]:
-    """To sort by: how far it misses its limits, then the size of its difference."""
-    return (*_shortfall(diff), *distance(diff))
+    """To sort by: how far it misses its limits, then the size of its difference.
+
+    Rows of the data as it was given come last: they tell what is wrong only where nothing else is.
+    """
+    return (not counts_rows(diff.limits), *_shortfall(diff), *distance(diff))
 
 
 def distance(diff: OutputDiff) -> tuple[float, float, int]:

@@ -26,9 +26,6 @@ Array = npt.NDArray[Any]
 Found = list[OutputDiff | Failure]
 _OF_VALUES = (BreachKind.ELEMENTS, BreachKind.LABELS)
 _TRIES = 4
-_SHARE = 0.1
-_FEW = 3
-"""Rows that may be excused, however few there are; beyond, no more than that share of them."""
 _PRECISION = {"float16": 2.0**-10, "float64": 2.0**-23}
 
 
@@ -45,7 +42,7 @@ class _Answered:
 def excuse_near(
     prepared: Prepared, session: Answering, case: Case, provider: str, found: Found, rules: Mapping[str, OutputRule]
 ) -> tuple[Found, str]:
-    """The comparisons without rows where rounding decides, and a warning; as they are, where more is wrong."""
+    """The comparisons beside such rows, and a warning; as they are, where more is wrong."""
     diffs = [each for each in found if isinstance(each, OutputDiff)]
     kinds = {breach.kind for diff in diffs for breach in diff.breaches}
     asked = case.generated and prepared.source is not None and len(diffs) == len(found) and "batch" in case.sizes
@@ -65,8 +62,8 @@ def excuse_near(
     kept = [_with_numbers_of(diff, seconds[diff.output]) for diff in again if diff.output in seconds]
     outputs = ", ".join(f"`{diff.output}`" for diff in diffs if diff.breaches)
     return list(kept), (
-        f"{case.name}: {plural(rows, 'generated row')} left out where rounding decides: {outputs} differs there, and "
-        f"agrees {ULPS} units in the last place away, or the two best scores of the source tie"
+        f"{case.name}: rounding decides {plural(rows, 'generated row')}: {outputs} differs there and agrees {ULPS} units "
+        "in the last place away, or the two best scores of the source tie"
     )
 
 
@@ -87,23 +84,26 @@ class _Near:
         self._rules = rules
 
     def excused(self) -> tuple[list[OutputDiff], int] | None:
-        """All that is left compared again, and how many rows are not; None where some row is really wrong."""
+        """All compared again, with such rows a little away from where they were; None where a row is really wrong."""
         comparisons = {
             name: OutputComparison(provider=self._provider, case=self._case.name, output=name, rule=rule)
             for name, rule in self._rules.items()
         }
-        rows = left_out = 0
+        near = 0
         for number, call in enumerate(self._case.calls()):
             answered = self._ask(call, self._prepared.reference(self._case, number, call))
             looked = self._look(answered)
-            if looked is None or self._stays_wrong(answered, looked[0]):
+            if looked is None:
                 return None
-            excused = looked[0] | looked[1]
-            rows, left_out = rows + answered.rows, left_out + int(np.count_nonzero(excused))
-            self._compare(comparisons, answered, ~excused)
-        if left_out > max(_FEW, _SHARE * rows):
-            return None
-        return [comparison.finish() for comparison in comparisons.values()], left_out
+            wrong, tied = looked
+            self._compare(comparisons, answered, ~(wrong | tied))
+            if wrong.any():
+                away = self._away(answered, wrong)
+                if away is None:
+                    return None
+                self._compare(comparisons, away, wrong)
+            near += int(np.count_nonzero(wrong | tied))
+        return [comparison.finish() for comparison in comparisons.values()], near
 
     def _ask(self, call: Call, reference: Answers) -> _Answered:
         actual = self._session.run(self._prepared.fed(call))
@@ -137,18 +137,20 @@ class _Near:
                 tied |= tied_rows(value.astype(np.float64).reshape(answered.rows, -1), _tolerance(rule))
         return tied
 
-    def _stays_wrong(self, answered: _Answered, wrong: Array) -> bool:
-        """Whether any of these rows is wrong a few units in the last place away too."""
+    def _away(self, answered: _Answered, wrong: Array) -> _Answered | None:
+        """The same rows a few units in the last place away; None where any of these is wrong there too."""
         rng = rng_for(f"{self._prepared.spec.base}/{self._case.name}/near")
-        for _ in range(_TRIES if wrong.any() else 0):
+        away = None
+        for _ in range(_TRIES):
             feed = moved(answered.call.feed, rng)
             if feed is None:
-                return True
-            call = Call(feed=feed)
-            looked = self._look(self._ask(call, self._prepared.ask_again(call)))
-            if looked is None or (looked[0] & wrong).any():
-                return True
-        return False
+                return None
+            call = Call(feed=feed, first_row=answered.call.first_row)
+            away = self._ask(call, self._prepared.ask_again(call))
+            looked = self._look(away)
+            if looked is None or ((looked[0] | looked[1]) & wrong).any():
+                return None
+        return away
 
     def _compare(self, comparisons: Mapping[str, OutputComparison], answered: _Answered, kept: Array) -> None:
         count = int(np.count_nonzero(kept))

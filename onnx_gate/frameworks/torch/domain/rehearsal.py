@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import sys
 import warnings
 from collections import deque
 from collections.abc import Iterator
@@ -15,6 +16,20 @@ import torch
 
 def rehearse(module: Any, watching: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Call it with somebody watching; whether it answered."""
+    try:
+        return _watched(module, watching, args, kwargs)
+    finally:
+        _forget_compiled()
+
+
+def _forget_compiled() -> None:
+    """What torch compiled while somebody watched (its control flow is compiled when it is called) fails without him."""
+    compiler = sys.modules.get("torch._dynamo")
+    if compiler is not None and hasattr(compiler, "reset"):
+        compiler.reset()
+
+
+def _watched(module: Any, watching: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         with torch.random.fork_rng(devices=[]), _as_before(module) as called:

@@ -1,0 +1,158 @@
+"""What a model is fed with, from end to end: what it knows of its inputs, or the user's data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onnx_gate.reports import markdown
+from onnx_gate.vocabulary import Origin, Status
+from tests.conftest import Run
+
+CODE = """
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+
+random = np.random.default_rng(0)
+
+
+def forest():
+    rows = random.uniform(2e4, 2e5, (300, 2))
+    return RandomForestRegressor(10, random_state=0).fit(rows, rows @ [1e-5, 3e-5])
+
+
+def people(handle="ignore"):
+    table = pd.DataFrame({"age": random.uniform(18, 90, 200), "city": random.choice(["Oslo", "Rome", "Lima"], 200)})
+    table.loc[::7, "age"] = np.nan
+    encoder = OneHotEncoder(handle_unknown="ignore") if handle == "ignore" else OrdinalEncoder()
+    parts = ColumnTransformer([("age", SimpleImputer(), ["age"]), ("city", encoder, ["city"])])
+    return make_pipeline(parts, LinearRegression()).fit(table, random.normal(size=200))
+
+
+def strict():
+    return people("error")
+
+
+class Picky(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and bool((x.abs() > 50).any()):
+            raise ValueError("nobody is that tall")
+        return torch.where(x > 100, x * 2, x)
+
+
+def picky():
+    return Picky().eval()
+"""
+ROWS = "dtype: float32, shape: [batch, 2]"
+TABLE = "inputs: {age: {dtype: float32, shape: [batch, 1]}, city: {dtype: string, shape: [batch, 1]}}"
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """All of them in one run."""
+    from tests.conftest import run_manifest
+
+    folder: Path = tmp_path_factory.mktemp("domains")
+    (folder / "models.py").write_text(CODE)
+    ages = np.linspace(20, 60, 40).astype(np.float32)
+    pd.DataFrame({"age": ages, "city": ["Oslo", "Rome"] * 20}).to_csv(folder / "people.csv", index=False)
+    return run_manifest(
+        folder,
+        f"""
+        version: 1
+        defaults: {{framework: sklearn}}
+        models:
+          - {{id: forest, source: 'models.py:forest', inputs: {{X: {{{ROWS}}}}}}}
+          - {{id: stated, source: 'models.py:forest', inputs: {{X: {{{ROWS}, range: [0, 1]}}}}}}
+          - {{id: people, source: 'models.py:people', {TABLE}}}
+          - {{id: strict, source: 'models.py:strict', {TABLE}}}
+          - {{id: with-data, source: 'models.py:people', {TABLE}, data: people.csv}}
+          - {{id: picky, source: 'models.py:picky', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
+        """,
+    )
+
+
+def test_a_forest_is_fed_on_both_sides_of_its_thresholds(judged):
+    """Beside the size cases there is one case for every landmark, and its answers vary."""
+    model = judged["forest"]
+    assert model.verdict is Status.PASSED
+    (given,) = model.domains.inputs
+    assert given.by == "model"
+    assert Origin.THRESHOLDS in given.origins
+    (check,) = judged.checks("forest", case="domain")
+    assert check.rows >= 256
+    assert check.highest - check.lowest > 3
+    assert not [warning for warning in model.coverage.warnings if "would pass" in warning]
+
+
+def test_what_the_manifest_says_of_values_is_kept(judged):
+    """No landmark of these thresholds lies between 0 and 1."""
+    (given,) = judged["stated"].domains.inputs
+    assert given.by == "manifest"
+
+
+def test_categories_missing_values_and_unknown_ones_are_fed(judged):
+    """Each input says where its values come from."""
+    model = judged["people"]
+    assert model.verdict is Status.PASSED, model
+    origins = {given.input: given.origins for given in model.domains.inputs}
+    assert Origin.MISSING in origins["age"]
+    assert Origin.CATEGORIES in origins["city"]
+    assert model.domains.refused == 0
+    assert model.domains.reached == model.domains.landmarks
+
+
+def test_a_row_that_the_source_refuses_is_left_out(judged):
+    """An encoder that knows no unknown category; the other rows are compared."""
+    model = judged["strict"]
+    assert model.verdict is Status.PASSED, model
+    assert judged.checks("strict", case="domain")
+
+
+def test_data_is_what_is_judged_and_what_it_lacks_is_a_warning(judged):
+    """No case is added to it."""
+    model = judged["with-data"]
+    assert {given.by for given in model.domains.inputs} == {"data"}
+    assert not judged.checks("with-data", case="domain")
+    warnings = " ".join(model.coverage.warnings)
+    assert "none of 40 rows has a missing value in `age`" in warnings
+    assert "2 of 3 categories of `city` occur in the data" in warnings
+
+
+def test_a_source_that_refuses_what_it_seems_to_know_gets_default_values(judged):
+    """It is judged all the same."""
+    model = judged["picky"]
+    assert model.verdict is Status.PASSED, model
+    assert judged.checks("picky", case="batch=32")
+
+
+def test_every_report_says_where_inputs_come_from(judged):
+    """In one line."""
+    summary = markdown.render(judged.result)
+    assert "inputs: generated from the model's thresholds" in summary
+    assert "inputs: your data" in summary
+    assert "inputs: generated within" in summary
+
+
+def test_the_same_run_feeds_the_same_rows(run: Callable[..., Run], tmp_path: Path, judged: Run) -> None:
+    """Two runs, one verdict: the numbers are equal to the last digit."""
+    (tmp_path / "models.py").write_text(CODE)
+    again = run(
+        f"""
+        version: 1
+        models: [{{id: forest, source: 'models.py:forest', framework: sklearn, inputs: {{X: {{{ROWS}}}}}}}]
+        """
+    )
+    (one,), (other,) = judged.checks("forest", case="domain"), again.checks("forest", case="domain")
+    assert (one.lowest, one.highest, one.max_abs) == (other.lowest, other.highest, other.max_abs)
