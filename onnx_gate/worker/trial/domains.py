@@ -13,17 +13,16 @@ from onnx_gate.records.domain import NOTHING_KNOWN, Domain, Domains
 from onnx_gate.records.found import Fed, InputOrigin
 from onnx_gate.vocabulary import DOMAIN_CASE
 from onnx_gate.wording.numbers import plural
-from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes
 from onnx_gate.worker.inputs.known import draws_known, generate
 from onnx_gate.worker.inputs.lacking import lacking
 from onnx_gate.worker.inputs.landmarks import DomainRows, plan_domain
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
+from onnx_gate.worker.trial.reference import LONGEST_REASON, refusal
 from onnx_gate.worker.user_code import describe
 from onnx_gate.worker.variants.in_place import takes_landmarks
-
-_LONGEST_REASON = 300
 
 
 def source_domains(framework: Plugin, source: Any, spec: ModelSpec, dataset: Dataset | None) -> Domains:
@@ -72,7 +71,7 @@ def feed_domain(
 
 def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, list[str]]:
     """Ask the source call by call, and row by row where it refuses a call."""
-    if answers(prepared, rows.case()):
+    if refusal(prepared, rows.case()) is None:
         return rows, []
     prepared.forget(DOMAIN_CASE)
     refused: dict[int, str] = {}
@@ -88,19 +87,6 @@ def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, 
     return kept, [f"{DOMAIN_CASE}: {plural(len(refused), 'row')} left out that the source does not answer ({why})"]
 
 
-def answers(prepared: Prepared, case: Case) -> bool:
-    """Whether the source answers all of a case; what it says is kept for the comparison."""
-    try:
-        for number, call in enumerate(case.calls()):
-            prepared.reference(case, number, call)
-    except MemoryError:
-        # No refusal: the run of the case reports it as what it is.
-        return True
-    except Exception:
-        return False
-    return True
-
-
 def _refusal(prepared: Prepared, call: Call) -> str | None:
     """Why the source does not answer; None where it does."""
     try:
@@ -109,7 +95,7 @@ def _refusal(prepared: Prepared, call: Call) -> str | None:
         # No refusal: the run of the case reports it as what it is.
         return None
     except Exception as error:
-        return describe(error)[:_LONGEST_REASON]
+        return describe(error)[:LONGEST_REASON]
     return None
 
 

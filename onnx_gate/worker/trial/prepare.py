@@ -27,10 +27,10 @@ from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes
-from onnx_gate.worker.trial.domains import answers, feed_domain, source_domains
+from onnx_gate.worker.trial.domains import feed_domain, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_watched
+from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_watched, refusal
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -140,7 +140,7 @@ def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: A
 def _draw_what_is_answered(prepared: Prepared, inputs: _Inputs) -> None:
     """Where the source refuses ordinary values that it seems to know, the default ones are fed instead."""
     ordinary = [case for case in inputs.cases if not case.edge]
-    if inputs.guessed and not all(answers(prepared, case) for case in ordinary):
+    if inputs.guessed and any(refusal(prepared, case) is not None for case in ordinary):
         for case in ordinary:
             prepared.forget(case.name)
         inputs.plan(NOTHING_KNOWN)

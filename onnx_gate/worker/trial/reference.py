@@ -19,7 +19,7 @@ import numpy as np
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer
 from onnx_gate.worker.compare.outputs import OutputComparison
-from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.inputs.calls import Call, Case
 
 LONGEST_REASON = 300
 _REFUSED = "edge cases left out, since the source itself refuses them"
@@ -35,20 +35,8 @@ def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
     edges = [case for case in prepared.cases if case.edge]
     if edges:
         send(Stage(name="edge cases"))
-    refused: dict[str, list[str]] = {}
-    for case in edges:
-        try:
-            for number, call in enumerate(case.calls()):
-                prepared.reference(case, number, call)
-        except MemoryError:
-            # No refusal: the run of the case reports it as what it is.
-            continue
-        except Exception as error:
-            if case.optional:
-                refused.setdefault(describe(error)[:LONGEST_REASON], []).append(case.edge)
-                prepared.cases.remove(case)
     return [
-        *(f"{_REFUSED}: {', '.join(names)} ({why})" for why, names in refused.items()),
+        *_without_refused(prepared, edges, _REFUSED),
         *(f"{case}: {', '.join(outputs)} {_MIXES}" for case, outputs in prepared.mixed.items() if outputs),
     ]
 
@@ -58,18 +46,30 @@ def ask_cuts(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
     cuts = [case for case in prepared.cases if case.cut and case.optional]
     if cuts:
         send(Stage(name="other sizes"))
+    return _without_refused(prepared, cuts, _TOO_SHORT)
+
+
+def _without_refused(prepared: Prepared, cases: list[Case], what: str) -> list[str]:
     refused: dict[str, list[str]] = {}
-    for case in cuts:
-        try:
-            for number, call in enumerate(case.calls()):
-                prepared.reference(case, number, call)
-        except MemoryError:
-            # No refusal: the run of the case reports it as what it is.
-            continue
-        except Exception as error:
-            refused.setdefault(describe(error)[:LONGEST_REASON], []).append(case.name)
+    for case in cases:
+        why = refusal(prepared, case)
+        if why is not None and case.optional:
+            refused.setdefault(why, []).append(case.edge or case.name)
             prepared.cases.remove(case)
-    return [f"{_TOO_SHORT}: {', '.join(names)} ({why})" for why, names in refused.items()]
+    return [f"{what}: {', '.join(names)} ({why})" for why, names in refused.items()]
+
+
+def refusal(prepared: Prepared, case: Case) -> str | None:
+    """Why the source does not answer all of a case; None where it does, and its answers are kept for the comparison."""
+    try:
+        for number, call in enumerate(case.calls()):
+            prepared.reference(case, number, call)
+    except MemoryError:
+        # No refusal: the run of the case reports it as what it is.
+        return None
+    except Exception as error:
+        return describe(error)[:LONGEST_REASON]
+    return None
 
 
 Answers = dict[str, Answer]
