@@ -16,7 +16,7 @@ from onnx_gate.records.asked import InputSpec, Location, ModelSpec, OutputRule, 
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.runtime.session import open_session
-from onnx_gate.worker.trial.near import excuse_near, tied_rows
+from onnx_gate.worker.trial.near import excuse_near, moved, tied_rows
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
 
@@ -121,3 +121,12 @@ def test_a_label_that_flips_on_a_tie_is_a_warning(tmp_path, less, excused):
 def test_scores_that_tie(scores, ties):
     """The two best count; of one score, the border between two classes."""
     assert tied_rows(np.array(scores), Tolerance(rtol=1e-3, atol=1e-5)).tolist() == [ties]
+
+
+def test_ties_at_zero_are_moved_apart():
+    """What is 0 has no unit in the last place, and has to move all the same."""
+    feed = moved({"x": np.zeros((4, 3), np.float32), "ids": np.ones(4, np.int64)}, np.random.default_rng(0))
+    assert feed is not None
+    assert np.abs(feed["x"]).min() > 0
+    assert np.abs(feed["x"]).max() < 1e-9
+    assert feed["ids"].tolist() == [1, 1, 1, 1]

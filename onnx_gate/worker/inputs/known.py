@@ -21,7 +21,7 @@ _PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 # Converted models compute in float32 in places, whatever the schema's dtype.
 _SINGLE = 2.0**-23
 # A cut at 0 has two sides as well.
-_NEAR_ZERO = 1e-6
+NEAR_ZERO = 1e-6
 _CODES = 4
 _MOST_IDS = 1 << 16
 """Ids of a table that are fed one by one; of a larger one, so many spread over it."""
@@ -29,7 +29,7 @@ _MOST_IDS = 1 << 16
 
 def gap_at(given: InputSpec, at: float, reach: float = 0.0) -> float:
     """The distance to keep from a cut."""
-    return ULPS * _PRECISION.get(given.dtype, _SINGLE) * max(abs(at), reach, _NEAR_ZERO)
+    return ULPS * _PRECISION.get(given.dtype, _SINGLE) * max(abs(at), reach, NEAR_ZERO)
 
 
 def draws_known(given: InputSpec, domain: Domain | None) -> bool:
