@@ -22,6 +22,7 @@ from onnx_gate.frameworks.info import FrameworkInfo, is_data_only
 from onnx_gate.frameworks.plugin import Plugin, get_plugin
 from onnx_gate.frameworks.registry import REGISTRY, convert_options, suffixes
 from onnx_gate.gate.trust import refusal, runs_code
+from onnx_gate.manifest.load import load_manifest
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from tests.onnx_models import doubler
 
@@ -265,6 +266,15 @@ def test_the_converted_file_answers_as_predict_does(name: str, tmp_path: Path) -
     assert [output.name for output in session.get_outputs()] == list(answers)
     for (output, answer), actual in zip(answers.items(), session.run(None, FEED), strict=True):
         np.testing.assert_allclose(np.ravel(actual), np.ravel(answer.value), rtol=1e-4, atol=1e-5, err_msg=output)
+
+
+@every_framework
+def test_a_manifest_can_name_its_model(name: str, tmp_path: Path) -> None:
+    """The file alone says whose it is."""
+    manifest = tmp_path / "onnx-gate.yml"
+    schema = "inputs: {x: {dtype: float32, shape: [batch, 3]}}"
+    manifest.write_text(f"version: 1\nmodels: [{{id: m, source: {MODELS[name](tmp_path)}, {schema}}}]\n")
+    assert [model.framework for model in load_manifest(manifest).models] == [name]
 
 
 @every_framework
