@@ -53,9 +53,9 @@ class Values:
     unusual: tuple[Scalar, ...] = ()
     """Fed once too, and the source may refuse them: an unknown category, an id that is out of range."""
     never_empty: bool = False
-    """Each row holds at least one value that isn't 0, as a mask does."""
+    """Each row begins with a value that isn't 0: a mask of nothing is answered by no two runtimes alike."""
     never_full: bool = False
-    """Each row holds at least one 0, as a mask of what is to be left out does."""
+    """The same of a mask of what is to be left out: each row begins with a 0."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
-from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.found import Answer, OutputDiff
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.runtime.session import open_session
-from onnx_gate.worker.trial.near import excuse_near, moved, tied_rows
+from onnx_gate.worker.trial.near import excuse_near, moved, tied_labels, tied_rows
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
 
@@ -109,9 +109,11 @@ def test_where_every_row_is_such_a_one_those_beside_them_are_compared(stump, tmp
 def test_a_label_that_flips_on_a_tie_is_a_warning(tmp_path, less, excused):
     """The source gives both classes the same score, so either is right; not so where the scores are wrong too."""
     tied = DecisionTreeClassifier(max_depth=1).fit([[0.0], [0.0], [5.0], [5.0]], [0, 1, 2, 2])
-    diffs, warning = judged(tmp_path, tied, [0.0] + [5.0] * 30, less=less)
-    assert bool(warning) == excused
-    assert any(diff.breaches for diff in diffs) != excused
+    for rows in ([0.0] + [5.0] * 30, [0.0]):
+        diffs, warning = judged(tmp_path, tied, rows, less=less)
+        assert bool(warning) == excused
+        assert any(diff.breaches for diff in diffs) != excused
+        assert all(diff.total for diff in diffs)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +132,10 @@ def test_ties_at_zero_are_moved_apart():
     assert np.abs(feed["x"]).min() > 0
     assert np.abs(feed["x"]).max() < 1e-9
     assert feed["ids"].tolist() == [1, 1, 1, 1]
+
+
+def test_a_label_that_is_not_among_the_best_is_wrong():
+    """However the best of them tie."""
+    scores = Answer(value=np.array([[0.4, 0.4, 0.2]] * 3), dtype="float32", columns=("a", "b", "c"))
+    reference, actual = np.array(["a", "a", "a"], dtype=object), np.array(["a", "b", "c"], dtype=object)
+    assert tied_labels(reference, actual, scores, Tolerance(rtol=1e-3, atol=1e-5)).tolist() == [False, True, False]

@@ -19,8 +19,9 @@ Array = npt.NDArray[Any]
 Ends = Mapping[Place, Interval]
 """Of columns, the values that take the place of ±inf."""
 _NO_ENDS = (-3.0, 3.0)
-_NEAR = 0.05
-"""How near to a point a row lies, in deviations: on the point, distances are 0, which rounding hardly keeps."""
+_BESIDE = (0.1, 0.4)
+"""How far from a point a row lies, in deviations: near to it, distances are differences of large numbers, which float32
+hardly keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,17 +177,21 @@ def _finite(low: Scalar, high: Scalar, ends: Interval) -> tuple[Scalar, Scalar]:
 
 
 def _around(values: Array, chosen: Array, column: Column) -> list[tuple[Scalar, Scalar] | None]:
-    """Around each chosen value; None where it is missing, or can't be followed."""
+    """Beside each chosen value, towards the others; None where it is missing, or can't be followed."""
     inputs = column.to_input(values)
     known = inputs[np.isfinite(inputs)]
     if not len(known):
         return [None] * len(chosen)
-    near = _NEAR * float(known.std()) or 1e-3 * max(1.0, abs(float(known[0])))
-    least, most = (float(known.min()), float(known.max())) if known.min() < known.max() else (-np.inf, np.inf)
+    spread, middle = float(known.std()) or 1e-2 * max(1.0, abs(float(known[0]))), float(np.median(known))
     picked = inputs[chosen].tolist()
     if "float" not in column.dtype:
         return [(round(value), round(value)) if np.isfinite(value) else None for value in picked]
-    return [(max(value - near, least), min(value + near, most)) if np.isfinite(value) else None for value in picked]
+    return [_beside(value, spread if value <= middle else -spread) if np.isfinite(value) else None for value in picked]
+
+
+def _beside(value: float, spread: float) -> tuple[float, float]:
+    low, high = sorted((value + _BESIDE[0] * spread, value + _BESIDE[1] * spread))
+    return low, high
 
 
 def _add_nearest(boxes: list[dict[Place, tuple[Scalar, Scalar]]], rows: Array, columns: Columns) -> None:

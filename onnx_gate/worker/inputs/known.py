@@ -44,7 +44,7 @@ def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], 
         return array
     if domain.every:
         array = _fitting(given, ordinary(given, domain.every, array.size, rng), array).reshape(shape)
-        mend_rows(given, array, domain.every, rng)
+        mend_rows(given, array, domain.every)
     for column, values in domain.columns.items():
         if len(shape) < 2 and column == 0:
             array = _fitting(given, ordinary(given, values, array.size, rng), array).reshape(shape)
@@ -197,18 +197,15 @@ def _is_clear(given: InputSpec, value: float, values: Values) -> bool:
     return all(abs(value - cut.at) >= gap_at(given, cut.at, cut.reach) for cut in values.cuts)
 
 
-def mend_rows(given: InputSpec, array: Array, values: Values, rng: np.random.Generator) -> None:
-    """Where a mask must not be empty, or full, one element of each row that is becomes something else."""
-    if array.ndim < 2 or array.dtype.kind not in "biuf":
+def mend_rows(given: InputSpec, array: Array, values: Values) -> None:
+    """The first element of each row keeps a mask from being empty, or full: what looks back only sees no further."""
+    if array.ndim < 2 or array.dtype.kind not in "biuf" or not array.size:
         return
-    rows = array.reshape(-1, array.shape[-1])
     something = next((value for value in values.choices if value and can_hold(given, value)), None)
     if values.never_empty and something is not None:
-        for row in np.flatnonzero(~rows.astype(bool).any(axis=1)):
-            rows[row, rng.integers(0, rows.shape[1])] = something
-    if values.never_full and rows.shape[1] > 1:
-        for row in np.flatnonzero(rows.astype(bool).all(axis=1)):
-            rows[row, rng.integers(0, rows.shape[1])] = 0
+        array[..., 0] = something
+    if values.never_full and array.shape[-1] > 1:
+        array[..., -1 if values.never_empty else 0] = 0
 
 
 def can_hold(given: InputSpec, value: Scalar) -> bool:

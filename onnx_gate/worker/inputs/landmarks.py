@@ -301,7 +301,7 @@ class _Plan:
             array[rows] = cells.reshape(array[rows].shape)
         else:
             array[rows, ..., column.column] = cells.reshape(array[rows, ..., column.column].shape)
-        mend_rows(column.given, array, column.values, self._rng)
+        mend_rows(column.given, array, column.values)
 
     def _apart(self, row: int, column: _Column, value: Scalar) -> None:
         """One value in a row that is ordinary but for it; a missing one on the way to a leaf that asks for it."""

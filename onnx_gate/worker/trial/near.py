@@ -91,7 +91,7 @@ class _Near:
         }
         near = 0
         for number, call in enumerate(self._case.calls()):
-            answered = self._ask(call, self._prepared.reference(self._case, number, call))
+            answered, settled = self._settle(self._ask(call, self._prepared.reference(self._case, number, call)))
             looked = self._look(answered)
             if looked is None:
                 return None
@@ -101,7 +101,7 @@ class _Near:
             agrees = self._compare_away(comparisons, answered, wrong | tied)
             if not agrees and not self._compare_away(comparisons, answered, wrong):
                 return None
-            near += int(np.count_nonzero(wrong | tied))
+            near += int(np.count_nonzero(wrong | tied | settled))
         return [comparison.finish() for comparison in comparisons.values()], near
 
     def _ask(self, call: Call, reference: Answers) -> _Answered:
@@ -111,6 +111,22 @@ class _Near:
     def _rows(self, call: Call) -> int:
         given = next(each for each in self._prepared.spec.inputs or () if "batch" in each.shape)
         return int(call.feed[given.name].shape[given.shape.index("batch")])
+
+    def _settle(self, answered: _Answered) -> tuple[_Answered, Array]:
+        """With labels that are as good as the source's own taken for the same, and the rows that have such a one."""
+        actual, settled = dict(answered.actual), np.zeros(answered.rows, dtype=bool)
+        scores = [name for name, answer in answered.reference.items() if _is_scores(answer, answered.rows)]
+        for name in self._rules:
+            labels, got = answered.reference[name].value, actual[name].value
+            if not scores or not _are_labels(labels, got, answered.rows):
+                continue
+            best = answered.reference[scores[0]]
+            same = tied_labels(labels, got, best, _tolerance(self._rules.get(scores[0], OutputRule())))
+            actual[name] = replace(
+                actual[name], value=np.where(same.reshape(got.shape), labels.reshape(got.shape), got)
+            )
+            settled |= same
+        return replace(answered, actual=actual), settled
 
     def _look(self, answered: _Answered) -> tuple[Array, Array] | None:
         """Which rows are wrong, and which have another label only since scores tie; None where outputs have no rows."""
@@ -154,7 +170,7 @@ class _Near:
             if feed is None:
                 return None
             call = Call(feed=feed, first_row=answered.call.first_row)
-            away = self._ask(call, self._prepared.ask_again(call))
+            away, _ = self._settle(self._ask(call, self._prepared.ask_again(call)))
             looked = self._look(away)
             if looked is None or ((looked[0] | looked[1]) & wrong).any():
                 return None
@@ -188,6 +204,28 @@ def wrong_rows(answer: Answer, actual: Actual, rule: OutputRule, rows: int) -> A
     with np.errstate(all="ignore"):
         fits = (np.abs(a - r) <= limit.atol + limit.rtol * np.abs(r)) | (a == r) | (np.isnan(a) & np.isnan(r))
     return np.asarray(~fits.all(axis=1))
+
+
+def _is_scores(answer: Answer, rows: int) -> bool:
+    value = answer.value
+    shaped = isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[0] == rows and value.shape[1] > 1
+    return shaped and kind_of(value) == "float"
+
+
+def _are_labels(reference: Any, actual: Any, rows: int) -> bool:
+    arrays = isinstance(reference, np.ndarray) and isinstance(actual, np.ndarray)
+    return arrays and reference.size == actual.size == rows and kind_of(reference) == kind_of(actual) != "float"
+
+
+def tied_labels(reference: Array, actual: Array, scores: Answer, limit: Tolerance) -> Array:
+    """Rows with another label than the source's, whose score in the source is within the tolerance of the best."""
+    values = np.asarray(scores.value, dtype=np.float64)
+    columns = {str(label): place for place, label in enumerate(scores.columns or range(values.shape[1]))}
+    tied = np.zeros(len(values), dtype=bool)
+    for row in np.flatnonzero(reference.ravel() != actual.ravel()):
+        place, best = columns.get(str(actual.ravel()[row])), values[row].max()
+        tied[row] = place is not None and best - values[row, place] <= limit.atol + limit.rtol * abs(best)
+    return tied
 
 
 def tied_rows(scores: Array, limit: Tolerance) -> Array:
