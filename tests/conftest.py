@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from onnx_gate.cli.environ import worker_environ
@@ -57,6 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: at the end there are short ones for every worker, and none works alone."""
     places = {REPOSITORY / "tests" / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Every test begins with the same random numbers: estimators that are given none of their own draw from these."""
+    np.random.seed(0)
+    random.seed(0)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -24,7 +24,7 @@ from onnx_gate.records.domain import MOST_BOXES, Domains
 from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.trees import boxes_of
 
-pytestmark = pytest.mark.extras
+pytestmark = [pytest.mark.extras, pytest.mark.models]
 
 Array = npt.NDArray[Any]
 ROWS = np.random.default_rng(5)

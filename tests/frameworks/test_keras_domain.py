@@ -23,7 +23,7 @@ from onnx_gate.worker.inputs.known import generate
 import keras  # isort: skip
 from keras import Input, Model, Sequential, layers  # isort: skip
 
-pytestmark = pytest.mark.keras
+pytestmark = [pytest.mark.keras, pytest.mark.models]
 on_tensorflow = pytest.mark.skipif(BACKEND != "tensorflow", reason="on TensorFlow's backend only")
 
 

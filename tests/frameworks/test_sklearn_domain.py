@@ -64,6 +64,8 @@ from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from onnx_gate.records.domain import MOST_BOXES, Box, Domains, Values
 from onnx_gate.vocabulary import Origin
 
+pytestmark = pytest.mark.models
+
 Array = npt.NDArray[Any]
 ROWS = np.random.default_rng(3)
 COUNT = 400
@@ -523,7 +525,7 @@ def test_a_remainder_and_nested_pipelines() -> None:
 def test_a_union_and_selectors() -> None:
     """Columns of a union lie side by side; a selector picks some of them."""
     union = FeatureUnion(
-        [("poly", PolynomialFeatures(2, include_bias=False)), ("scaled", StandardScaler()), ("none", "drop")]
+        [("poly", PolynomialFeatures(2, interaction_only=True)), ("scaled", StandardScaler()), ("none", "drop")]
     )
     model = make_pipeline(union, SelectKBest(k=4), DecisionTreeClassifier(max_depth=2)).fit(X, AGE > 60)
     assert 60.5 in [pytest.approx(at) for at in cuts(known(model, 1))]

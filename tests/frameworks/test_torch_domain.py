@@ -20,6 +20,8 @@ from onnx_gate.records.domain import NOTHING_KNOWN, Cut, Domain, Domains, Values
 from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.inputs.known import generate
 
+pytestmark = pytest.mark.models
+
 SIZES = {"batch": 2, "seq": 5}
 
 
