@@ -525,7 +525,11 @@ def test_a_remainder_and_nested_pipelines() -> None:
 def test_a_union_and_selectors() -> None:
     """Columns of a union lie side by side; a selector picks some of them."""
     union = FeatureUnion(
-        [("poly", PolynomialFeatures(2, interaction_only=True)), ("scaled", StandardScaler()), ("none", "drop")]
+        [
+            ("poly", PolynomialFeatures(2, interaction_only=True, include_bias=False)),
+            ("scaled", StandardScaler()),
+            ("none", "drop"),
+        ]
     )
     model = make_pipeline(union, SelectKBest(k=4), DecisionTreeClassifier(max_depth=2)).fit(X, AGE > 60)
     assert 60.5 in [pytest.approx(at) for at in cuts(known(model, 1))]

@@ -137,7 +137,8 @@ PASS: dict[str, tuple[Callable[[], Any], Any, str]] = {
             DIABETES.data, DIABETES.target
         ),
         DIABETES.data,
-        "",
+        # Rounded to float32, 21 of 442 rows fall on the other side of a threshold in the source itself.
+        "given: false",
     ),
     "boosting-nan": (
         lambda: HistGradientBoostingRegressor(max_iter=5).fit(np.round(WITH_NAN * 100), DIABETES.target),

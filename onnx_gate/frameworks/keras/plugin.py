@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 from dataclasses import dataclass, replace
@@ -69,6 +70,9 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
 
 def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
     """What the plug-in of the backend sees in a run: preprocessing layers are a part of the model."""
+    # Built by an ordinary call first: a model that makes its layers while it is watched would lose them again.
+    with contextlib.suppress(Exception):
+        predict(source, spec, example)
     return _PLUGIN.input_domain(source.inner, spec, example)
 
 

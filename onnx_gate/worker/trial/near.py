@@ -163,6 +163,8 @@ class _Near:
 
     def _away(self, answered: _Answered, wrong: Array) -> _Answered | None:
         """The same rows a few units in the last place away; None where any of these is wrong there too."""
+        if not self._repeats(answered, wrong):
+            return None
         rng = rng_for(f"{self._prepared.spec.base}/{self._case.name}/near")
         away = None
         for _ in range(_TRIES):
@@ -175,6 +177,11 @@ class _Near:
             if looked is None or ((looked[0] | looked[1]) & wrong).any():
                 return None
         return away
+
+    def _repeats(self, answered: _Answered, wrong: Array) -> bool:
+        """Whether the same rows are wrong when asked again: a source with a memory may agree by chance."""
+        again = self._look(self._ask(answered.call, self._prepared.ask_again(answered.call)))
+        return again is not None and bool((again[0] | again[1])[wrong].all())
 
     def _compare(self, comparisons: Mapping[str, OutputComparison], answered: _Answered, kept: Array) -> None:
         count = int(np.count_nonzero(kept))
