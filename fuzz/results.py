@@ -324,11 +324,13 @@ def _is_better(got: Verdicts, honest: Verdicts) -> bool:
 def _against(checks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """The first check that is no pass by its own numbers; read by itself, without the package."""
     for said in checks:
-        allowed = said["limits"].get("max_mismatch", 1 - said["limits"].get("min_agreement", 1))
-        wrong = said["mismatched"] > allowed * said["total"] + 1e-6
-        if (rows := said["limits"].get("max_mismatched_rows")) is not None:
+        # What is left out has its default.
+        limits, count, total = said.get("limits", {}), said.get("mismatched", 0), said.get("total", 0)
+        wrong = count > limits.get("max_mismatch", 1 - limits.get("min_agreement", 1)) * total + 1e-6
+        if (rows := limits.get("max_mismatched_rows")) is not None:
             # Of the data as it was given: two rows may differ, however few there are.
-            wrong = said["mismatched"] > max(2, rows * said["total"] + 1e-6)
-        if said["status"] in ("diverged", "error") or said["breaches"] or (wrong and said["status"] == "passed"):
+            wrong = count > max(2, rows * total + 1e-6)
+        failed = said["status"] in ("diverged", "error") or said.get("breaches")
+        if failed or (wrong and said["status"] == "passed"):
             return said
     return None
