@@ -18,6 +18,7 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MANY, Name, Text
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import JSON, Cause, Config
 
 MADE = "reference"
@@ -134,6 +135,7 @@ Event = (
     | Latency
     | ProviderDone
     | Triage
+    | Strength
     | Made
     | Done
 )
@@ -151,6 +153,7 @@ KINDS: dict[str, type] = {
     "latency": Latency,
     "provider-done": ProviderDone,
     "triage": Triage,
+    "strength": Strength,
     "made": Made,
     "done": Done,
 }

@@ -34,6 +34,10 @@ GIVEN_CASE = "given"
 
 DOMAIN_CASE = "domain"
 """The case that feeds every landmark of what the model knows of its inputs."""
+AIMED_CASE = "aimed:"
+"""What the name of a case begins with that feeds what the others would not have noticed."""
+STRENGTH = "strength"
+"""The stage in which wrong models are made and tried, and the case of the check that `min_strength` makes."""
 
 
 def run_on(provider: str) -> str:
@@ -167,6 +171,7 @@ class Cause(StrEnum):
     NONDETERMINISTIC = "nondeterministic"
     TOLERANCE = "tolerance"
     CONTRACT = "contract"
+    WEAK_INPUTS = "weak-inputs"
     UNSUPPORTED_OPERATOR = "unsupported-operator"
     LOAD_FAILED = "load-failed"
     CONVERSION_FAILED = "conversion-failed"

@@ -133,6 +133,14 @@ class GivenSpec:
     """Fraction of the rows that may answer differently."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StrengthSpec:
+    """How many wrong models are made of the judged one, to see whether its inputs would catch them."""
+
+    mutants: int = 100
+    """Wrong models to try."""
+
+
 FEWEST_REPEATS = 5
 """Timed runs of each side that are made whatever they take."""
 
@@ -223,6 +231,10 @@ class ModelSpec:
     """For outputs that no nearer rule names."""
     given: GivenSpec | None = GivenSpec()
     """The check of data that is rounded to the schema's dtype; None where that is only noted."""
+    strength: StrengthSpec | None = StrengthSpec()
+    """None where nobody wants to know."""
+    min_strength: float | None = None
+    """The share of wrong models that the inputs have to catch."""
     latency: LatencySpec | None = None
     """None where nobody asks for it."""
     timeout: float = 300.0

@@ -11,6 +11,7 @@ from onnx_gate.records.bounds import Name
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Isolation, Status
 
 
@@ -102,8 +103,8 @@ class ModelResult:
     """How each provider computed: its options, and whether it repeats itself."""
     latency: tuple[Latency, ...] = ()
     """Times of both sides, where they were asked for."""
-    strength: None = None
-    """Reserved: how many wrong models its inputs would have caught."""
+    strength: Strength | None = None
+    """How many wrong models its inputs would have caught; None where that was not asked, or can't be."""
     place: None = None
     """Reserved: where in the graph a divergence starts."""
     noise: None = None
