@@ -19,6 +19,8 @@ from onnx_gate.worker.strength.feeds import JudgedCall
 from onnx_gate.worker.trial.near import wrong_rows
 from onnx_gate.worker.trial.run import refuses_form
 
+_WELL = 0.999
+"""Of the tolerance: what is nearer to it is left to the comparison, which rounds less."""
 Run = Callable[[Feed], Mapping[str, Actual]]
 
 
@@ -68,6 +70,8 @@ class Jury:
         for name, comparison in comparisons.items():
             if name not in call.reference or name not in actual:
                 return True
+            if not self.rules[name].limits and _surely_within(call.reference[name], actual[name], self.rules[name]):
+                continue
             comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.rows)
             if not self.rules[name].limits and comparison.finish().breaches:
                 return True
@@ -82,6 +86,22 @@ class Jury:
                 return None
             wrong |= found
         return np.flatnonzero(wrong)
+
+
+def _surely_within(answer: Answer, given: Actual, rule: OutputRule) -> bool:
+    """Whether a look is enough: arrays of one form whose elements are well within the tolerance, or the same labels."""
+    reference, actual = answer.value, given.value
+    if not isinstance(reference, np.ndarray) or not isinstance(actual, np.ndarray) or reference.shape != actual.shape:
+        return False
+    if actual.dtype.name != answer.dtype or (given.columns or answer.columns) is not None:
+        return False
+    if actual.dtype.kind in "iub":
+        return bool(np.array_equal(reference, actual))
+    if actual.dtype.kind != "f" or reference.dtype.kind != "f" or rule.tolerance is None:
+        return False
+    with np.errstate(all="ignore"):
+        allowed = rule.tolerance.atol + rule.tolerance.rtol * np.abs(reference)
+        return bool((np.abs(actual - reference) <= _WELL * allowed).all())
 
 
 def _run(run: Run, feed: Feed, *, first: bool) -> Mapping[str, Actual] | None:

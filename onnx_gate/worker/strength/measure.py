@@ -21,7 +21,7 @@ from onnx_gate.worker.strength.kinds import KINDS, sites
 from onnx_gate.worker.strength.kinds.shapes import ASKED
 from onnx_gate.worker.strength.mutants import Kind, Mutant, Site
 from onnx_gate.worker.strength.plan import plan_mutants
-from onnx_gate.worker.strength.survivors import explain
+from onnx_gate.worker.strength.survivors import Explaining
 from onnx_gate.worker.strength.tried import Bench, Tried
 from onnx_gate.worker.strength.witnesses import Witnesses
 from onnx_gate.worker.trial.prepared import Prepared
@@ -97,6 +97,7 @@ class _Measuring:
         planned = most if stopped and len(first) == most else max(len(first) if stopped else 0, len(tried))
         half = list(self._bench.try_all(plan_mutants(self._sites, apart=True), max(1, most // _APART), None))
         aimed = aim(self._prepared, self._bench, self._blueprint, self._jury, tried)
+        explaining = Explaining(self._prepared, self._judged, self._blueprint, self._jury, self._bench, aimed)
         strength = Strength(
             planned=planned,
             tried=len(tried),
@@ -106,7 +107,7 @@ class _Measuring:
             kinds=tuple(_by_kind(tried, aimed)),
             half_tried=len(half),
             half_caught=sum(each.caught for each in half),
-            survivors=tuple(explain(self._prepared, self._judged, self._blueprint, tried, aimed)),
+            survivors=tuple(explaining.explain(tried)),
             rows=self._judged.rows,
             all_rows=self._judged.all_rows,
             witnesses=witnesses.rows,

@@ -71,7 +71,12 @@ class Entry:
     """The two that are swapped."""
 
 
-Aim = TableRow | TreeSpot | OutputColumn | Entry
+@dataclass(frozen=True, kw_only=True)
+class MissingValue:
+    """What is done with a missing value."""
+
+
+Aim = MissingValue | TableRow | TreeSpot | OutputColumn | Entry
 
 
 @dataclass(frozen=True, kw_only=True)

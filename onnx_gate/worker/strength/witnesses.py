@@ -32,11 +32,14 @@ Array = npt.NDArray[Any]
 MOST_CALLS = 96
 """Other feeds that a survivor is run on, beside those that are aimed at it."""
 ROWS = 32
+_BATCHES = (32, 64, 128, 256)
+"""Rows of a call that holds landmarks: the more, the fewer calls."""
 _SCALES = (0.1, 10.0, 100.0, -1.0)
 _MOST_CELLS = 1 << 20
 _TIMES_JUDGED = 16
 """Elements of all these feeds, in those of the judged ones."""
 _MOST_COLUMNS = 256
+_SMALL_FILE = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +185,7 @@ class Witnesses:
             yield generate(self._spec.inputs or (), {**sizes, name: other}, seed=f"{SEED}/size/{name}", domains=known)
 
     def _landmarks(self, spec: ModelSpec, known: Domains, most: int) -> Iterator[Feed]:
-        rows = plan_domain(spec, known, file_size=self._blueprint.size)
+        rows = plan_domain(self._in_large_calls(spec), known, file_size=self._blueprint.size)
         if rows is None:
             return
         groups = rows.groups()
@@ -192,6 +195,11 @@ class Witnesses:
             yield rows.call(group).feed
         if rows.long is not None:
             yield rows.long
+
+    def _in_large_calls(self, spec: ModelSpec) -> ModelSpec:
+        """With batches as large as small models take at once."""
+        small = self._blueprint.size <= _SMALL_FILE
+        return replace(spec, batches=_BATCHES) if small and self._batch > 1 else spec
 
     def _judged_rows(self) -> Feed | None:
         """The judged feed that has the most rows."""
@@ -258,7 +266,7 @@ class Witnesses:
         found = boxes_for(self._blueprint.readable(), self._spots, self._free.inputs or ())
         # Ordinary values are those of the model, and only the boxes are to be reached.
         known = replace(self._prepared.domains, boxes=found.boxes)
-        rows = plan_domain(self._free, known, file_size=self._blueprint.size)
+        rows = plan_domain(self._in_large_calls(self._free), known, file_size=self._blueprint.size)
         if rows is not None:
             yield from (rows.call(group).feed for group in rows.groups())
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from onnx_gate.worker.strength.blueprint import NodePath
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site
+from onnx_gate.worker.strength.blueprint import Draft, NodePath
+from onnx_gate.worker.strength.mutants import Kind, MissingValue, Mutant, Site
 from onnx_gate.worker.strength.parts import Parts
 
 _KEEP_SHAPE = frozenset(
@@ -44,13 +45,17 @@ def _site(kind: Kind, path: NodePath, node: Any, parts: Parts) -> Site:
     part, place = parts.of_node(path), f"{node.op_type} {node.name}".strip()
     kept = _data_input(node, parts)
 
+    aim = MissingValue() if node.op_type == "Imputer" else None
+
     def make(_: int) -> Mutant:
-        return Mutant(kind=kind, part=part, place=place, change=lambda draft: _leave_out(draft.node(path), kept))
+        change = partial(_leave_out, path=path, kept=kept)
+        return Mutant(kind=kind, part=part, place=place, change=change, aim=aim)
 
     return Site(kind=kind, part=part, count=1, make=make)
 
 
-def _leave_out(node: Any, kept: int) -> None:
+def _leave_out(draft: Draft, *, path: NodePath, kept: int) -> None:
+    node = draft.node(path)
     given, result = node.input[kept], node.output[0]
     del node.attribute[:]
     del node.input[:]

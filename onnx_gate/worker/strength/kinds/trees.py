@@ -26,6 +26,15 @@ _TURNED = {
     "BRANCH_NEQ": "BRANCH_EQ",
 }
 _NAMES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+_COMPARED: dict[str, Any] = {
+    "BRANCH_LEQ": np.less_equal,
+    "BRANCH_LT": np.less,
+    "BRANCH_GTE": np.greater_equal,
+    "BRANCH_GT": np.greater,
+    "BRANCH_EQ": np.equal,
+    "BRANCH_NEQ": np.not_equal,
+    "BRANCH_MEMBER": np.equal,
+}
 _BLOCKS = 10
 """Parts that an ensemble has at the most."""
 SHARE = 0.1
@@ -117,6 +126,39 @@ class Ensemble:
             return self.array("nodes_trueleafs").astype(bool), self.array("nodes_falseleafs").astype(bool)
         leaf = np.array([mode == "LEAF" for mode in self.modes])
         return leaf[self._ways[0]], leaf[self._ways[1]]
+
+    def walk(self, tree: int, rows: Array) -> tuple[set[tuple[int, bool]], int]:
+        """The leaves that rows reach, each by the node that leads there and the side, and how many the tree has."""
+        own = np.flatnonzero(self.trees == tree)
+        inner = [place for place in own.tolist() if self.modes[place] != "LEAF"]
+        leaves = sum(is_leaf for place in inner for _, is_leaf in self.children(place))
+        roots = self.array("tree_roots").astype(np.int64) if self.new else own[:1]
+        place = int(roots[tree]) if self.new else self._root(own)
+        reached: set[tuple[int, bool]] = set()
+        waiting = [(place, np.arange(len(rows)))] if inner else []
+        while waiting:
+            place, here = waiting.pop()
+            holds = self._holds(place, rows[here, self.features[place]])
+            for (child, is_leaf), chosen, side in zip(
+                self.children(place), (here[holds], here[~holds]), (True, False), strict=True
+            ):
+                if len(chosen) and is_leaf:
+                    reached.add((place, side))
+                elif len(chosen):
+                    waiting.append((child, chosen))
+        return reached, leaves
+
+    def _root(self, own: Array) -> int:
+        """The node of a tree that no other leads to."""
+        led = {child for place in own.tolist() if self.modes[place] != "LEAF" for child, _ in self.children(place)}
+        return next(int(place) for place in own.tolist() if place not in led)
+
+    def _holds(self, place: int, values: Array) -> Array:
+        """Whether the comparison of a node holds, as the runtime makes it: in float32."""
+        at, given = np.float32(self.thresholds[place]), values.astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            holds = _COMPARED[self.modes[place]](given, at)
+        return np.asarray(np.where(np.isnan(given), bool(self.missing[place]), holds), dtype=bool)
 
     @cached_property
     def weights(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from onnx import helper
 
 from onnx_gate.worker.strength.blueprint import SLICE, Blueprint, Draft, NodePath
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site, TableRow
+from onnx_gate.worker.strength.mutants import Kind, MissingValue, Mutant, Site, TableRow
 from onnx_gate.worker.strength.parts import Parts
 
 Array = npt.NDArray[Any]
@@ -143,7 +144,9 @@ def _list(path: NodePath, node: Any, name: str, values: Array, part: str) -> Ite
             if np.array_equal(new, values):
                 return None
             shown = place if count == 1 else f"{place} (row {line})"
-            return Mutant(kind=kind, part=part, place=shown, change=lambda draft: _set(draft.node(path), name, new))
+            aim = MissingValue() if node.op_type == "Imputer" else None
+            change = partial(_set_list, path=path, name=name, values=new)
+            return Mutant(kind=kind, part=part, place=shown, change=change, aim=aim)
 
         return Site(kind=kind, part=part, count=count, make=make)
 
@@ -169,7 +172,7 @@ def _rows(node: Any, name: str, size: int) -> int:
     return rows if rows and size % rows == 0 else size
 
 
-def _set(node: Any, name: str, values: Array) -> None:
-    attribute = next(each for each in node.attribute if each.name == name)
+def _set_list(draft: Draft, *, path: NodePath, name: str, values: Array) -> None:
+    attribute = next(each for each in draft.node(path).attribute if each.name == name)
     del attribute.floats[:]
     attribute.floats.extend(values.tolist())
