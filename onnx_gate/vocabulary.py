@@ -38,6 +38,8 @@ AIMED_CASE = "aimed:"
 """What the name of a case begins with that feeds what the others would not have noticed."""
 STRENGTH = "strength"
 """The stage in which wrong models are made and tried, and the case of the check that `min_strength` makes."""
+WEAK_INPUTS = "weak-inputs"
+"""The folder of inputs that catch survivors, and, with `.npz`, the file that a worker leaves of them."""
 
 
 def run_on(provider: str) -> str:

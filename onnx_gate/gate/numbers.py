@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from onnx_gate.gate import strength
 from onnx_gate.records.found import Confusion, Spread
 from onnx_gate.records.limits import (
     FEWEST_ROWS,
@@ -76,7 +77,8 @@ def _of_the_elements(check: Check) -> Iterator[str]:
 
 
 def model_contradictions(model: ModelResult) -> Iterator[str]:
-    """What can't be of a model as a whole, one sentence each: an error among its checks explains all of it."""
+    """What can't be of a model as a whole, one sentence each: an error among its checks explains most of it."""
+    yield from strength.model_contradictions(model)
     if any(check.status is Status.ERROR for check in model.checks):
         return
     for check in model.checks:

@@ -19,9 +19,13 @@ from onnx_gate.errors import UsageError
 from onnx_gate.gate.console import say
 from onnx_gate.gate.lock import FolderLock, Held
 from onnx_gate.kernel import is_ours
-from onnx_gate.vocabulary import REPORTS
+from onnx_gate.vocabulary import REPORTS, WEAK_INPUTS
 
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
+_PARTS = ("models", "logs", WEAK_INPUTS)
+"""Folders in it, by the kind of file."""
+LARGEST_WEAK_INPUTS = 16 * 1024 * 1024
+"""Bytes of the inputs that are offered for one model."""
 
 
 class Disk:
@@ -76,7 +80,7 @@ class OutputFolder:
             ) from error
 
     def _prepare(self, undo: ExitStack) -> None:
-        for part in ("models", "logs"):
+        for part in _PARTS:
             if (self.path / part).exists() and not (self.path / part).is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(self.path / part))
         # Where others may be here as well, this may be theirs.
@@ -92,12 +96,19 @@ class OutputFolder:
         # What an earlier run said is not what this one says.
         for name in REPORTS:
             self._disk.remove_file(self.path / name)
+        for file in self._offered():
+            self._disk.remove_file(file)
 
     def _remove_stale(self) -> None:
         """The work folders of runs that were killed."""
         for entry in self.path.iterdir():
             if _WORK.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
                 remove(entry)
+
+    def _offered(self) -> list[Path]:
+        """Inputs that an earlier run offered; what a link leads to is somebody else's."""
+        offered = self.path / WEAK_INPUTS
+        return [] if offered.is_symlink() else [file for file in offered.glob("*.npz") if not file.is_dir()]
 
     def __enter__(self) -> OutputFolder:
         return self
@@ -127,8 +138,19 @@ class OutputFolder:
                 self._move(file, "models")
         remove(scratch)
 
+    def keep_weak_inputs(self, model_id: str) -> bool:
+        """Move the inputs that catch survivors to `weak-inputs/`; False where there is no such file, or none to keep.
+
+        Code of the model's own may have put anything there: nobody here looks into it.
+        """
+        file = self.scratch / model_id / f"{WEAK_INPUTS}.npz"
+        if not _is_plain(file) or file.lstat().st_size > LARGEST_WEAK_INPUTS:
+            return False
+        self._move(file, WEAK_INPUTS, f"{model_id}.npz")
+        return True
+
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a file of another output folder to `models/` or `logs/`, whole or not at all."""
+        """Write a file of another output folder to a folder of this one, whole or not at all."""
         fresh = self._fresh / name
         self._disk.write(fresh, pieces)
         self._move(fresh, part)
@@ -152,9 +174,9 @@ class OutputFolder:
         with suppress(OSError):
             self._disk.remove_file(self.path / name)
 
-    def _move(self, file: Path, part: str) -> None:
+    def _move(self, file: Path, part: str, name: str = "") -> None:
         self._disk.make_folder(self.path / part, exist_ok=True)
-        self._disk.replace(file, self.path / part / file.name)
+        self._disk.replace(file, self.path / part / (name or file.name))
 
     def _refuse_to_overwrite(self, manifest: Path) -> None:
         if manifest.resolve().is_relative_to(self.path.resolve()):
@@ -169,7 +191,7 @@ class OutputFolder:
             return
         here, output = Path.cwd(), self.path.absolute()
         within = [folder for folder in (output, *output.parents) if folder.is_relative_to(here)]
-        for folder in (*within, output / "models", output / "logs"):
+        for folder in (*within, *(output / part for part in _PARTS)):
             if folder.is_symlink():
                 raise UsageError(
                     f"--output {self.path}: {folder} is a link, which is not followed by root. "

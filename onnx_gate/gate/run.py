@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from onnx_gate.gate import strength
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.gate.numbers import Contradiction, require_consistent, require_consistent_model
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import describe_scope, require_folders, select_models
 from onnx_gate.gate.trust import refusal, runs_code
 from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
-from onnx_gate.processes.process import Ended, Started
+from onnx_gate.processes.process import Ended, NoStrength, Started
 from onnx_gate.processes.sandbox import Quarters
 from onnx_gate.processes.seclusion import secluded
 from onnx_gate.processes.supervisor import Supervisor
@@ -24,6 +26,7 @@ from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOpt
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
+from onnx_gate.records.strength import Strength
 from onnx_gate.references.read import Reference, check_reference
 from onnx_gate.references.save import ReferenceStore
 from onnx_gate.repository.credentials import find_credentials
@@ -46,6 +49,7 @@ class Folder(Protocol):
     scratch: Path
     logs: Path
 
+    def keep_weak_inputs(self, model_id: str) -> bool: ...
     def keep_model(self, model_id: str, weights: Sequence[str]) -> None: ...
 
 
@@ -202,9 +206,9 @@ def _take(
         case OutputDiff():
             _book(found, event)
         case Failure():
-            found.add_failure(event)
+            _book_failure(found, event)
         case Expectation():
-            found.expectations[event.provider] = event
+            _book_expectation(found, event)
         case Placed():
             found.placement[event.provider] = event.placement
         case Computed():
@@ -219,12 +223,17 @@ def _take(
             found.weights = weights
         case Triage():
             found.triage = event
+        case Strength():
+            _book_strength(found, event)
+        case NoStrength(why=why):
+            _book_no_strength(found, why)
         case Note():
             found.add_note(event.text, warns=event.warns)
             found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
             _keep_reference(found, folder, store)
+            _keep_weak_inputs(found, folder)
             _keep_model(found, folder)
             found.close(_result(found))
             watcher.ended(_result(found))
@@ -238,6 +247,20 @@ def _keep_reference(found: Findings, folder: Folder, store: ReferenceStore | Non
         why = f"its reference can't be kept ({error.strerror or error})"
         fix = "make room, or name another folder for --save-reference"
         found.failures.append(Failure(stage="save reference", cause=Cause.UNKNOWN, message=why, fix=fix))
+
+
+def _keep_weak_inputs(found: Findings, folder: Folder) -> None:
+    """Inputs that catch survivors; what is not kept is not offered."""
+    offered = _result(found).strength
+    if not offered or not offered.offered or found.strength is None:
+        return
+    try:
+        kept, why = folder.keep_weak_inputs(found.spec.id), "they are not in a plain file of at most 16 MiB"
+    except OSError as error:
+        kept, why = False, str(error.strerror)
+    if not kept:
+        found.strength = replace(found.strength, offered=0)
+        found.add_note(f"inputs that catch survivors could not be kept in weak-inputs/ ({why})")
 
 
 def _keep_model(found: Findings, folder: Folder) -> None:
@@ -259,6 +282,39 @@ def _book(found: Findings, diff: OutputDiff) -> None:
     key = diff.provider, diff.case, diff.output
     if key not in found.diffs or not found.diffs[key].breaches:
         found.diffs[key] = diff
+
+
+def _book_failure(found: Findings, failure: Failure) -> None:
+    """Whether inputs are weak is for us to judge: a worker that says so did not."""
+    if failure.cause is Cause.WEAK_INPUTS:
+        raise Contradiction("it judged the strength of its own inputs")
+    found.add_failure(failure)
+
+
+def _book_expectation(found: Findings, expected: Expectation) -> None:
+    """A second one, with aimed cases, may promise more and never less."""
+    known = found.expectations.get(expected.provider)
+    if known and replace(expected, cases=known.cases) != known:
+        raise Contradiction(f"it was to compare other outputs on {expected.provider} than it announced first")
+    if known and not set(known.cases) <= set(expected.cases):
+        raise Contradiction(f"it was to compare fewer cases on {expected.provider} than it announced first")
+    found.expectations[expected.provider] = expected
+
+
+def _book_strength(found: Findings, event: Strength) -> None:
+    """Refused here for the same reason as numbers of a comparison; whether it is believed is known at the end."""
+    for reason in strength.contradictions(event):
+        raise Contradiction(f"strength: {reason}")
+    if found.strength not in (None, event):
+        raise Contradiction("it has two strengths")
+    found.strength = event
+
+
+def _book_no_strength(found: Findings, why: str) -> None:
+    """What was compared stands, and so does a strength that came before."""
+    found.no_strength = why
+    what = "strength was not computed" if found.strength is None else "its process did not come to its end"
+    found.add_note(f"{what}: {why}", warns=found.strength is None)
 
 
 def _result(found: Findings) -> ModelResult:

@@ -93,6 +93,7 @@ def describe_scope(manifest: Manifest, options: RunOptions) -> Scope:
             variant_of=spec.base if spec.variant else None,
             allow_failure=spec.allow_failure,
             providers={provider.name: provider.required for provider in spec.providers},
+            min_strength=spec.min_strength,
             shard=numbers[spec.id],
         )
         for spec in manifest.models

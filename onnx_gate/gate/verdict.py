@@ -12,11 +12,13 @@ from typing import Any
 
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.strength import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import GIVEN_CASE, Absence, Cause, Status
 from onnx_gate.wording.text import shorten
 from onnx_gate.wording.verdicts import WORST_FIRST, with_fix
@@ -47,6 +49,10 @@ class Findings:
     weights: tuple[str, ...] = ()
     """Names of the files beside the ONNX file that hold its weights."""
     triage: Triage | None = None
+    strength: Strength | None = None
+    """As the worker says; believed of a model that passed."""
+    no_strength: str = ""
+    """Why its process came to no strength, where that is known."""
     seconds: float = 0.0
     ended: bool = False
     log: str = ""
@@ -79,7 +85,7 @@ class Findings:
             kept.clear()
         for told in (self.notes, self.warnings):
             told.clear()
-        self.convert, self.fed, self.triage, self.weights = None, None, None, ()
+        self.convert, self.fed, self.triage, self.strength, self.weights = None, None, None, None, ()
         message = f"what its process reported can't be booked ({type(error).__name__}: {str(error)[:200]})"
         fix = "if the model's code doesn't write to its worker's channel, this is a bug of onnx-gate: please report it"
         self.failures = [Failure(stage="report", cause=Cause.CRASHED, message=message, fix=fix)]
@@ -87,8 +93,12 @@ class Findings:
 
 def judge_model(found: Findings) -> ModelResult:
     """The verdict on one model."""
-    checks = tuple(_checks(found))
+    others, spec = tuple(_checks(found)), found.spec
+    strength = found.strength if _has_strength(found, others) else None
+    limit = judge_strength(strength, spec.min_strength, others, weak=found.weak_reference, why=_why_no_strength(found))
+    checks = (*limit, *others)
     verdict, first_error = judge_checks(checks)
+    also = (*found.warnings, *warn_of_strength(strength, spec.min_strength))
     ignored = {name: expected.ignored for name, expected in found.expectations.items() if expected.ignored}
     return ModelResult(
         id=found.spec.id,
@@ -103,19 +113,30 @@ def judge_model(found: Findings) -> ModelResult:
         seconds=found.seconds,
         convert=found.convert,
         checks=checks,
-        coverage=state_coverage(checks, also=found.warnings, ignored=ignored),
+        coverage=state_coverage(others, also=also, ignored=ignored),
         outputs=_outputs(found),
         ignored=ignored,
         placement=found.placement,
         sessions={provider.name: provider.session for provider in found.spec.providers},
         numerics=found.numerics,
         latency=tuple(found.latency.values()),
+        strength=strength,
         domains=found.fed,
         notes=tuple(found.notes),
         log=found.log,
         reference=found.reference,
         weak_reference=found.weak_reference,
     )
+
+
+def _has_strength(found: Findings, checks: Sequence[Check]) -> bool:
+    """Whether it was to be computed, and what was computed is believed."""
+    variant = found.spec.variant is not None
+    return found.spec.strength is not None and is_believed(checks, variant=variant, weak=found.weak_reference)
+
+
+def _why_no_strength(found: Findings) -> str:
+    return found.no_strength or ("the reference that it was compared with holds none" if found.reference else "")
 
 
 def _outputs(found: Findings) -> tuple[str, ...]:

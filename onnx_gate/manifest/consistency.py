@@ -176,6 +176,36 @@ def check_batches(report: Reporter, model: schema.Model, trail: Trail) -> None:
         )
 
 
+def check_strength(report: Reporter, model: schema.Model, trail: Trail, doubtful: frozenset[str]) -> None:
+    """Report a limit on strength where none is computed; what comes from `defaults` is named."""
+    if model.min_strength is None or model.strength is not None or "strength" in doubtful:
+        return
+    of_defaults = report.tree.inherited(trail, "strength"), report.tree.inherited(trail, "min_strength")
+    key, message, fix = _NO_STRENGTH[of_defaults]
+    place: Trail = ("defaults", key) if all(of_defaults) else (*trail, key)
+    report.add(place, f"{message}: it could not be judged", fix, key=True)
+    # In `defaults` it is one problem, not one a model.
+    if report.problems[-1] in report.problems[:-1]:
+        report.problems.pop()
+
+
+_NO_STRENGTH = {
+    (False, False): ("min_strength", "a limit on strength beside `strength: false`", "remove one of them"),
+    (True, True): ("min_strength", "a limit on strength beside `strength: false`", "remove one of them"),
+    (True, False): (
+        "min_strength",
+        "a limit on strength, and `defaults` has `strength: false`",
+        "add `strength: true` to this model, or remove `min_strength`",
+    ),
+    (False, True): (
+        "strength",
+        "`strength: false`, and `defaults` has a limit on strength, `min_strength`",
+        "remove it, or move `min_strength` from `defaults` to the models that have to keep it",
+    ),
+}
+"""By whether `strength` and `min_strength` come from `defaults`: at which key, what is wrong, and what to do."""
+
+
 def is_table(data: str | None) -> bool:
     """Whether the data has columns."""
     return (data or "").lower().endswith(_TABLES)

@@ -14,6 +14,7 @@ from onnx_gate.manifest.consistency import (
     check_data,
     check_feed,
     check_inputs,
+    check_strength,
     check_together,
     is_table,
     named_dims,
@@ -42,6 +43,7 @@ from onnx_gate.records.asked import (
     OutputRule,
     ProviderSpec,
     SessionSpec,
+    StrengthSpec,
     Tolerance,
     VariantSpec,
 )
@@ -80,6 +82,7 @@ class SpecBuilder:
         check_data(self._report, data, model, trail, doubtful)
         check_feed(self._report, model, trail, doubtful)
         check_batches(self._report, model, trail)
+        check_strength(self._report, model, trail, doubtful)
         warn_of_options(self._report, model, trail)
         if len(self._report.problems) > before or source is None or framework is None:
             return None
@@ -112,6 +115,8 @@ class SpecBuilder:
             providers=tuple(_provider(given, model, libraries.get(name)) for name, given in model.providers.items()),
             tolerance=_tolerance(model.tolerance),
             given=GivenSpec(max_mismatch=model.given.max_mismatch) if model.given else None,
+            strength=StrengthSpec(mutants=model.strength.mutants) if model.strength else None,
+            min_strength=model.min_strength,
             latency=_latency(model),
             timeout=model.timeout,
             memory=model.memory,
@@ -125,7 +130,10 @@ class SpecBuilder:
         return [self._variant(spec, kind, one, ("models", i, "variants", number)) for number, kind, one in given]
 
     def _variant(self, spec: ModelSpec, kind: Kind, given: Variant, trail: Trail) -> ModelSpec:
-        """Held to its own limits instead of the model's; what the model ignores is ignored."""
+        """Held to its own limits instead of the model's; what the model ignores is ignored.
+
+        Its strength is that of the model, which has the same feeds.
+        """
         where = (*trail, kind, "data")
         data = self._paths.location(given.data, where, folder_allowed=True) if given.data else None
         ignored = {name: rule for name, rule in spec.outputs.items() if rule.mode == "ignore"}
@@ -138,6 +146,8 @@ class SpecBuilder:
             outputs=ignored | {name: _variant_rule(_rule(rule), given, limits) for name, rule in given.outputs.items()},
             limits=limits,
             tolerance=limits.tolerance or spec.tolerance,
+            strength=None,
+            min_strength=None,
             providers=tuple(replace(provider, tolerance=None, outputs={}) for provider in spec.providers),
         )
 

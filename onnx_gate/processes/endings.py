@@ -117,6 +117,12 @@ def not_started(error: OSError) -> Failure:
     )
 
 
+def on_a_wrong_model(failure: Failure) -> str:
+    """What became of a process that tried wrong models, in words: native code may crash on them, or never end."""
+    what = {Cause.TIMEOUT: "ran out of its time", Cause.OUT_OF_MEMORY: "ran out of memory"}
+    return f"the process {what.get(failure.cause, 'crashed')} on a wrong model ({failure.message})"
+
+
 def _failure(at: Stage, cause: Cause, message: str, fix: str) -> Failure:
     return Failure(stage=at.name, provider=at.provider, cause=cause, message=message, fix=fix)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from onnx_gate.protocol import LONGEST_LINE, Event, GarbageReply, decode
+from onnx_gate.protocol import LONGEST_LINE, Done, Event, GarbageReply, ProviderDone, Stage, decode
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MOST_COMPARISONS
 from onnx_gate.records.found import Expectation, OutputDiff
 from onnx_gate.records.ran import Latency
+from onnx_gate.vocabulary import STRENGTH
 
 POOL = 200 * 1024 * 1024
 """Bytes of memory that the reports of all models of a run may take together: they are kept until the end."""
@@ -54,6 +55,14 @@ class Hearing:
         self._buffer = bytearray()
         self.weight = 0
         """Of all that came so far, in bytes."""
+        self.at = Stage(name="start")
+        """What it says that it does."""
+        self.finished: set[str] = set()
+        """Providers of which it says that nothing more will come."""
+        self.done = False
+        """It says that it has come to its end."""
+        self.tries_wrong_models = False
+        """It has compared the model on all providers, and announced nothing since: what dies now is a wrong model."""
 
     def take(self, chunk: bytes) -> Iterator[Event]:
         """The events that are whole by now; raises GarbageReply and SaidTooMuch."""
@@ -61,9 +70,30 @@ class Hearing:
         while (end := self._buffer.find(b"\n")) >= 0:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
-            yield self._weighed(self._checked(line), line)
+            yield self._followed(line)
         if len(self._buffer) > LONGEST_LINE:
+            self.tries_wrong_models = False
             raise GarbageReply("an endless line")
+
+    def _followed(self, line: bytes) -> Event:
+        try:
+            event = self._weighed(self._checked(line), line)
+        except (GarbageReply, SaidTooMuch):
+            # No wrong model does this.
+            self.tries_wrong_models = False
+            raise
+        match event:
+            case Stage(name=name):
+                compared = bool(self._providers) and self._providers <= self.finished
+                self.at, self.tries_wrong_models = event, compared and name == STRENGTH
+            case Expectation():
+                # It goes on to run the model itself, on aimed cases.
+                self.tries_wrong_models = False
+            case ProviderDone(provider=provider):
+                self.finished.add(provider)
+            case Done():
+                self.done = True
+        return event
 
     def _weighed(self, event: Event, line: bytes) -> Event:
         self.weight += weigh(line) + RECORD * isinstance(event, OutputDiff | Latency)

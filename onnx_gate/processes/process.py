@@ -38,6 +38,14 @@ class Ended:
     """Wall time of its process."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NoStrength:
+    """A job's process died while it tried wrong models, after it had compared the right one."""
+
+    why: str
+    """In words."""
+
+
 @dataclass
 class Running:
     """One model's process, and what is known of it."""
@@ -52,9 +60,6 @@ class Running:
     forgiven: float = 0.0
     """Seconds in which nobody listened to it."""
     memory_at_start: int = 0
-    at: Stage = field(default_factory=lambda: Stage(name="start"))
-    finished_providers: set[str] = field(default_factory=set)
-    done: bool = False
     hung_up: bool = False
     killed: Failure | None = None
     over: float | None = None
@@ -62,6 +67,16 @@ class Running:
     hurried: bool = False
     """That took too long already, and it was ended for it."""
     oom_kills: int = field(default_factory=endings.oom_kills)
+
+    @property
+    def at(self) -> Stage:
+        """What it says that it does."""
+        return self.hearing.at
+
+    @property
+    def done(self) -> bool:
+        """It says that it has come to its end."""
+        return self.hearing.done
 
 
 def receive(channel: socket.socket) -> bytes | None:

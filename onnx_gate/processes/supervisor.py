@@ -20,6 +20,7 @@ from onnx_gate.processes import endings
 from onnx_gate.processes.hearing import Hearing, SaidTooMuch, fair_share
 from onnx_gate.processes.process import (
     Ended,
+    NoStrength,
     Running,
     Server,
     Started,
@@ -30,7 +31,7 @@ from onnx_gate.processes.process import (
     send_job,
 )
 from onnx_gate.processes.sandbox import Quarters, shadows_ours
-from onnx_gate.protocol import Done, Event, GarbageReply, Job, Note, ProviderDone, Stage
+from onnx_gate.protocol import Done, Event, GarbageReply, Job, Note
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import Failure
 
@@ -42,6 +43,9 @@ ENDING_SECONDS = 10.0
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 CAN_FORK = sys.platform == "linux"
+
+Happening = Event | Started | NoStrength | Ended
+"""What a worker says of its model, and what only its parent can."""
 
 
 class Supervisor:
@@ -93,9 +97,7 @@ class Supervisor:
         end_strays(self._before)
         adopt_orphans(self._adopted)
 
-    def run(
-        self, specs: list[ModelSpec], tick: Callable[[], None] = lambda: None
-    ) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def run(self, specs: list[ModelSpec], tick: Callable[[], None] = lambda: None) -> Iterator[tuple[str, Happening]]:
         """Judge all models, in order as far as their servers are warm; `tick` is called all the while."""
         queue = list(specs)
         self._waiting = len(specs)
@@ -221,7 +223,7 @@ class Supervisor:
             if server.ready:
                 self._start_server(server.framework, export=False)
 
-    def _read(self, running: Running) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def _read(self, running: Running) -> Iterator[tuple[str, Happening]]:
         """Take in what the worker said; anything that is no event ends it."""
         if running.hung_up:
             return
@@ -232,7 +234,6 @@ class Supervisor:
             return
         try:
             for event in running.hearing.take(chunk):
-                self._follow(running, event)
                 if not isinstance(event, Done):
                     yield running.spec.id, event
         except GarbageReply as error:
@@ -240,21 +241,13 @@ class Supervisor:
         except SaidTooMuch:
             self._kill(running, endings.said_too_much(self._limits[running.spec.id], running.at))
 
-    def _follow(self, running: Running, event: Event) -> None:
-        if isinstance(event, Stage):
-            running.at = event
-        elif isinstance(event, ProviderDone):
-            running.finished_providers.add(event.provider)
-        elif isinstance(event, Done):
-            running.done = True
-
     def _hang_up(self, running: Running) -> None:
         running.hung_up = True
         self._selector.unregister(running.process.channel)
 
     # ── Watching ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _watch(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def _watch(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Happening]]:
         process = running.process
         process.poll()
         if process.pid is not None and running.started is None:
@@ -299,7 +292,7 @@ class Supervisor:
         }
         return {*self._before, *cold, *(server.pid for server in self._servers.values())}
 
-    def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Event | Started | Ended]]:
+    def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Happening]]:
         """Account for a process that is gone; after a crash, the providers that are left get a new one."""
         spec = running.spec
         self._end(running)
@@ -316,6 +309,8 @@ class Supervisor:
         left: tuple[ProviderSpec, ...] = ()
         if failure and running.at.name == "triage":
             yield spec.id, Note(text=f"the cause could not be looked for: {failure.message}")
+        elif failure and running.hearing.tries_wrong_models:
+            yield spec.id, NoStrength(why=endings.on_a_wrong_model(failure))
         elif failure:
             yield spec.id, failure
             left = self._providers_left(running)
@@ -338,7 +333,7 @@ class Supervisor:
     def _providers_left(self, running: Running) -> tuple[ProviderSpec, ...]:
         if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
             return ()
-        tried = running.finished_providers | {running.at.provider}
+        tried = running.hearing.finished | {running.at.provider}
         left = tuple(provider for provider in running.spec.providers if provider.name not in tried)
         # Each start has fewer than the one before: there are never more starts than providers.
         return left if len(left) < len(running.spec.providers) else ()

@@ -27,6 +27,8 @@ class AskedModel:
     """A divergence doesn't fail the job."""
     providers: Mapping[str, bool] = field(default_factory=dict)
     """By short name, in the order of the manifest: whether the manifest requires it."""
+    min_strength: float | None = None
+    """The share of wrong models that its inputs have to catch."""
     shard: int
     """The shard that holds it, counted from 1; 0 where --only leaves it out."""
 

@@ -18,11 +18,13 @@ from onnx_gate.records.result import Environment
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import Cause
 
-SCHEMA = 3
+SCHEMA = 4
 NAME = "index.json"
 LARGEST = 64 * 1024 * 1024
 # Where a model is in the manifest, where and how long it runs: none of it changes what the source answers.
-_NOT_ITS_OWN = frozenset({"id", "line", "folder", "providers", "timeout", "memory", "allow_failure", "latency", "own"})
+_NOT_ITS_OWN = frozenset(
+    {"id", "line", "folder", "providers", "timeout", "memory", "allow_failure", "latency", "min_strength", "own"}
+)
 _PATHS = frozenset({"onnx", "weights", "ort_custom_ops"})
 _CHUNK = 1 << 20
 MOST_READ = 10_000

@@ -173,6 +173,10 @@ def _hand_over(folder: Path, made: Path) -> None:
 
 
 def _error_of(result: ModelResult) -> Check | None:
-    """Why the model could not be judged; a provider that this machine hasn't got is no reason."""
+    """Why the model could not be judged; a provider that this machine hasn't got is no reason.
+
+    Nor are weak inputs: their strength travels, and is held against its limit wherever it is read.
+    """
     errors = [check for check in result.checks if check.status is result.verdict is Status.ERROR]
-    return next((check for check in errors if check.cause is not Cause.PROVIDER_UNAVAILABLE), None)
+    no_reason = (Cause.PROVIDER_UNAVAILABLE, Cause.WEAK_INPUTS)
+    return next((check for check in errors if check.cause not in no_reason), None)

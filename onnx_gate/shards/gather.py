@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnx_gate.errors import CannotMerge, NotWritten, UsageError
-from onnx_gate.gate.output import OutputFolder
-from onnx_gate.records.result import GateResult
+from onnx_gate.gate.output import LARGEST_WEAK_INPUTS, OutputFolder
+from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.shards.merge import merge_parts, require_known
 from onnx_gate.shards.parts import Found, read_part, read_parts
 from onnx_gate.shards.untrusted_files import chunks, opened
+from onnx_gate.vocabulary import WEAK_INPUTS
 from onnx_gate.wording.text import one_line
 
 LARGEST_LOG = 64 * 1024 * 1024
@@ -45,7 +46,7 @@ def merge_folders(
     manifest_sha256: str = "",
     problems: Sequence[str] = (),
 ) -> GateResult:
-    """One result of all parts; their models and logs are copied to the output folder."""
+    """One result of all parts; their models, logs and weak inputs are copied to the output folder."""
     parts = read_parts(folders)
     result = merge_parts(parts, providers=providers, manifest_sha256=manifest_sha256, problems=problems)
     holders: dict[str, list[Found]] = {}
@@ -54,13 +55,14 @@ def merge_folders(
             holders.setdefault(model.id, []).append(part)
     try:
         logged = {model_id for model_id, held_by in holders.items() if _copy_files(model_id, held_by, output)}
+        offered = {model.id for model in result.models if _copy_offer(model, holders.get(model.id, ()), output)}
     except OSError as error:
         raise NotWritten(
-            f"{output.path}: the models and logs of the parts can't be copied ({error.strerror}). "
+            f"{output.path}: the models, logs and inputs of the parts can't be copied ({error.strerror}). "
             "Fix: make room, or name another --output"
         ) from error
-    models = tuple(model if model.id in logged else replace(model, log="") for model in result.models)
-    return replace(result, models=models)
+    models = (model if model.id in logged else replace(model, log="") for model in result.models)
+    return replace(result, models=tuple(_offering(model, offered=model.id in offered) for model in models))
 
 
 def _copy_files(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:
@@ -89,6 +91,26 @@ def _copy_weights(model_id: str, part: Found, output: OutputFolder) -> None:
                 output.keep_copy("models", name, chunks(data))
             elif not name.endswith(".onnx.data"):
                 return
+
+
+def _copy_offer(model: ModelResult, parts: Sequence[Found], output: OutputFolder) -> bool:
+    """The inputs of the part whose strength it has; False where there are none."""
+    for part in parts if model.strength and model.strength.offered else ():
+        own = next(each for each in part.result.models if each.id == model.id)
+        if own.strength != model.strength:
+            continue
+        with opened(part.folder, f"{WEAK_INPUTS}/{model.id}.npz", LARGEST_WEAK_INPUTS) as file:
+            if file:
+                output.keep_copy(WEAK_INPUTS, f"{model.id}.npz", chunks(file))
+                return True
+    return False
+
+
+def _offering(model: ModelResult, *, offered: bool) -> ModelResult:
+    """The same; what isn't there is not offered."""
+    if offered or model.strength is None:
+        return model
+    return replace(model, strength=replace(model.strength, offered=0))
 
 
 def _copy_log(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.strength import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks
 from onnx_gate.records.found import ConvertInfo
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.records.result_scope import AskedModel
+from onnx_gate.records.strength import Strength
 from onnx_gate.shards.verify import NOWHERE, was_not_asked
 from onnx_gate.vocabulary import Cause, Status
 from onnx_gate.wording.numbers import plural, size
@@ -24,11 +26,15 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
     lacking = tuple(missing)
     if not ran and not lacking and given:
         return given[0]
-    checks = _in_order([*(check for model in ran for check in model.checks), *lacking], asked)
+    others = _in_order([*(check for model in ran for check in other_checks(model.checks)), *lacking], asked)
+    weak = any(model.weak_reference for model in ran)
+    strength, limit = _strength(asked, ran, others, weak=weak)
+    checks = (*limit, *others)
     verdict, first_error = judge_checks(checks)
     diverged = [model for model in ran if model.verdict is Status.DIVERGED]
     ignored = _joined(model.ignored for model in ran)
-    also = dict.fromkeys(warning for model in ran for warning in _also(model))
+    also = dict.fromkeys(warning for model in ran for warning in _also(model, asked))
+    also |= dict.fromkeys(warn_of_strength(strength, asked.min_strength))
     return ModelResult(
         id=asked.id,
         line=asked.line,
@@ -42,7 +48,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         seconds=round(sum(model.seconds for model in ran), 3),
         convert=next((model.convert for model in ran if model.convert), None),
         checks=checks,
-        coverage=state_coverage(checks, also=also, ignored=ignored),
+        coverage=state_coverage(others, also=also, ignored=ignored),
         outputs=tuple(dict.fromkeys(name for model in ran for name in model.outputs)),
         ignored=ignored,
         placement=_joined(model.placement for model in ran),
@@ -50,11 +56,26 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         numerics=_joined(model.numerics for model in ran),
         domains=next((model.domains for model in ran if model.domains), None),
         latency=tuple(found for model in ran for found in model.latency),
+        strength=strength,
         notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
         log=next((model.log for model in ran if model.log), ""),
         reference="; ".join(dict.fromkeys(model.reference for model in ran if model.reference)),
-        weak_reference=any(model.weak_reference for model in ran),
+        weak_reference=weak,
     )
+
+
+def _strength(
+    asked: AskedModel, ran: Sequence[ModelResult], checks: Sequence[Check], *, weak: bool
+) -> tuple[Strength | None, tuple[Check, ...]]:
+    """That of the machine with the CPU, on which it is defined; else of the first that has one. And what it makes."""
+    on_cpu = [model for model in ran if any(check.provider == "cpu" for check in model.checks)]
+    holder = next(iter([*on_cpu, *(model for model in ran if model.strength), *ran]), None)
+    believed = is_believed(checks, variant=asked.variant_of is not None, weak=weak)
+    strength = holder.strength if holder and believed else None
+    made = judge_strength(strength, asked.min_strength, checks, weak=weak)
+    # A machine that came to none said why.
+    told = tuple(check for check in holder.checks if is_of_strength(check)) if holder else ()
+    return strength, told if made and told and strength is None else made
 
 
 def _joined(parts: Iterable[Mapping[str, Known]]) -> dict[str, Known]:
@@ -88,10 +109,10 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
     return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
 
 
-def _also(model: ModelResult) -> Iterable[str]:
+def _also(model: ModelResult, asked: AskedModel) -> Iterable[str]:
     """The warnings of others, who saw more than the checks tell."""
-    computed = state_coverage(model.checks, ignored=model.ignored)
-    known = set(computed.warnings) if computed else set()
+    computed = state_coverage(other_checks(model.checks), ignored=model.ignored)
+    known = {*(computed.warnings if computed else ()), *warn_of_strength(model.strength, asked.min_strength)}
     return (warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known)
 
 

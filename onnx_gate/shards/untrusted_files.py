@@ -35,9 +35,12 @@ def opened(folder: Path, name: str, limit: int) -> Iterator[BinaryIO | None]:
             linked = error.errno in (errno.ELOOP, errno.ENOTDIR)
             why = "a link, or something else that is no folder, is in its way" if linked else str(error.strerror)
             raise CannotMerge(f"{one_line(f'{folder}/{name}')}: it can't be read ({why}). {_FIX}") from None
-        file = stack.enter_context(os.fdopen(handle, "rb"))
-        _require_plain(os.fstat(handle), one_line(f"{folder}/{name}"), limit)
-        yield file
+        with ExitStack() as undo:
+            undo.callback(os.close, handle)
+            # Before Python looks at it: of a folder it would only say that it is one.
+            _require_plain(os.fstat(handle), one_line(f"{folder}/{name}"), limit)
+            undo.pop_all()
+        yield stack.enter_context(os.fdopen(handle, "rb"))
 
 
 @contextmanager

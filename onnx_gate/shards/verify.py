@@ -17,6 +17,7 @@ from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.gate.numbers import contradictions, model_contradictions
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import plan_digest
+from onnx_gate.gate.strength import is_of_strength, judge_strength, other_checks
 from onnx_gate.gate.verdict import is_empty_shard, judge_run, worst
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.result_scope import AskedModel, Scope
@@ -97,6 +98,8 @@ def _misfits_of_scope(result: GateResult, scope: Scope) -> Iterator[str]:
             yield f"{model.id} has providers or a framework that there are not"
         if not 0 <= model.shard <= scope.shards:
             yield f"{model.id} is in shard {model.shard} of {scope.shards}"
+        if model.min_strength is not None and not (0 < model.min_strength <= 1 and model.variant_of is None):
+            yield f"the min_strength of {model.id} is {model.min_strength:g}, which no manifest can have"
     if {name for rule in scope.rules for name in rule.models} - {model.id for model in scope.models}:
         yield "it has rules for models that its manifest doesn't have"
     if not _are_names(scope.providers):
@@ -152,6 +155,7 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
     if said != (asked.line, asked.framework, asked.variant_of, asked.allow_failure):
         yield "it is not as the manifest has it"
     yield from own_misfits(model)
+    yield from _misfits_of_strength(model, asked)
     if set(model.placement) - set(providers):
         yield "nodes are placed on a provider that it was not to run on"
     if set(model.ignored) - set(providers):
@@ -164,6 +168,15 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
                 f"{check.case} {check.output}: {reason}" for reason in _misfits_of_check(check, asked, providers)
             )
         yield from _unaccounted(model, providers)
+
+
+def _misfits_of_strength(model: ModelResult, asked: AskedModel) -> Iterator[str]:
+    """The check that `min_strength` makes is there where its numbers make it, and nowhere else."""
+    found = [check for check in model.checks if is_of_strength(check)]
+    others = other_checks(model.checks)
+    made = judge_strength(model.strength, asked.min_strength, others, weak=model.weak_reference)
+    if len(found) != len(made) or any(check.status is not Status.ERROR for check in found):
+        yield f"it has {len(found)} checks of its strength, and its numbers make {len(made)}"
 
 
 def own_misfits(model: ModelResult) -> Iterator[str]:
@@ -213,7 +226,8 @@ def _has_error(model: ModelResult) -> bool:
 
 def _unaccounted(model: ModelResult, providers: tuple[str, ...]) -> Iterator[str]:
     """No news is a failure: each provider was compared, or something stood in its way."""
-    stopped = any(check.provider in NOWHERE and check.status is not Status.SKIPPED for check in model.checks)
+    stops = [check for check in other_checks(model.checks) if check.provider in NOWHERE]
+    stopped = any(check.status is not Status.SKIPPED for check in stops)
     for provider in providers:
         if not stopped and not any(check.provider == provider for check in model.checks):
             yield f"it says nothing of {provider}"

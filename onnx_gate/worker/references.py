@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
 from onnx_gate.protocol import CONTRACT, READ, Event, GarbageReply, Job, Note, Stage, decode, encode
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, ConvertInfo, OutputDiff
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter
 from onnx_gate.worker.inputs.calls import Call, Case
@@ -52,8 +54,13 @@ NO_SOURCE = Plugin(load=_load_nothing, predict=_ask_nobody, convert=_convert_not
 # ── Saving ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: list[str]) -> None:
-    """All that another machine needs to judge the model; the contract last. `read` are files that its code has read."""
+def save_reference(
+    prepared: Prepared, said: list[Event], folder: Path, read: list[str], strength: Strength | None = None
+) -> None:
+    """All that another machine needs to judge the model; the contract last.
+
+    `read` are files that its code has read; `strength` is known where wrong models were tried, and not tried again.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / MODEL).mkdir(parents=True)
     model = Path(prepared.onnx)
@@ -72,6 +79,8 @@ def save_reference(prepared: Prepared, said: list[Event], folder: Path, read: li
         "breaches": json.loads(_BREACHES.dump_json(prepared.breaches)),
         "said": [encode(event).decode() for event in said if isinstance(event, Note | ConvertInfo)],
         "cases": cases,
+        # The inputs that are offered with it stay on this machine.
+        "strength": encode(replace(strength, offered=0)).decode() if strength else None,
     }
     (folder / READ).write_text(json.dumps(read), encoding="utf-8")
     (folder / CONTRACT).write_text(json.dumps(contract), encoding="utf-8")
@@ -135,6 +144,7 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         event = decode(line.encode())
         if isinstance(event, Note | ConvertInfo):
             send(event)
+    _load_strength(contract["strength"], send)
     return Prepared(
         spec=job.spec,
         onnx=str(model),
@@ -149,6 +159,16 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         cause=Cause(contract["cause"]) if contract["cause"] else None,
         given_answered=bool(contract["given"]),
     )
+
+
+def _load_strength(stored: str | None, send: Send) -> None:
+    """That of the machine where the source runs; there may be none."""
+    if stored is None:
+        return
+    strength = decode(stored.encode())
+    if not isinstance(strength, Strength):
+        raise ValueError("what is stored as its strength is another event")
+    send(strength)
 
 
 def _load_case(stored: dict[str, Any], folder: Path) -> Case:

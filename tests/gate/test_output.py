@@ -19,7 +19,7 @@ import pytest
 from onnx_gate.cli.main import main
 from onnx_gate.errors import UsageError
 from onnx_gate.gate.lock import NAME, FolderLock, Held
-from onnx_gate.gate.output import Disk, OutputFolder
+from onnx_gate.gate.output import LARGEST_WEAK_INPUTS, Disk, OutputFolder
 from onnx_gate.kernel import MODELS
 from onnx_gate.vocabulary import REPORTS
 
@@ -142,6 +142,60 @@ def test_what_a_model_may_not_leave_is_not_kept(tmp_path: Path) -> None:
     assert secret.read_text() == "secret"
 
 
+def leave_inputs(scratch: Path, kind: str) -> None:
+    """What a model's code may put in the place of inputs that catch survivors."""
+    file, other = scratch / "weak-inputs.npz", scratch / "other"
+    other.write_bytes(b"inputs")
+    if kind == "link":
+        file.symlink_to(other)
+    elif kind == "second name":
+        file.hardlink_to(other)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    elif kind != "nothing":
+        file.write_bytes(b"inputs")
+        os.truncate(file, {"file": 6, "largest": LARGEST_WEAK_INPUTS, "too large": LARGEST_WEAK_INPUTS + 1}[kind])
+
+
+@pytest.mark.parametrize("kind", ["file", "largest", "too large", "link", "second name", "pipe", "folder", "nothing"])
+def test_inputs_that_catch_survivors_are_kept_where_they_are_a_plain_file(tmp_path: Path, kind: str) -> None:
+    """Named after the model, and not opened: a model's code may have written anything."""
+    with OutputFolder(tmp_path / "out") as folder:
+        (folder.scratch / "m").mkdir()
+        leave_inputs(folder.scratch / "m", kind)
+        assert folder.keep_weak_inputs("m") is (kind in ("file", "largest"))
+        folder.keep_model("m")
+    kept = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert kept == (["weak-inputs/m.npz"] if kind in ("file", "largest") else [])
+
+
+def test_inputs_that_an_earlier_run_offered_are_gone(tmp_path: Path) -> None:
+    """They are of other inputs, and nobody would notice; what is no such file stays."""
+    offered = tmp_path / "out/weak-inputs"
+    offered.mkdir(parents=True)
+    for name in ("a.npz", "mine.txt"):
+        (offered / name).touch()
+    (offered / "folder.npz").mkdir()
+    with OutputFolder(tmp_path / "out"):
+        pass
+    assert sorted(path.name for path in offered.iterdir()) == ["folder.npz", "mine.txt"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root refuses the link itself")
+def test_nothing_is_removed_behind_a_link(tmp_path: Path) -> None:
+    """It may lead to somebody's data."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.npz").touch()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/weak-inputs").symlink_to(data)
+    with OutputFolder(tmp_path / "out"):
+        pass
+    assert (data / "train.npz").exists()
+
+
 def test_folders_of_any_depth_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deeper than Python's stack."""
     with OutputFolder(tmp_path / "out") as folder:
@@ -262,7 +316,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 @as_root
-@pytest.mark.parametrize("link", ["out", "out/models", "out/logs", "above"])
+@pytest.mark.parametrize("link", ["out", "out/models", "out/logs", "out/weak-inputs", "above"])
 def test_root_follows_no_link_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
     """A pull request could have put one there; nothing is written to where it leads."""
     elsewhere, workspace = tmp_path / "elsewhere", tmp_path / "workspace"

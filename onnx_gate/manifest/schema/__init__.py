@@ -11,7 +11,7 @@ from onnx_gate.frameworks.registry import REGISTRY, describe_key
 from onnx_gate.manifest.schema.convert import Convert
 from onnx_gate.manifest.schema.dims import Dim, DimName
 from onnx_gate.manifest.schema.providers import Provider, Providers
-from onnx_gate.manifest.schema.rules import Given, GivenChoice, Rule, Tolerance
+from onnx_gate.manifest.schema.rules import Given, GivenChoice, Rule, Share, Strength, StrengthChoice, Tolerance
 from onnx_gate.manifest.schema.section import Fraction, Names, Section, Size, Text, refuse, unique
 from onnx_gate.manifest.schema.session import LatencyChoice, Session, Speedup
 from onnx_gate.manifest.schema.tensors import Input
@@ -120,6 +120,14 @@ class Settings(Section):
         default_factory=Given,
         description="rows that may answer differently than the source does on the data before it is rounded to the "
         "schema's dtype; false to note them only",
+    )
+    strength: StrengthChoice = Field(
+        default_factory=Strength,
+        description="how many wrong models to make of the judged one, to see which share of them the inputs catch; "
+        "false to make none",
+    )
+    min_strength: Share | None = Field(
+        None, description="the share of wrong models that the inputs have to catch, such as 0.9"
     )
     latency: LatencyChoice = Field(
         None, description="also measure how long both sides take; on by itself where min_speedup is set"

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_val
 from pydantic.json_schema import SkipJsonSchema
 
 from onnx_gate.manifest.schema.section import Fraction, NonNegative, Section, refuse
-from onnx_gate.records.asked import GivenSpec
+from onnx_gate.records.asked import GivenSpec, StrengthSpec
 from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.wording.hints import suggest
 
@@ -37,6 +37,24 @@ def _expand_given(value: Any) -> Any:
 
 
 GivenChoice = Annotated[Given | None, BeforeValidator(_expand_given, json_schema_input_type=bool | Given)]
+
+
+class Strength(Section):
+    """How strength is computed."""
+
+    mutants: Annotated[int, Field(ge=1, le=10_000)] = Field(StrengthSpec.mutants, description="wrong models to try")
+
+
+def _expand_strength(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, dict):
+        raise refuse("", "true, false, or a mapping such as {mutants: 100}")
+    return value
+
+
+StrengthChoice = Annotated[Strength | None, BeforeValidator(_expand_strength, json_schema_input_type=bool | Strength)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 def _expand_rule(value: Any) -> Any:
