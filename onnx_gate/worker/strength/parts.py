@@ -55,8 +55,9 @@ def _named(node: Any) -> str:
     """The module that the exporter wrote down, or the folders of the node's name."""
     for entry in node.metadata_props:
         if entry.key == _SCOPES:
-            scopes = _listed(entry.value)
-            return scopes[-2] if len(scopes) > 1 else ""
+            # The last is the operator; some before it name no module, but how the exporter came to it.
+            scopes = [scope for scope in _listed(entry.value)[:-1] if not scope.startswith("_")]
+            return scopes[-1] if scopes else ""
     return str(node.name).rpartition("/")[0].strip("/")
 
 
