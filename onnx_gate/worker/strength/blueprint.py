@@ -34,6 +34,7 @@ SLICE = 32 * 1024 * 1024
 READABLE = 4 * 1024 * 1024
 """Bytes of a tensor up to which its values say anything of the inputs."""
 _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16}
+_OPSET = 13
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -50,6 +51,9 @@ class Blueprint:
         self.model = inliner.inline_local_functions(read) if read.functions else read
         """The graph; large weights are taken out of it."""
         _lift_constants(self.model.graph)
+        if not any(entry.domain in ("", "ai.onnx") for entry in self.model.opset_import):
+            # Wrong models need operators of ONNX's own, such as Identity.
+            self.model.opset_import.add(domain="", version=_OPSET)
         self._session, self._custom_ops = session, custom_ops
         self._weights: dict[str, Array] = {}
         self._mapped_from: dict[str, Any] = {}
