@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
 from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
+from onnx_gate.records.strength import Strength
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
@@ -22,6 +24,7 @@ from onnx_gate.worker.references import load_reference, save_reference
 from onnx_gate.worker.runtime.placement import breaches
 from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
+from onnx_gate.worker.strength.stage import judge_strength
 from onnx_gate.worker.triage.causes import find_cause, first_guess
 from onnx_gate.worker.triage.evidence import gather_evidence
 from onnx_gate.worker.triage.given import explain_given, guess_given
@@ -56,7 +59,7 @@ TOO_SLOW = (
 
 def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     """Tell the parent everything there is to know about one model."""
-    stage = "load"
+    stage, started = "load", time.monotonic()
     said: list[Event] = []
     watch = watch_factory(job)
 
@@ -80,11 +83,14 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     except BaseException as error:
         send(failure_of(error, stage))
     else:
-        _judge_prepared(prepared, send, read_log, Path(job.scratch))
+        _judge_prepared(prepared, tell, read_log, Path(job.scratch), started)
+        if opened and any(isinstance(event, Strength) for event in said):
+            # Once more, with the aimed cases.
+            save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     send(Done())
 
 
-def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path) -> None:
+def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path, started: float) -> None:
     for breach in prepared.breaches:
         send(breach)
     diffs = list(prepared.breaches)
@@ -101,6 +107,8 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
             send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
     too_slow = _judge_speed(prepared, answered, send, read_log)
+    if answered and not rounded and not too_slow and not any(diff.breaches for diff in diffs):
+        diffs += judge_strength(prepared, answered, send, read_log, scratch=scratch, started=started)
     if rounded and not any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
         send(guess_given(rounded))
@@ -181,7 +189,8 @@ def _run_provider(
     )
     right = {diff.case for diff in doubtful}
     cases = tuple(case.name for case in prepared.cases if case.held or case.name in right)
-    send(_announced(_expectation(prepared, provider, cases, tuple(rules), given)))
+    prepared.announced[provider.name] = _announced(_expectation(prepared, provider, cases, tuple(rules), given))
+    send(prepared.announced[provider.name])
     for warning in warnings:
         send(Note(text=warning, warns=True))
     if told:

@@ -221,6 +221,7 @@ class _Plan:
         self._rng = rng_for(f"{spec.base}/{DOMAIN_CASE}")
         self._batched = has_batch(spec)
         self._arrays: dict[str, Array] = {}
+        self._reaches: dict[Place, float] = {}
         self._ways: dict[Place, list[Box]] = {}
         for box in domains.boxes:
             for place in box:
@@ -327,6 +328,13 @@ class _Plan:
             array[(row, ..., column) if array.ndim > 1 else row] = value
         return bool(found)
 
+    def _reach(self, name: str, column: int, values: Values | None) -> float:
+        """The largest operand on the way to any cut of a column; thousands of boxes ask for it."""
+        if (name, column) not in self._reaches:
+            cuts = values.cuts if values else ()
+            self._reaches[name, column] = max((cut.reach for cut in cuts), default=0.0)
+        return self._reaches[name, column]
+
     def _inside(self, given: InputSpec, column: int, row: int, low: Scalar, high: Scalar) -> Scalar:
         """A value of the column in the interval, the ordinary one where it lies in it; None where there is none."""
         if low == high or isinstance(low, str) or isinstance(high, str) or low is None or high is None:
@@ -334,7 +342,7 @@ class _Plan:
         if given.dtype == "string":
             return None
         values = _values_at(self._domains.inputs.get(given.name), column)
-        least, most = _shrunk(given, float(low), float(high), values)
+        least, most = _shrunk(given, float(low), float(high), self._reach(given.name, column, values))
         if not least < most:
             return None
         array = self._arrays[given.name]
@@ -358,9 +366,8 @@ def _values_at(domain: Domain | None, column: int) -> Values | None:
     return (domain.columns.get(column) or domain.every) if domain else None
 
 
-def _shrunk(given: InputSpec, low: float, high: float, values: Values | None) -> tuple[float, float]:
+def _shrunk(given: InputSpec, low: float, high: float, reach: float) -> tuple[float, float]:
     """The interval without what is too near to its ends."""
-    reach = max((cut.reach for cut in values.cuts), default=0.0) if values else 0.0
     least = low + 2 * gap_at(given, low, reach) if math.isfinite(low) else low
     most = high - 2 * gap_at(given, high, reach) if math.isfinite(high) else high
     return least, most

@@ -87,7 +87,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     send(Stage(name="inputs"))
     inputs = _inputs(job.spec, shipped, framework, source)
     spec, dataset = inputs.spec, inputs.dataset
-    if spec.framework == "onnx" and not (dataset and dataset.holds_reference):
+    itself = spec.framework == "onnx" and not (dataset and dataset.holds_reference)
+    if itself:
         send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
     send(Stage(name="reference"))
     first, warnings = _first_answers(framework, source, inputs)
@@ -95,6 +96,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     prepared = Prepared(
         spec=spec, onnx=path, framework=framework, source=source, cases=inputs.cases, file_size=graph.size_bytes
     )
+    prepared.weak = itself
     if dataset and dataset.was_rounded:
         prepared.wide = unrounded(framework, source, spec)
     more = []
@@ -109,8 +111,10 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     warnings += [*_check(prepared, graph, first, more), *random_warnings(graph), *_take_fixed(prepared, inputs.fixed)]
     _draw_what_is_answered(prepared, inputs)
     more += [*ask_edges(prepared, send), *ask_cuts(prepared, send)]
-    known = inputs.domains if spec.onnx else joined(inputs.domains, domains_of(path, spec.inputs or ()))
-    more += feed_domain(prepared, known, dataset, send)
+    prepared.domains = inputs.domains
+    if not spec.onnx:
+        prepared.domains = joined(inputs.domains, domains_of(path, spec.inputs or ()))
+    more += feed_domain(prepared, prepared.domains, dataset, send)
     for note in (*inputs.notes, *more):
         send(Note(text=note))
     for warning in (*warnings, *_sizes_not_run(prepared, graph), *_overflows(prepared)):

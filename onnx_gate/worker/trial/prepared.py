@@ -10,7 +10,8 @@ import numpy as np
 
 from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
 from onnx_gate.records.asked import ModelSpec
-from onnx_gate.records.found import Answer, OutputDiff
+from onnx_gate.records.domain import NOTHING_KNOWN, Domains
+from onnx_gate.records.found import Answer, Expectation, OutputDiff
 from onnx_gate.records.ran import Numerics
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
@@ -51,18 +52,29 @@ class Prepared:
     """Bytes of the file, with its weights."""
     cause: Cause | None = None
     """What the file itself shows to be wrong with it, such as a baked-in dimension."""
+    domains: Domains = NOTHING_KNOWN
+    """What source and file know of the values of the inputs."""
     wide: Unrounded | None = None
     """For the answers to the data as given; None where nothing was rounded."""
     given_answered: bool = False
     """These answers come from another machine."""
     mixed: dict[str, list[str]] = field(default_factory=dict)
     """Case → outputs in which the source itself mixes rows."""
+    weak: bool = False
+    """The reference is the same file, run without optimisations."""
+    announced: dict[str, Expectation] = field(default_factory=dict)
+    """What each provider is going to compare."""
     samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))
     """What each provider has been fed."""
     numerics: dict[str, Numerics] = field(default_factory=dict)
     """How each provider has computed."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether all answers come from another machine."""
+        return any(call.answers is not None for case in self.cases[:1] for call in case.calls())
 
     @property
     def lenient(self) -> bool:

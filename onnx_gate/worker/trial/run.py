@@ -131,7 +131,7 @@ def _run_failed(
     if isinstance(error, CannotJudge) or "allocate memory" in text:
         return [failure_of(error, f"run {case.name}", provider=provider)]
     # At another size than its own: it is the size that the runtime refuses, whatever it says.
-    if not case.cut and not any(sign in text for sign in _REFUSED):
+    if not case.cut and not refuses_form(text):
         known = CannotJudge(
             Cause.INVALID_MODEL,
             f"ONNX Runtime fails on {case.name}, which the source answers: {text}",
@@ -140,6 +140,11 @@ def _run_failed(
         return [failure_of(known, f"run {case.name}", provider=provider)]
     refused = Breach(kind=BreachKind.REFUSED, text=f"the source answers this feed, ONNX Runtime refuses it: {text}")
     return [OutputDiff(provider=provider, case=case.name, output=name, breaches=(refused,)) for name in rules]
+
+
+def refuses_form(text: str) -> bool:
+    """Whether the runtime says that it does not take the form of a feed, which is a divergence and no error."""
+    return any(sign in text for sign in _REFUSED)
 
 
 def failure_of(error: BaseException, stage: str, provider: str | None = None) -> Failure:

@@ -1,0 +1,250 @@
+"""The judged file as wrong models are made of it: its graph without its weights, and its weights by name.
+
+A session for each wrong model is what this costs. Weights are handed to it in memory or mapped from their file, so that
+nothing is copied but what a wrong model changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, external_data_helper, inliner, numpy_helper
+
+from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.found import Actual
+from onnx_gate.worker.onnx_files.files import external_files
+from onnx_gate.worker.runtime.options import session_options
+from onnx_gate.worker.runtime.session import as_actual
+from onnx_gate.worker.runtime.tensors import is_external
+from onnx_gate.worker.runtime.values import run_session
+
+Array = npt.NDArray[Any]
+NodePath = tuple[int | str, ...]
+"""Where a node is: its place in the main graph, then the attribute and the place in a sub-graph, and so on."""
+SMALL = 1024
+"""Bytes up to which weights stay in the graph: the runtime looks at the values of such while it loads."""
+SLICE = 32 * 1024 * 1024
+"""Bytes of a tensor that are changed at the most; of a larger one, a slice is."""
+READABLE = 4 * 1024 * 1024
+"""Bytes of a tensor up to which its values say anything of the inputs."""
+_FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16}
+_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+class Blueprint:
+    """A file that wrong models are made of."""
+
+    def __init__(self, path: str, *, session: SessionSpec, custom_ops: str | None = None) -> None:
+        self.path = path
+        self.size = Path(path).stat().st_size
+        """Bytes of the file, with its weights."""
+        read = onnx.load(path, load_external_data=False)
+        external = external_files(path, read, Path(path).name)
+        self.size += sum(file.stat().st_size for file in external)
+        self.model = inliner.inline_local_functions(read) if read.functions else read
+        """The graph; large weights are taken out of it."""
+        _lift_constants(self.model.graph)
+        self._session, self._custom_ops = session, custom_ops
+        self._weights: dict[str, Array] = {}
+        self._mapped_from: dict[str, Any] = {}
+        self._files = {file.name: file for file in external}
+        self._take_out()
+        self._values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in self._weights.items()}
+        self._bytes = self.model.SerializeToString()
+        self._small = {tensor.name: tensor for tensor in self.model.graph.initializer if not is_external(tensor)}
+
+    def _take_out(self) -> None:
+        for tensor in self.model.graph.initializer:
+            array = self._large(tensor)
+            if array is None:
+                continue
+            self._weights[tensor.name] = array
+            if is_external(tensor):
+                self._mapped_from[tensor.name] = TensorProto.FromString(tensor.SerializeToString())
+            name, kind, dims = tensor.name, tensor.data_type, list(tensor.dims)
+            tensor.Clear()
+            tensor.name, tensor.data_type, tensor.data_location = name, kind, TensorProto.EXTERNAL
+            tensor.dims.extend(dims)
+            tensor.external_data.add(key="location", value="in-memory")
+
+    def _large(self, tensor: Any) -> Array | None:
+        """The content of floats that are worth taking out; None for all others."""
+        if tensor.data_type not in _FLOATS:
+            return None
+        if is_external(tensor):
+            return self._mapped(tensor, "r")
+        array = numpy_helper.to_array(tensor)
+        return array if array.nbytes > SMALL else None
+
+    def _mapped(self, tensor: Any, mode: Any) -> Array | None:
+        """The content in its file; None where it has none."""
+        info = external_data_helper.ExternalDataInfo(tensor)
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        shape = tuple(tensor.dims)
+        if 0 in shape:
+            return None
+        file = Path(self.path).parent / info.location
+        return np.memmap(
+            file, dtype=dtype, mode=mode, offset=int(getattr(info, "offset", 0) or 0), shape=shape
+        ).reshape(shape)
+
+    def copy(self, name: str) -> Array:
+        """A content that can be written; of what is mapped from a file, only the pages that are written are copied."""
+        place = self._mapped_from.get(name)
+        mapped = self._mapped(place, "c") if place is not None else None
+        if mapped is not None:
+            return mapped
+        array = self.array(name)
+        if array is None:
+            raise KeyError(name)
+        return np.array(array)
+
+    def readable(self) -> Any:
+        """The graph with its weights, for whoever reads it; without the largest ones."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for tensor in model.graph.initializer:
+            array = self._weights.get(tensor.name)
+            if array is not None and array.nbytes <= READABLE:
+                tensor.CopyFrom(numpy_helper.from_array(np.array(array), tensor.name))
+        return model
+
+    def names(self) -> Iterator[str]:
+        """Of all tensors that are stored in the main graph."""
+        return (tensor.name for tensor in self.model.graph.initializer)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a stored tensor."""
+        return tuple(next(tensor.dims for tensor in self.model.graph.initializer if tensor.name == name))
+
+    def array(self, name: str) -> Array | None:
+        """The content of a stored tensor; None where it is of a type that numpy hasn't got, or elsewhere."""
+        if name in self._weights:
+            return self._weights[name]
+        tensor = self._small.get(name)
+        if tensor is None or tensor.data_type not in {*_FLOATS, *_OTHERS}:
+            return None
+        return numpy_helper.to_array(tensor)
+
+    def stored(self, name: str) -> bool:
+        """Whether it is handed over in memory instead of in the graph."""
+        return name in self._weights
+
+    def open(self, draft: Draft | None = None) -> Mutated:
+        """A session of the file, or of a changed copy of it, on the CPU."""
+        options = session_options(optimize=True, custom_ops=self._custom_ops, asked=self._session)
+        options.log_severity_level = 4
+        if self._files:
+            options.add_session_config_entry(_FOLDER, str(Path(self.path).parent))
+        own = {} if draft is None else {name: ort.OrtValue.ortvalue_from_numpy(a) for name, a in draft.weights.items()}
+        values = {**self._values, **own}
+        if values:
+            options.add_external_initializers(list(values), list(values.values()))
+        graph = self._bytes if draft is None or not draft.edited else draft.model.SerializeToString()
+        session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        return Mutated(session, values)
+
+
+class Mutated:
+    """A session, with the weights that it looks at."""
+
+    def __init__(self, session: Any, values: Mapping[str, Any]) -> None:
+        self._session = session
+        self._values = values
+
+    def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
+        """Feed → answers by output name."""
+        return {name: as_actual(value) for name, value in run_session(self._session, feed, keep_memory=True).items()}
+
+
+class Draft:
+    """A copy of the judged file that becomes a wrong model; what is not asked for is not copied."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self._blueprint = blueprint
+        self._model: Any = None
+        self.weights: dict[str, Array] = {}
+        """Changed tensors that are handed over in memory."""
+
+    @property
+    def edited(self) -> bool:
+        """Whether its graph is another."""
+        return self._model is not None
+
+    @property
+    def model(self) -> Any:
+        """Its graph, to be changed."""
+        if self._model is None:
+            self._model = onnx.ModelProto()
+            self._model.CopyFrom(self._blueprint.model)
+        return self._model
+
+    def copy(self, name: str) -> Array:
+        """The content of a stored tensor, to be changed and put back."""
+        return self._blueprint.copy(name)
+
+    def put(self, name: str, array: Array) -> None:
+        """Give a stored tensor another content."""
+        if self._blueprint.stored(name):
+            self.weights[name] = np.ascontiguousarray(array)
+            return
+        tensor = next(each for each in self.model.graph.initializer if each.name == name)
+        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), name))
+
+    def node(self, path: NodePath) -> Any:
+        """A node of its graph."""
+        return node_at(self.model.graph, path)
+
+
+_OTHERS = {
+    *(TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8),
+    *(TensorProto.UINT64, TensorProto.UINT32, TensorProto.UINT16, TensorProto.UINT8),
+    *(TensorProto.BOOL, TensorProto.STRING),
+}
+
+
+def nodes_in(graph: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any]]:
+    """All nodes, those of sub-graphs too, each with where it is."""
+    for place, node in enumerate(graph.node):
+        yield (*path, place), node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from nodes_in(attribute.g, (*path, place, attribute.name))
+
+
+def node_at(graph: Any, path: NodePath) -> Any:
+    """The node there."""
+    node = graph.node[path[0]]
+    if len(path) == 1:
+        return node
+    inner = next(each.g for each in node.attribute if each.name == path[1])
+    return node_at(inner, path[2:])
+
+
+def _lift_constants(graph: Any) -> None:
+    """Constants of the main graph become stored tensors, as the runtime makes them itself when it loads the file."""
+    kept = []
+    for node in graph.node:
+        value = next((each.t for each in node.attribute if each.name == "value"), None)
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and value is not None:
+            lifted = graph.initializer.add()
+            lifted.CopyFrom(value)
+            lifted.name = node.output[0]
+        else:
+            kept.append(node)
+    if len(kept) < len(graph.node):
+        copies = [_copy(node) for node in kept]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+
+def _copy(node: Any) -> Any:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy

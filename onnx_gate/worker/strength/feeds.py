@@ -1,0 +1,127 @@
+"""The feeds that the model was judged on, as far as wrong models are run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.worker.compare.form import parts_of
+from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.inputs.generate import rng_for
+from onnx_gate.worker.strength.plan import SEED
+from onnx_gate.worker.trial.prepared import Prepared
+
+MOST_ROWS = 1024
+MOST_BYTES = 32 * 1024 * 1024
+"""Of feeds and answers together that are kept; one call is kept whatever it takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedCall:
+    """One feed, and what has to be answered to it."""
+
+    case: str
+    feed: Feed
+    """As the file takes it."""
+    reference: Answers
+    rows: int | None
+    """None where nobody says what a row is."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        answers = sum(part.nbytes for answer in self.reference.values() for part in parts_of(answer.value))
+        return answers + sum(int(getattr(value, "nbytes", 0)) for value in self.feed.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """A call of a case, by its number."""
+
+    case: Case
+    number: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The feeds that wrong models are run on."""
+
+    calls: list[JudgedCall]
+    """The cheapest first."""
+    rows: int
+    """Rows in them."""
+    all_rows: int
+    """Rows that the model was judged on."""
+
+
+def judged_feeds(prepared: Prepared) -> Judged:
+    """A seeded choice of at most so many rows, some of each case."""
+    places = [place for case in prepared.cases if case.held for place in _places(case)]
+    chosen = _chosen(places)
+    calls: list[JudgedCall] = []
+    size = rows = 0
+    for case in prepared.cases:
+        for number, call in enumerate(case.calls()):
+            room = chosen.get((case.name, number))
+            if room is None:
+                continue
+            judged = _judged(prepared, case, number, call, room)
+            size += judged.size
+            if calls and size > MOST_BYTES:
+                size -= judged.size
+                continue
+            calls.append(judged)
+            rows += min(room, case.sizes.get("batch", 1))
+    calls.sort(key=lambda call: call.size)
+    return Judged(calls=calls, rows=rows, all_rows=sum(place.rows for place in places))
+
+
+def _places(case: Case) -> Iterator[_Place]:
+    rows = case.sizes.get("batch", 1)
+    yield from (_Place(case=case, number=number, rows=rows) for number, _ in enumerate(case.calls()))
+
+
+def _chosen(places: list[_Place]) -> dict[tuple[str, int], int]:
+    """Of each call that is run, how many of its rows are."""
+    order = [places[place] for place in rng_for(f"{SEED}/rows").permutation(len(places))]
+    first = {place.case.name: place for place in reversed(order)}
+    order = [*first.values(), *(place for place in order if place is not first[place.case.name])]
+    chosen: dict[tuple[str, int], int] = {}
+    left = MOST_ROWS if sum(place.rows for place in places) > MOST_ROWS else sum(place.rows for place in places)
+    for place in order:
+        if left > 0:
+            chosen[place.case.name, place.number] = min(left, place.rows)
+            left -= place.rows
+    return chosen
+
+
+def _judged(prepared: Prepared, case: Case, number: int, call: Call, rows: int) -> JudgedCall:
+    reference = prepared.reference(case, number, call)
+    batch = case.sizes.get("batch")
+    whole = JudgedCall(case=case.name, feed=prepared.fed(call), reference=reference, rows=batch)
+    if batch is None or rows >= batch:
+        return whole
+    some = np.sort(rng_for(f"{SEED}/{case.name}/{number}").permutation(batch)[:rows])
+    return some_rows(prepared.spec, whole, some) or whole
+
+
+def some_rows(spec: ModelSpec, call: JudgedCall, rows: Any) -> JudgedCall | None:
+    """The same call with some of its rows; None where its answers have no row for each of the feed."""
+    answers = {}
+    for name, answer in call.reference.items():
+        if not isinstance(answer.value, np.ndarray) or answer.value.shape[:1] != (call.rows,):
+            return None
+        answers[name] = replace(answer, value=answer.value[rows])
+    return replace(call, feed=feed_rows(spec, call.feed, rows), reference=answers, rows=len(rows))
+
+
+def feed_rows(spec: ModelSpec, feed: Feed, rows: Any) -> Feed:
+    """Some rows of a feed."""
+    axes = {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
+    return {name: np.take(value, rows, axis=axes[name]) if name in axes else value for name, value in feed.items()}

@@ -1,0 +1,130 @@
+"""Whether a wrong model would be `diverged`: its answers under the limits that the judged one was held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.asked import OutputRule
+from onnx_gate.records.found import Actual, Answer
+from onnx_gate.worker.compare.columns import Columns
+from onnx_gate.worker.compare.form import dtype_name, parts_of
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.runtime.options import runtime_words
+from onnx_gate.worker.strength.feeds import JudgedCall
+from onnx_gate.worker.trial.near import wrong_rows
+from onnx_gate.worker.trial.run import refuses_form
+
+_WELL = 0.999
+"""Of the tolerance: what is nearer to it is left to the comparison, which rounds less."""
+Run = Callable[[Feed], Mapping[str, Actual]]
+
+
+class Discarded(Exception):
+    """A wrong model that does not run: it would be an error, and says nothing of the inputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jury:
+    """The limits that hold on the CPU."""
+
+    rules: Mapping[str, OutputRule]
+    """By output, without those that are ignored."""
+    lenient: bool
+    """Whether floats may differ in width."""
+
+    def catches(self, calls: Iterable[JudgedCall], run: Run) -> bool:
+        """Whether any of these calls breaks a limit; raises Discarded where the model does not run."""
+        seen = {name: Columns() for name in self.rules}
+        open_cases: dict[str, dict[str, OutputComparison]] = {}
+        ran = False
+        for call in calls:
+            actual = _run(run, call.feed, first=not ran)
+            if actual is None:
+                return True
+            ran = True
+            comparisons = open_cases.setdefault(call.case, self._comparisons(call.case, seen))
+            if self._breaks_now(comparisons, call, actual):
+                return True
+        return any(
+            comparison.finish().breaches
+            for comparisons in open_cases.values()
+            for name, comparison in comparisons.items()
+            if self.rules[name].limits
+        )
+
+    def _comparisons(self, case: str, seen: Mapping[str, Columns]) -> dict[str, OutputComparison]:
+        return {
+            name: OutputComparison(provider="cpu", case=case, output=name, rule=rule, columns=seen[name])
+            for name, rule in self.rules.items()
+        }
+
+    def _breaks_now(
+        self, comparisons: Mapping[str, OutputComparison], call: JudgedCall, actual: Mapping[str, Actual]
+    ) -> bool:
+        """Whether this call alone is enough: where no limit counts over a whole case, one wrong element is."""
+        for name, comparison in comparisons.items():
+            if name not in call.reference or name not in actual:
+                return True
+            if not self.rules[name].limits and _surely_within(call.reference[name], actual[name], self.rules[name]):
+                continue
+            comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.rows)
+            if not self.rules[name].limits and comparison.finish().breaches:
+                return True
+        return False
+
+    def differing_rows(self, reference: Answers, actual: Mapping[str, Actual], rows: int) -> Any:
+        """The rows of a call that are out of tolerance; None where nobody can say it row by row."""
+        wrong = np.zeros(rows, dtype=bool)
+        for name, rule in self.rules.items():
+            found = wrong_rows(reference[name], actual[name], rule, rows) if name in actual else None
+            if found is None:
+                return None
+            wrong |= found
+        return np.flatnonzero(wrong)
+
+
+def _surely_within(answer: Answer, given: Actual, rule: OutputRule) -> bool:
+    """Whether a look is enough: arrays of one form whose elements are well within the tolerance, or the same labels."""
+    reference, actual = answer.value, given.value
+    if not isinstance(reference, np.ndarray) or not isinstance(actual, np.ndarray):
+        return False
+    if reference.shape != actual.shape:
+        if not answer.column or reference.size != actual.size or max(reference.ndim, actual.ndim) > 2:
+            return False
+        reference = reference.reshape(actual.shape)
+    if actual.dtype.name != answer.dtype or (given.columns or answer.columns) is not None:
+        return False
+    if actual.dtype.kind in "iub":
+        return bool(np.array_equal(reference, actual))
+    if actual.dtype.kind != "f" or reference.dtype.kind != "f" or rule.tolerance is None:
+        return False
+    with np.errstate(all="ignore"):
+        allowed = rule.tolerance.atol + rule.tolerance.rtol * np.abs(reference)
+        return bool((np.abs(actual - reference) <= _WELL * allowed).all())
+
+
+def _run(run: Run, feed: Feed, *, first: bool) -> Mapping[str, Actual] | None:
+    """The answers; None where the model takes other feeds and refuses this one, which is a divergence."""
+    try:
+        return run(feed)
+    except Exception as error:
+        if not first and refuses_form(runtime_words(error)):
+            return None
+        raise Discarded(str(error)[:200]) from error
+
+
+def as_reference(actual: Mapping[str, Actual]) -> Answers:
+    """What the judged file answers, in the place of a source."""
+    return {
+        name: Answer(
+            value=given.value,
+            dtype=dtype_name(parts[0]) if (parts := parts_of(given.value)) else "",
+            columns=given.columns,
+        )
+        for name, given in actual.items()
+    }

@@ -1,0 +1,103 @@
+"""Lists of categories, words and classes in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import helper, numpy_helper
+
+from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath
+from onnx_gate.worker.strength.mutants import Entry, Kind, Mutant, Site
+from onnx_gate.worker.strength.parts import Parts
+
+_LISTS: dict[str, tuple[str, ...]] = {
+    "LabelEncoder": ("values_strings", "values_int64s", "values_floats", "values_tensor"),
+    "OneHotEncoder": ("cats_strings", "cats_int64s"),
+    "TreeEnsembleClassifier": ("classlabels_int64s", "classlabels_strings"),
+    "LinearClassifier": ("classlabels_ints", "classlabels_strings"),
+    "SVMClassifier": ("classlabels_ints", "classlabels_strings"),
+    "ZipMap": ("classlabels_int64s", "classlabels_strings"),
+    "TfIdfVectorizer": ("ngram_indexes",),
+    "CategoryMapper": ("cats_int64s",),
+    "DictVectorizer": ("string_vocabulary", "int64_vocabulary"),
+}
+"""Attributes of which two entries can be mistaken for each other."""
+_KEYS = ("keys_strings", "keys_int64s", "keys_floats", "keys_tensor")
+_LOOKED_UP = {"ArrayFeatureExtractor", "Gather"}
+
+
+def label_sites(blueprint: Blueprint, parts: Parts) -> Iterator[Site]:
+    """Of lists in attributes, and of stored tables of labels."""
+    for path, node in parts.nodes:
+        for name in _LISTS.get(node.op_type, ()):
+            values = _listed(node, name)
+            if len(values) > 1:
+                yield _attribute(path, node, name, values, parts.of_node(path))
+    for name in blueprint.names():
+        if any(node.op_type in _LOOKED_UP and place == 0 for _, node, place in parts.readers.get(name, [])):
+            array = blueprint.array(name)
+            if array is not None and array.dtype.kind in "iuOSU" and max(array.shape, default=0) == array.size > 1:
+                yield _tensor(name, array, parts.of_tensor(name))
+
+
+def _listed(node: Any, name: str) -> list[Any]:
+    for each in node.attribute:
+        if each.name == name:
+            value = helper.get_attribute_value(each)
+            return numpy_helper.to_array(value).reshape(-1).tolist() if hasattr(value, "dims") else list(value)
+    return []
+
+
+def _shown(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _attribute(path: NodePath, node: Any, name: str, values: Sequence[Any], part: str) -> Site:
+    keys = next((found for key in _KEYS if node.op_type == "LabelEncoder" and (found := _listed(node, key))), values)
+
+    def make(number: int) -> Mutant | None:
+        if values[number] == values[number + 1]:
+            return None
+        pair = tuple(_shown(each) for each in keys[number : number + 2])
+        place = f"{' and '.join(map(repr, pair))} of {node.name or node.op_type}"
+        return Mutant(
+            kind=Kind.SWAPPED,
+            part=part,
+            place=place,
+            change=lambda draft: _swap(draft.node(path), name, number),
+            aim=Entry(node=path, values=pair),
+        )
+
+    return Site(kind=Kind.SWAPPED, part=part, count=len(values) - 1, make=make)
+
+
+def _swap(node: Any, name: str, number: int) -> None:
+    attribute = next(each for each in node.attribute if each.name == name)
+    if attribute.HasField("t"):
+        array = numpy_helper.to_array(attribute.t).copy()
+        array.reshape(-1)[[number, number + 1]] = array.reshape(-1)[[number + 1, number]]
+        attribute.t.CopyFrom(numpy_helper.from_array(array, attribute.t.name))
+        return
+    values = next(each for each in (attribute.strings, attribute.ints, attribute.floats) if len(each))
+    values[number], values[number + 1] = values[number + 1], values[number]
+
+
+def _tensor(name: str, array: Any, part: str) -> Site:
+    flat = array.reshape(-1)
+
+    def make(number: int) -> Mutant | None:
+        if flat[number] == flat[number + 1]:
+            return None
+
+        def change(draft: Draft) -> None:
+            copy = np.array(array)
+            copy.reshape(-1)[[number, number + 1]] = copy.reshape(-1)[[number + 1, number]]
+            draft.put(name, copy)
+
+        pair = tuple(_shown(each) for each in flat[number : number + 2].tolist())
+        place = f"{' and '.join(map(repr, pair))} of {name}"
+        return Mutant(kind=Kind.SWAPPED, part=part, place=place, change=change, aim=Entry(node=None, values=pair))
+
+    return Site(kind=Kind.SWAPPED, part=part, count=len(flat) - 1, make=make)

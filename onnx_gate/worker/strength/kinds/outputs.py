@@ -1,0 +1,83 @@
+"""Columns of an output that are 0, have the wrong sign, or stand in each other's place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import helper, numpy_helper
+
+from onnx_gate.records.found import Actual
+from onnx_gate.worker.strength.blueprint import Blueprint, Draft
+from onnx_gate.worker.strength.mutants import Kind, Mutant, OutputColumn, Site
+
+_JUDGED = "{}_before_mutation"
+
+
+def output_sites(blueprint: Blueprint, answers: Mapping[str, Actual]) -> Iterator[Site]:
+    """Of outputs that are arrays of numbers and that the graph computes."""
+    made = {name for node in blueprint.model.graph.node for name in node.output}
+    for output in blueprint.model.graph.output:
+        answer = answers.get(output.name)
+        value = answer.value if answer and not answer.columns else None
+        if output.name in made and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.size:
+            yield from _of_output(output.name, value)
+
+
+def _of_output(name: str, value: Any) -> Iterator[Site]:
+    wide = value.ndim > 1
+    columns = value.shape[-1] if wide else 1
+    part = f"output {name}"
+
+    def scaled(factor: int) -> Any:
+        def make(column: int) -> Mutant:
+            mask = np.ones(columns, dtype=value.dtype)
+            mask[column] = factor
+            return _mutant(part, name, column if wide else None, ("Mul", mask if wide else mask.reshape(())))
+
+        return make
+
+    def swapped(column: int) -> Mutant:
+        order = np.arange(columns)
+        order[[column, column + 1]] = order[[column + 1, column]]
+        return _mutant(part, name, column, ("Gather", order))
+
+    yield Site(kind=Kind.OUTPUT, part=part, count=columns, make=scaled(0))
+    yield Site(kind=Kind.OUTPUT, part=part, count=columns, make=scaled(-1))
+    if columns > 1:
+        yield Site(kind=Kind.OUTPUT, part=part, count=columns - 1, make=swapped)
+
+
+def _mutant(part: str, name: str, column: int | None, tail: tuple[str, Any]) -> Mutant:
+    return Mutant(
+        kind=Kind.OUTPUT,
+        part=part,
+        place=name if column is None else f"column {column} of {name}",
+        change=lambda draft: _append(draft, name, *tail),
+        aim=OutputColumn(output=name, column=column),
+    )
+
+
+def _append(draft: Draft, name: str, op: str, operand: Any) -> None:
+    """One more node behind an output, which keeps its name."""
+    graph = draft.model.graph
+    judged = _JUDGED.format(name)
+    _rename(graph, name, judged)
+    graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(operand), f"{judged}_operand"))
+    node = helper.make_node(op, [judged, f"{judged}_operand"], [name])
+    if op == "Gather":
+        node.attribute.append(helper.make_attribute("axis", -1))
+    graph.node.append(node)
+
+
+def _rename(graph: Any, name: str, new: str) -> None:
+    """Of a value within the graph and all that it holds."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for place, each in enumerate(names):
+                if each == name:
+                    names[place] = new
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, name, new)

@@ -1,0 +1,97 @@
+"""The stage of a job in which wrong models are tried, and what they show to be missing is run."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.protocol import Event, Note, Stage
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.vocabulary import STRENGTH, run_on
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.strength.measure import Measured, measure_strength
+from onnx_gate.worker.trial.near import excuse_near
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import failure_of, run_case
+from onnx_gate.worker.user_code import describe
+
+WEAK_INPUTS = "weak-inputs.npz"
+"""In the worker's own folder: rows that catch what the judged feeds don't."""
+SHARE = 0.25
+"""Of `timeout`, what this stage may take."""
+RESERVE = 0.1
+"""Of `timeout`, what is left when it ends."""
+Send = Callable[[Event], None]
+
+
+def judge_strength(
+    prepared: Prepared,
+    providers: Sequence[ProviderSpec],
+    send: Send,
+    read_log: Callable[[], str],
+    *,
+    scratch: Path,
+    started: float,
+) -> list[OutputDiff]:
+    """Strength, where it is asked for and can be; the comparisons of the aimed cases that come of it."""
+    spec = prepared.spec
+    if spec.strength is None or spec.variant or prepared.weak or prepared.is_reference:
+        return []
+    send(Stage(name=STRENGTH))
+    deadline = min(time.monotonic() + SHARE * spec.timeout, started + (1 - RESERVE) * spec.timeout)
+    try:
+        measured = measure_strength(prepared, spec.strength, deadline=deadline)
+    except Exception as error:
+        # It finds out how good the inputs are, and says nothing of the model.
+        traceback.print_exception(error)
+        send(Note(text=f"strength was not computed: {describe(error)[:300]}", warns=True))
+        return []
+    if measured is None:
+        return []
+    _offer(measured, scratch)
+    send(measured.strength)
+    return [
+        diff for provider in providers for diff in _run_aimed(prepared, provider, measured.aimed.cases, send, read_log)
+    ]
+
+
+def _offer(measured: Measured, scratch: Path) -> None:
+    """Leave the rows that no case of the run may hold."""
+    offered: Mapping[str, Any] = measured.aimed.offered
+    if offered:
+        np.savez_compressed(scratch / WEAK_INPUTS, **offered)
+
+
+def _run_aimed(
+    prepared: Prepared, provider: ProviderSpec, cases: Sequence[Case], send: Send, read_log: Callable[[], str]
+) -> list[OutputDiff]:
+    """The aimed cases on one provider, announced and compared as all others."""
+    announced = prepared.announced.get(provider.name)
+    if not cases or announced is None:
+        return []
+    send(Stage(name=run_on(provider.name), provider=provider.name))
+    send(replace(announced, cases=(*announced.cases, *(case.name for case in cases))))
+    diffs: list[OutputDiff] = []
+    try:
+        rules = {name: rule_for(prepared.spec, provider, name) for name in announced.outputs}
+        session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
+        for case in cases:
+            compared = run_case(prepared, session, case, provider.name, rules)
+            compared, warning = excuse_near(prepared, session, case, provider.name, compared, rules)
+            if warning:
+                send(Note(text=warning, warns=True))
+            for found in compared:
+                send(found)
+                diffs += [found] if isinstance(found, OutputDiff) else []
+    except BaseException as error:
+        send(failure_of(error, run_on(provider.name), provider=provider.name))
+    return diffs
