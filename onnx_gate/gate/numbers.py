@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from onnx_gate.gate import strength
+from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.records.found import Confusion, Spread
 from onnx_gate.records.limits import (
     FEWEST_ROWS,
@@ -78,7 +78,7 @@ def _of_the_elements(check: Check) -> Iterator[str]:
 
 def model_contradictions(model: ModelResult) -> Iterator[str]:
     """What can't be of a model as a whole, one sentence each: an error among its checks explains most of it."""
-    yield from strength.model_contradictions(model)
+    yield from strength_numbers.model_contradictions(model)
     if any(check.status is Status.ERROR for check in model.checks):
         return
     for check in model.checks:

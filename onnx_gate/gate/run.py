@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from onnx_gate.gate import strength
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.gate.numbers import Contradiction, require_consistent, require_consistent_model
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import describe_scope, require_folders, select_models
+from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.gate.trust import refusal, runs_code
 from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
 from onnx_gate.processes.process import Ended, NoStrength, Started
@@ -303,7 +303,7 @@ def _book_expectation(found: Findings, expected: Expectation) -> None:
 
 def _book_strength(found: Findings, event: Strength) -> None:
     """Refused here for the same reason as numbers of a comparison; whether it is believed is known at the end."""
-    for reason in strength.contradictions(event):
+    for reason in strength_numbers.contradictions(event):
         raise Contradiction(f"strength: {reason}")
     if found.strength not in (None, event):
         raise Contradiction("it has two strengths")

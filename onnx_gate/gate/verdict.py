@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.gate.coverage import state_coverage
-from onnx_gate.gate.strength import is_believed, judge_strength, warn_of_strength
+from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows

@@ -15,9 +15,11 @@ from xml.etree import ElementTree
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording import gaps
 from onnx_gate.wording.numbers import cosine, number, two_scalars
+from onnx_gate.wording.strength import in_short
 from onnx_gate.wording.text import LONGEST, one_line, shorten, visible
 from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
 
@@ -79,6 +81,8 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
         known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.listed(skipped)
     if model.weak_reference:
         known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
+    if model.strength:
+        known |= _strength(model.strength)
     warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base) or not warning.models]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
@@ -86,6 +90,12 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     for count, warning in enumerate(warnings, start=1):
         known[f"warning {count}"] = shorten(one_line(warning), LONGEST)
     return known
+
+
+def _strength(strength: Strength) -> dict[str, str]:
+    """In words, and the numbers that it is made of."""
+    counts = {name: getattr(strength, name) for name in ("planned", "tried", "counted", "caught", "aimed")}
+    return {"strength": in_short(strength)} | {f"strength_{name}": str(count) for name, count in counts.items()}
 
 
 def _nothing(model: ModelResult) -> Check:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from onnx_gate.gate.coverage import state_coverage
-from onnx_gate.gate.strength import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
+from onnx_gate.gate.strength.limit import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks
 from onnx_gate.records.found import ConvertInfo
 from onnx_gate.records.result import Check, ModelResult

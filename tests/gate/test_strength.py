@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from onnx_gate.gate.numbers import model_contradictions
-from onnx_gate.gate.strength import contradictions, judge_strength, warn_of_strength
+from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
+from onnx_gate.gate.strength.numbers import contradictions
 from onnx_gate.gate.verdict import Findings, judge_model, judge_run
 from onnx_gate.records.asked import ProviderSpec, StrengthSpec, VariantSpec
 from onnx_gate.records.result import Check, ModelResult
@@ -231,7 +232,7 @@ def test_the_message_says_what_was_counted(of: Strength, words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "`min_strength` is set, and strength was not computed: nothing says why."),
+        ({}, "`min_strength` is set, and strength was not computed: its warnings and its log may say why."),
         ({"why": "the process crashed on a wrong model"}, "not computed: the process crashed on a wrong model."),
     ],
 )
