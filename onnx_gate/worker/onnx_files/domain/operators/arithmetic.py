@@ -1,4 +1,4 @@
-"""Operators that compute with constants: what is added and multiplied is followed, the rest says where to look."""
+"""Operators that compute with constants: what is added and multiplied is followed."""
 
 from __future__ import annotations
 
@@ -7,41 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_gate.vocabulary import Origin, Scalar
-from onnx_gate.worker.onnx_files.domain.flow import (
-    BOOL,
-    FLOATS,
-    INTEGERS,
-    MOST_PARTS,
-    Counting,
-    Dim,
-    Flow,
-    Part,
-    Sizes,
-    either,
-)
-from onnx_gate.worker.onnx_files.domain.lengths import row_of, sizes_plus
-from onnx_gate.worker.onnx_files.domain.points import MOST_POINTS, note_points, ties
-from onnx_gate.worker.onnx_files.domain.routing import picked
-from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, numbers_of
+from onnx_gate.worker.onnx_files.domain.flow import INTEGERS, MOST_PARTS, Counting, Dim, Flow, Part, Sizes, either
+from onnx_gate.worker.onnx_files.domain.operators.lengths import sizes_plus
+from onnx_gate.worker.onnx_files.domain.operators.points import MOST_POINTS, note_points
+from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, lose, numbers_of
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
 
-HALVES = (-1.5, -0.5, 0.5, 1.5, 2.5)
-MOST_CONSTANTS = 1024
 SMALL_MATRIX = 65_536
 
 Change = Callable[[Part, float], Part]
-
-
-def lose(step: Step) -> Sequence[Known]:
-    """An operator that nothing is followed through."""
-    flows = [each for each in step.inputs if isinstance(each, Flow)]
-    for flow in flows:
-        if flow.known and not flow.reduced:
-            step.findings.lost(flow, step.op)
-    dims = max((flow.dims for flow in flows if flow.dims is not None), key=len, default=None)
-    kept = Flow(dims=dims) if step.op in _SHAPE_STAYS and dims is not None else None
-    return [kept, *[None] * (len(step.node.output) - 1)]
 
 
 def with_constant(flow: Flow, array: Array, change: Change) -> Flow | None:
@@ -129,196 +103,6 @@ def _absolute(step: Step) -> Sequence[Known]:
     return [either(flow, flow.each(lambda part: part.times(-1)))] if flow is not None else [None]
 
 
-def _compared(step: Step) -> Sequence[Known]:
-    first, second = step.given(0), step.given(1)
-    flow, constant = (first, second) if isinstance(first, Flow) else (second, first)
-    answer = [Flow(truth=True, dims=flow.dims if isinstance(flow, Flow) else None)]
-    if first is second and isinstance(first, Flow):
-        for part in first.parts:
-            # Only a missing value differs from itself.
-            step.findings.missing(part)
-    array = constant.array if isinstance(constant, Stored) else None
-    if not isinstance(flow, Flow) or array is None or flow.truth:
-        if isinstance(flow, Flow) and flow.known and not flow.reduced:
-            step.findings.lost(flow, step.op)
-        return answer
-    for part, number in _pairs(flow, array):
-        _compare(step, flow, part, number)
-    return answer
-
-
-def _pairs(flow: Flow, array: Array) -> list[tuple[Part, Scalar]]:
-    """Each part, with each constant that it meets."""
-    numbers = array.reshape(-1)[:MOST_CONSTANTS].tolist()
-    columns = flow.columns(array.size) if array.size > 1 and array.shape[-1] == array.size else None
-    if columns is not None and len(columns) == len(numbers):
-        return [(part, number) for cell, number in zip(columns, numbers, strict=True) for part in cell]
-    parts = flow.parts
-    return [(part, number) for part in parts for number in numbers[: max(1, 4 * MOST_CONSTANTS // len(parts))]]
-
-
-def _compare(step: Step, flow: Flow, part: Part, number: Scalar) -> None:
-    findings = step.findings
-    if isinstance(number, str):
-        findings.text_mark(part, number)
-    elif number is None:
-        return
-    elif flow.reduced:
-        findings.level(part, float(number))
-    else:
-        findings.cut(part, float(number))
-        if step.op == "Equal":
-            findings.mark(part, [float(number)])
-        if number in (0, 1) and abs(part.factor) == 1:
-            findings.mask(part, sure=False)
-
-
-def _clipped(step: Step) -> Sequence[Known]:
-    flow = step.given(0)
-    ends = [step.attribute("min"), step.attribute("max")]
-    ends = [step.array(place + 1) if end is None else np.array(end) for place, end in enumerate(ends)]
-    if not isinstance(flow, Flow):
-        return [None]
-    for array in ends:
-        if array is not None and not flow.reduced:
-            _cut_all(step, flow, array, Origin.RANGES)
-    return [flow]
-
-
-def _extreme(step: Step) -> Sequence[Known]:
-    flows = [each for each in step.inputs if isinstance(each, Flow) and not each.reduced]
-    arrays = [array for place in range(len(step.inputs)) if (array := step.array(place)) is not None]
-    if len(flows) != 1 or len(flows) + len(arrays) != len(step.inputs):
-        return lose(step)
-    for array in arrays:
-        _cut_all(step, flows[0], array, Origin.RANGES)
-    return [flows[0]]
-
-
-def _cut_all(step: Step, flow: Flow, array: Array, origin: Origin) -> None:
-    for part, number in _pairs(flow, array):
-        if isinstance(number, int | float):
-            step.findings.cut(part, float(number), origin)
-
-
-def _rectified(step: Step) -> Sequence[Known]:
-    flow = step.flow()
-    if flow is None:
-        return lose(step)
-    if len(flow.parts) <= MOST_PARTS:
-        _cut_all(step, flow, np.zeros(1), Origin.CONSTANTS)
-    return [flow]
-
-
-def _cast(step: Step) -> Sequence[Known]:
-    given, to = step.given(0), int(step.attribute("to", 0))
-    if not isinstance(given, Flow):
-        return [given]
-    if given.truth or given.reduced:
-        return [replace(given, kind=to)]
-    change = _changed_kind(step, given, to)
-    return [replace(given.each(change), kind=to, truth=to == BOOL)]
-
-
-def _changed_kind(step: Step, flow: Flow, to: int) -> Callable[[Part], Part]:
-    """What a cast does to each part, with what it says noted."""
-    findings, was = step.findings, flow.kind
-    for part in flow.parts:
-        if to == BOOL:
-            findings.mark_cast(part, [0.0])
-            findings.mask(part, sure=was not in FLOATS)
-        elif was in FLOATS and to in INTEGERS:
-            findings.mark_cast(part, _without_negatives((-1.0, *HALVES), to))
-        elif was in INTEGERS and to in INTEGERS:
-            findings.mark_cast(part, _ends(was, to))
-    if was in FLOATS and to in FLOATS and FLOATS[was] > FLOATS[to]:
-        return lambda part: replace(part, coarse=part.coarse * 2.0 ** (FLOATS[was] - FLOATS[to]))
-    if was in FLOATS and to in INTEGERS:
-        return lambda part: replace(part, whole=True)
-    return lambda part: part
-
-
-def _without_negatives(numbers: Sequence[float], kind: int) -> list[float]:
-    """A negative float has no defined value as an unsigned number."""
-    return [number for number in numbers if number > -1 or INTEGERS[kind][0] < 0]
-
-
-def _ends(was: int, to: int) -> list[float]:
-    """The ends of the narrower type, and what is just beyond them, as far as the wider one holds it."""
-    (least, most), (low, high) = INTEGERS[was], INTEGERS[to]
-    numbers = [low - 1, low, high, high + 1] if (low > least or high < most) else []
-    return [float(number) for number in numbers if least <= number <= most]
-
-
-def _rounded(step: Step) -> Sequence[Known]:
-    flow = step.flow()
-    if flow is None:
-        return lose(step)
-    for part in flow.parts:
-        step.findings.mark(part, HALVES)
-    return [flow.each(lambda part: replace(part, whole=True))]
-
-
-def _remainder(step: Step) -> Sequence[Known]:
-    flow, array = step.flow(0), step.array(1)
-    if flow is None:
-        return lose(step)
-    base = abs(float(array.reshape(-1)[0])) if array is not None and array.size else 3.0
-    numbers = [-1, -base, -base - 1, -2 * base + 1, base - 1, base, base + 1, 2 * base + 1]
-    if flow.kind in FLOATS:
-        # Not on a multiple, where rounding decides.
-        numbers = [base * each for each in (-2.25, -1.25, -0.75, -0.25, 0.25, 0.75, 1.25, 2.25)]
-    for part in flow.parts:
-        step.findings.mark(part, numbers)
-    return [Flow(dims=flow.dims, kind=flow.kind)]
-
-
-def _chosen(step: Step) -> Sequence[Known]:
-    condition = step.flow(0)
-    if condition is not None:
-        _as_masks(step, condition)
-    for given in (step.given(1), step.given(2)):
-        if isinstance(given, Counting):
-            return [given]
-    flows = [flow for place in (1, 2) if (flow := step.flow(place)) is not None]
-    if not flows:
-        return [Flow(dims=condition.dims)] if condition is not None else [None]
-    return [flows[0] if len(flows) == 1 else either(*flows)]
-
-
-def _as_masks(step: Step, flow: Flow) -> None:
-    for part in flow.parts:
-        if step.findings.inputs[part.name].kind == BOOL:
-            step.findings.mask(part, sure=True)
-
-
-def _logic(step: Step) -> Sequence[Known]:
-    flows = [flow for place in range(len(step.inputs)) if (flow := step.flow(place)) is not None]
-    for flow in flows:
-        _as_masks(step, flow)
-    dims = next((flow.dims for flow in flows if flow.dims), None)
-    kept = flows[0].cells if step.op == "Not" and flows else ((),)
-    return [Flow(cells=kept, truth=True, dims=dims, by_column=flows[0].by_column if kept != ((),) else False)]
-
-
-def _is_missing(step: Step) -> Sequence[Known]:
-    flow = step.flow()
-    if flow is None:
-        return lose(step)
-    for part in flow.parts:
-        step.findings.missing(part)
-    return [Flow(truth=True, dims=flow.dims)]
-
-
-def _ranked(step: Step) -> Sequence[Known]:
-    """ArgMax, ArgMin, TopK on an input: equal values show who comes first."""
-    flow = step.flow()
-    if flow is not None and step.axis(flow, -1 if step.op == "TopK" else 0) == -1:
-        lowest = step.op == "ArgMin" or (step.op == "TopK" and not step.attribute("largest", 1))
-        step.findings.boxes(ties(step, flow, lowest=lowest), Origin.CONSTANTS)
-    return lose(step)
-
-
 def _reduced(step: Step) -> Sequence[Known]:
     flow = step.flow()
     if flow is None:
@@ -348,64 +132,6 @@ def _normalised(step: Step) -> Sequence[Known]:
     return [with_constant(scaled, bias - mean * factor, Part.plus) if scaled is not None else None]
 
 
-def _dequantised(step: Step) -> Sequence[Known]:
-    flow, scale, zero = step.flow(), step.array(1), step.array(2)
-    if flow is None or scale is None or scale.size != 1:
-        return lose(step)
-    if flow.kind in INTEGERS and INTEGERS[flow.kind][1] < 2**16:
-        for part in flow.parts:
-            step.findings.between(part, *INTEGERS[flow.kind], Origin.RANGES)
-    shift = 0.0 if zero is None or not zero.size else float(zero.reshape(-1)[0])
-    factor = float(scale.reshape(-1)[0])
-    return [replace(flow.each(lambda part: part.plus(-shift).times(factor)), kind=1)]
-
-
-def _quantised(step: Step) -> Sequence[Known]:
-    """The ends of what the quantised type holds; what is between is still the value."""
-    flow, scale, zero = step.flow(), step.array(1), step.array(2)
-    if flow is None or scale is None or scale.size != 1 or not scale.all():
-        return lose(step)
-    shift = 0.0 if zero is None or not zero.size else float(zero.reshape(-1)[0])
-    low, high = (-128, 127) if zero is not None and zero.dtype == np.int8 else (0, 255)
-    factor = float(scale.reshape(-1)[0])
-    for part in flow.parts:
-        step.findings.between(part, (low - shift) * factor, (high - shift) * factor, Origin.RANGES)
-    return [flow.each(lambda part: replace(part.times(1 / factor).plus(shift), coarse=2.0**16))]
-
-
-def _gathered(step: Step) -> Sequence[Known]:
-    data, places = step.given(0), step.given(1)
-    if isinstance(data, Sizes):
-        numbers = step.numbers(1)
-        inside = numbers is not None and all(-len(data.items) <= each < len(data.items) for each in numbers)
-        return [Sizes(items=tuple(data.items[each] for each in numbers)) if inside and numbers is not None else None]
-    if isinstance(data, Stored):
-        axis = int(step.attribute("axis", 0))
-        return [row_of(step, data, places, axis if axis >= 0 else axis + len(data.shape or ()))]
-    if isinstance(data, Flow) and not data.reduced and isinstance(places, Stored):
-        return [picked(step, data)]
-    return lose(step)
-
-
-def _gathered_each(step: Step) -> Sequence[Known]:
-    """As many rows of a table as there are elements."""
-    data = step.given(0)
-    if isinstance(data, Stored):
-        axis = int(step.attribute("axis", 0))
-        row_of(step, data, step.given(1), axis if axis >= 0 else axis + len(data.shape or ()))
-    return lose(step)
-
-
-def _one_hot(step: Step) -> Sequence[Known]:
-    flow, depth = step.flow(), step.numbers(1)
-    if flow is None or not depth:
-        return lose(step)
-    for part in flow.parts:
-        if 0 < depth[0] <= MOST_CONSTANTS:
-            step.findings.categories(part, range(depth[0]), unknown=True)
-    return [None]
-
-
 def _multiplied(step: Step) -> Sequence[Known]:
     """A matrix that picks columns is followed; of any other the number of columns is known."""
     flow, stored = step.flow(0), step.given(1)
@@ -433,12 +159,6 @@ def _picking(step: Step, flow: Flow, stored: Stored, turned: bool) -> Flow | Non
     return with_constant(chosen, matrix[places, np.arange(len(places))] * alpha, Part.times)
 
 
-_SHAPE_STAYS = {
-    *("Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "LayerNormalization"),
-    *("Softmax", "LeakyRelu", "Elu", "HardSwish", "Softplus", "Sin", "Cos", "Max", "Min", "Reciprocal", "Sign", "Relu"),
-    *("Clip", "RMSNormalization", "SimplifiedLayerNormalization", "FastGelu", "BiasGelu", "Round", "Floor", "Ceil"),
-}
-_COMPARISONS = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 ARITHMETIC: Handlers = {
     "Add": _plus,
     "Sub": _plus,
@@ -446,25 +166,8 @@ ARITHMETIC: Handlers = {
     "Div": _divided,
     "Neg": _negated,
     "Abs": _absolute,
-    **dict.fromkeys(_COMPARISONS, _compared),
-    "Clip": _clipped,
-    "Min": _extreme,
-    "Max": _extreme,
-    "Relu": _rectified,
-    "Cast": _cast,
-    **dict.fromkeys(("Round", "Floor", "Ceil"), _rounded),
-    "Mod": _remainder,
-    "Where": _chosen,
-    **dict.fromkeys(("And", "Or", "Not", "Xor"), _logic),
-    "IsNaN": _is_missing,
-    **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), _ranked),
     **dict.fromkeys(("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum"), _reduced),
     "BatchNormalization": _normalised,
-    "DequantizeLinear": _dequantised,
-    "QuantizeLinear": _quantised,
-    "Gather": _gathered,
-    "GatherElements": _gathered_each,
-    "OneHot": _one_hot,
     "MatMul": _multiplied,
     "Gemm": _multiplied,
 }
