@@ -17,7 +17,7 @@ from onnx_gate.records.limits import (
 )
 from onnx_gate.records.result import Check, Coverage
 from onnx_gate.vocabulary import EDGE_CASE, Status
-from onnx_gate.wording.gaps import listed
+from onnx_gate.wording.gaps import few
 from onnx_gate.wording.numbers import number, percent, scalar
 from onnx_gate.wording.text import shorten
 
@@ -95,7 +95,7 @@ def _left_out(ignored: Mapping[str, Sequence[str]], providers: Sequence[str]) ->
     for output, on in places.items():
         together.setdefault(tuple(on), []).append(f"`{output}`")
     for names, outputs in together.items():
-        what = f"output {outputs[0]} was" if len(outputs) == 1 else f"outputs {listed(outputs)} were"
+        what = f"output {outputs[0]} was" if len(outputs) == 1 else f"outputs {few(outputs)} were"
         where = "" if len(names) == len(providers) else f" on {', '.join(names)}"
         yield f"{what} not compared{where}: the manifest ignores {'it' if len(outputs) == 1 else 'them'}"
 

@@ -52,9 +52,24 @@ def _writable(value: Any) -> Any:
 def parse(text: str | bytes) -> GateResult:
     """A result from JSON text; raises ValueError for anything else.
 
-    Fields that this version doesn't know are ignored: a newer one may have added them.
+    Ignored is what this version doesn't know: fields that a newer one may have added, and reserved ones that it fills.
     """
-    return adapter().validate_json(text, extra="ignore")
+    try:
+        return adapter().validate_json(text, extra="ignore")
+    except ValidationError as error:
+        filled = [tuple(each["loc"]) for each in error.errors() if each["type"] == "none_required"]
+        if len(filled) < error.error_count():
+            raise
+        return adapter().validate_json(json.dumps(_without(json.loads(text), filled)), extra="ignore")
+
+
+def _without(document: Any, places: list[tuple[int | str, ...]]) -> Any:
+    for *way, last in places:
+        part = document
+        for step in way:
+            part = part[step]
+        part[last] = None
+    return document
 
 
 def parse_strictly(data: bytes) -> GateResult:

@@ -78,7 +78,7 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     """What concerns the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
     if model.verdict is Status.SKIPPED or (skipped := gaps.skipped_providers(model)):
-        known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.listed(skipped)
+        known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.few(skipped)
     if model.weak_reference:
         known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
     if model.strength:
