@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -58,20 +57,14 @@ class Watcher(Protocol):
     def ended(self, result: ModelResult) -> None: ...
 
 
-@contextmanager
-def uninterrupted() -> Iterator[Callable[[], None]]:
-    """For a run that nobody sends signals to."""
-    yield lambda: None
-
-
 def run_gate(
     manifest: Manifest,
     options: RunOptions,
     folder: Folder,
     watcher: Watcher,
-    interruptible: Callable[[], AbstractContextManager[Callable[[], None]]] = uninterrupted,
+    check_signals: Callable[[], None] = lambda: None,
 ) -> GateResult:
-    """Judge every model that was asked for; `interruptible` is where whoever handles signals may raise Cancelled."""
+    """Judge every model that was asked for; `check_signals` is called all the while, and may raise Cancelled."""
     require_supported_system()
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
@@ -102,10 +95,10 @@ def run_gate(
                 save_references=store is not None,
                 references=references,
             ) as supervisor,
-            interruptible() as check_signals,
         ):
             for model_id, happening in supervisor.run(runnable, tick=check_signals):
                 _take_or_spoil(found[model_id], happening, folder, watcher, store)
+                check_signals()
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
