@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.gate.numbers import Contradiction, require_consistent, require_consistent_model
+from onnx_gate.gate.numbers.checks import Contradiction, require_consistent
+from onnx_gate.gate.numbers.models import require_consistent_model
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import describe_scope, require_folders, select_models
 from onnx_gate.gate.trust import refusal, runs_code
