@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.coverage import state_coverage, warnings_of_others
 from onnx_gate.gate.verdict import judge_checks
 from onnx_gate.records.found import ConvertInfo
 from onnx_gate.records.result import Check, ModelResult
@@ -28,7 +28,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
     verdict, first_error = judge_checks(checks)
     diverged = [model for model in ran if model.verdict is Status.DIVERGED]
     ignored = _joined(model.ignored for model in ran)
-    also = dict.fromkeys(warning for model in ran for warning in _also(model))
+    also = dict.fromkeys(warning for model in ran for warning in warnings_of_others(model))
     return ModelResult(
         id=asked.id,
         line=asked.line,
@@ -86,13 +86,6 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
         said = (check.runtime, check.provider, check.case, check.output, with_fix(check))
         kept.setdefault(said if check.provider in NOWHERE else number, check)
     return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
-
-
-def _also(model: ModelResult) -> Iterable[str]:
-    """The warnings of others, who saw more than the checks tell."""
-    computed = state_coverage(model.checks, ignored=model.ignored)
-    known = set(computed.warnings) if computed else set()
-    return (warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known)
 
 
 def _different_files(ran: Sequence[ModelResult]) -> Iterable[str]:
