@@ -261,6 +261,9 @@ class _Kept:
     def __init__(self) -> None:
         self.work = self.scratch = self.logs = Path()
 
+    def keep_weak_inputs(self, model_id: str) -> bool:
+        return False
+
     def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
         """Nothing was left."""
 

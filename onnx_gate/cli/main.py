@@ -82,7 +82,7 @@ def _judge_and_publish(asked: Settings) -> int:
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
-            result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
+            result = run_gate(manifest, asked.options, folder, progress, signals.raise_if_received)
         finally:
             progress.close()
         # Those that only the run could show.

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from onnx_gate.gate.strength.limit import other_checks
 from onnx_gate.records.found import Spread
 from onnx_gate.records.limits import (
     FEWEST_RANKED,
@@ -15,7 +16,7 @@ from onnx_gate.records.limits import (
     counts_rows,
     lets_all_pass,
 )
-from onnx_gate.records.result import Check, Coverage
+from onnx_gate.records.result import Check, Coverage, ModelResult
 from onnx_gate.vocabulary import EDGE_CASE, Status
 from onnx_gate.wording.gaps import few
 from onnx_gate.wording.numbers import number, percent, scalar
@@ -57,6 +58,18 @@ def state_coverage(
             *also,
         ),
     )
+
+
+def state_again(model: ModelResult) -> Coverage | None:
+    """What a model's checks make of it, whatever it says of itself; the warnings of others stand as they were given."""
+    return state_coverage(other_checks(model.checks), also=warnings_of_others(model), ignored=model.ignored)
+
+
+def warnings_of_others(model: ModelResult) -> list[str]:
+    """Those that its checks don't make."""
+    computed = state_coverage(other_checks(model.checks), ignored=model.ignored)
+    known = set(computed.warnings) if computed else set()
+    return [warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known]
 
 
 def _empty(checks: Sequence[Check]) -> Iterable[str]:

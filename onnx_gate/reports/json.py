@@ -25,15 +25,15 @@ _MOST_SECONDS = 1e9
 
 def render(result: GateResult) -> str:
     """The result as JSON text."""
-    return render_bytes(result).decode()
+    return b"".join(render_pieces(result)).decode()
 
 
-def render_bytes(result: GateResult) -> bytes:
-    """The same as it is written: as text, a large one would take up to four times as much."""
+def render_pieces(result: GateResult) -> list[bytes]:
+    """The same as it is written: as text, or put together, a large one would take up to four times as much."""
     try:
-        return adapter().dump_json(result, indent=2) + b"\n"
+        return [adapter().dump_json(result, indent=2), b"\n"]
     except PydanticSerializationError:
-        return adapter().dump_json(_writable(result), indent=2) + b"\n"
+        return [adapter().dump_json(_writable(result), indent=2), b"\n"]
 
 
 def _writable(value: Any) -> Any:
