@@ -10,7 +10,7 @@ from onnx_gate.records.ran import Latency, Placement
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.records.strength import MOST_GROUPS, KindStrength, Strength, Survivors
 from onnx_gate.reports.layout import Row, few, items, more, name, row, table
-from onnx_gate.reports.safe import PARAGRAPH, Html, Md, code, fold, html, join, md, prose, text
+from onnx_gate.reports.safe import Md, code, join, md, prose, text
 from onnx_gate.vocabulary import WEAK_INPUTS, Cause, Scalar
 from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.numbers import duration, number, plural
@@ -200,13 +200,12 @@ def _order(label: Scalar) -> tuple[bool, float, str]:
 _MOST_KINDS = 100
 
 
-def strength_fold(model: ModelResult) -> list[Md]:
-    """All that is known of a model's strength, folded; empty where there is none."""
+def strength_table(model: ModelResult) -> list[Md]:
+    """All that is known of a model's strength; empty where there is none."""
     if model.strength is None:
         return []
     about = [items(map(prose, told))] if (told := list(tried_on(model.strength))) else []
-    blocks = [*_strength_kinds(model.strength), *about, *_survivors(model)]
-    return [fold(_strength_title(model.strength), join(PARAGRAPH, blocks))]
+    return [_strength_title(model.strength), *_strength_kinds(model.strength), *about, *_survivors(model)]
 
 
 def other_survivors(model: ModelResult) -> list[Md]:
@@ -217,14 +216,15 @@ def other_survivors(model: ModelResult) -> list[Md]:
 def _survivors(model: ModelResult, first: int = 0) -> list[Md]:
     """What no input catches, and what to do about it, the worst first; and where inputs are that do."""
     found = model.strength.survivors[first:MOST_GROUPS] if model.strength else ()
-    told = [items(map(_group, found))] if found else []
+    told = [text("What else survives:" if first else "What survives:"), items(map(_group, found))] if found else []
     return [*told, *_offer(model)]
 
 
-def _strength_title(strength: Strength) -> Html:
+def _strength_title(strength: Strength) -> Md:
+    told = md("**Strength {}**", in_short(strength))
     if not strength.counted:
-        return html("Strength {}", in_short(strength))
-    return html("Strength {} ({:,} of {:,} wrong models caught)", in_short(strength), strength.aimed, strength.counted)
+        return told
+    return md("{} ({:,} of {:,} wrong models caught)", told, strength.aimed, strength.counted)
 
 
 def _strength_kinds(strength: Strength) -> list[Md]:
