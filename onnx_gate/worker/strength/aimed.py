@@ -15,7 +15,7 @@ from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.strength.blueprint import Blueprint
 from onnx_gate.worker.strength.feeds import JudgedCall, feed_rows
 from onnx_gate.worker.strength.jury import Discarded, Jury
-from onnx_gate.worker.strength.mutants import Mutant
+from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.tried import Bench, Tried
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.reference import refusal

@@ -9,13 +9,13 @@ from onnx_gate.records.found import Actual
 from onnx_gate.worker.strength.blueprint import Blueprint
 from onnx_gate.worker.strength.kinds.attributes import attribute_sites
 from onnx_gate.worker.strength.kinds.labels import label_sites
+from onnx_gate.worker.strength.kinds.mutants import Kind, Site
 from onnx_gate.worker.strength.kinds.operators import operator_sites
 from onnx_gate.worker.strength.kinds.outputs import output_sites
+from onnx_gate.worker.strength.kinds.parts import Parts
 from onnx_gate.worker.strength.kinds.shapes import shape_sites
 from onnx_gate.worker.strength.kinds.trees import tree_sites
 from onnx_gate.worker.strength.kinds.weights import weight_sites
-from onnx_gate.worker.strength.mutants import Kind, Site
-from onnx_gate.worker.strength.parts import Parts
 
 
 @dataclass(frozen=True, kw_only=True)

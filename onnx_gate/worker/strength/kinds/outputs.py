@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from onnx_gate.records.found import Actual
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft
-from onnx_gate.worker.strength.mutants import Kind, Mutant, OutputColumn, Site
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, OutputColumn, Site
 
 _JUDGED = "{}_before_mutation"
 
@@ -34,14 +34,15 @@ def _of_output(name: str, value: Any) -> Iterator[Site]:
         def make(column: int) -> Mutant:
             mask = np.ones(columns, dtype=value.dtype)
             mask[column] = factor
-            return _mutant(part, name, column if wide else None, ("Mul", mask if wide else mask.reshape(())))
+            mul = ("Mul", mask if wide else mask.reshape(()))
+            return _mutant(part, name, column if wide else None, "negated" if factor else "set to 0", mul)
 
         return make
 
     def swapped(column: int) -> Mutant:
         order = np.arange(columns)
         order[[column, column + 1]] = order[[column + 1, column]]
-        return _mutant(part, name, column, ("Gather", order))
+        return _mutant(part, name, column, f"swapped with column {column + 1}", ("Gather", order))
 
     yield Site(kind=Kind.OUTPUT, part=part, count=columns, make=scaled(0))
     yield Site(kind=Kind.OUTPUT, part=part, count=columns, make=scaled(-1))
@@ -49,11 +50,11 @@ def _of_output(name: str, value: Any) -> Iterator[Site]:
         yield Site(kind=Kind.OUTPUT, part=part, count=columns - 1, make=swapped)
 
 
-def _mutant(part: str, name: str, column: int | None, tail: tuple[str, Any]) -> Mutant:
+def _mutant(part: str, name: str, column: int | None, done: str, tail: tuple[str, Any]) -> Mutant:
     return Mutant(
         kind=Kind.OUTPUT,
         part=part,
-        place=name if column is None else f"column {column} of {name}",
+        place=f"{name} {done}" if column is None else f"column {column} of {name} {done}",
         change=lambda draft: _append(draft, name, *tail),
         aim=OutputColumn(output=name, column=column),
     )
