@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ from onnx import helper, numpy_helper
 
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.protocol import Event, Job
-from onnx_gate.records.asked import ModelSpec, StrengthSpec
+from onnx_gate.records.asked import ModelSpec, SessionSpec, StrengthSpec
+from onnx_gate.records.found import Actual
 from onnx_gate.records.strength import Strength
 from onnx_gate.worker.judge import judge
+from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath, nodes_in
+from onnx_gate.worker.strength.kinds import sites
 from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.measure import Measured, measure_strength
+from onnx_gate.worker.strength.plan import plan_mutants
 from onnx_gate.worker.strength.tried import Tried
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
@@ -108,3 +113,64 @@ def save_source(folder: Path, estimator: Any) -> str:
     """A fitted estimator as a file."""
     joblib.dump(estimator, folder / "m.joblib")
     return "m.joblib"
+
+
+def blueprint_of(path: Path) -> Blueprint:
+    """The file as mutants are made of it."""
+    return Blueprint(str(path), session=SessionSpec())
+
+
+def mutants_of(path: Path, feed: Mapping[str, Any], *, sizes: Mapping[str, Any] | None = None) -> list[Mutant]:
+    """All mutants of a file in the order of the plan, those that are tried apart at the end."""
+    blueprint = blueprint_of(path)
+    answers = blueprint.open().run(dict(feed))
+    baked = {name: Actual(value=np.asarray(size)) for name, size in (sizes or {}).items()}
+    found = list(sites(blueprint, answers, lambda: baked))
+    return [*plan_mutants(found), *plan_mutants(found, apart=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What is another in a mutant."""
+
+    tensors: dict[str, tuple[Any, Any]]
+    """Stored tensors, before and after."""
+    nodes: dict[NodePath, tuple[Any, Any]]
+    """Nodes, before and after; what is new has no before."""
+
+
+def change_of(path: Path, mutant: Mutant) -> Change:
+    """What a mutant changes in its file."""
+    blueprint = blueprint_of(path)
+    draft = Draft(blueprint)
+    mutant.change(draft)
+    tensors = {}
+    for name in blueprint.names():
+        before = blueprint.array(name)
+        after = _content(blueprint, draft, name)
+        if before is not None and not np.array_equal(before, after, equal_nan=before.dtype.kind == "f"):
+            tensors[name] = (before, after)
+    before_nodes = dict(nodes_in(blueprint.model.graph))
+    after_nodes = dict(nodes_in(draft.model.graph))
+    nodes = {
+        place: (before_nodes.get(place), node)
+        for place, node in after_nodes.items()
+        if place not in before_nodes or before_nodes[place].SerializeToString() != node.SerializeToString()
+    }
+    assert after_nodes.keys() >= before_nodes.keys()
+    return Change(tensors=tensors, nodes=nodes)
+
+
+def _content(blueprint: Blueprint, draft: Draft, name: str) -> Any:
+    if name in draft.weights:
+        return draft.weights[name]
+    if blueprint.stored(name):
+        return blueprint.array(name)
+    tensor = next(each for each in draft.model.graph.initializer if each.name == name)
+    return numpy_helper.to_array(tensor)
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    """The attributes of a node, tensors as arrays."""
+    read = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    return {name: numpy_helper.to_array(each) if hasattr(each, "dims") else each for name, each in read.items()}
