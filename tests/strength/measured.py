@@ -123,9 +123,10 @@ def blueprint_of(path: Path) -> Blueprint:
 def mutants_of(path: Path, feed: Mapping[str, Any], *, sizes: Mapping[str, Any] | None = None) -> list[Mutant]:
     """All mutants of a file in the order of the plan, those that are tried apart at the end."""
     blueprint = blueprint_of(path)
-    answers = blueprint.open().run(dict(feed))
+    session = blueprint.open()
+    assert session.run(dict(feed))
     baked = {name: Actual(value=np.asarray(size)) for name, size in (sizes or {}).items()}
-    found = list(sites(blueprint, answers, lambda: baked))
+    found = list(sites(blueprint, session.outputs, lambda: baked))
     return [*plan_mutants(found), *plan_mutants(found, apart=True)]
 
 

@@ -73,8 +73,7 @@ class _Measuring:
     def __init__(self, prepared: Prepared, blueprint: Blueprint, jury: Jury, judged: Judged, deadline: float) -> None:
         self._prepared, self._blueprint, self._jury, self._judged = prepared, blueprint, jury, judged
         self._bench = Bench(blueprint, jury, judged, deadline=deadline)
-        answers = blueprint.open().run(judged.calls[0].feed)
-        self._sites: list[Site] = list(sites(blueprint, answers, cache(self._sizes)))
+        self._sites: list[Site] = list(sites(blueprint, blueprint.open().outputs, cache(self._sizes)))
 
     def _sizes(self) -> Mapping[str, Actual]:
         """What all nodes that ask for sizes answer to the cheapest feed."""

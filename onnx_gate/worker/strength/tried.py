@@ -137,4 +137,4 @@ def _runs(session: Mutated, feed: Feed) -> bool:
 
 def as_call(witness: Witness, name: str = "witness") -> JudgedCall:
     """A witness in the place of a judged call."""
-    return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows)
+    return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows, counted=witness.rows)

@@ -8,31 +8,29 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from onnx_gate.records.found import Actual
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft
+from onnx_gate.worker.strength.blueprint import Blueprint, Draft, OutputForm
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, OutputColumn, Site
 
 _JUDGED = "{}_before_mutation"
 
 
-def output_sites(blueprint: Blueprint, answers: Mapping[str, Actual]) -> Iterator[Site]:
+def output_sites(blueprint: Blueprint, outputs: Mapping[str, OutputForm]) -> Iterator[Site]:
     """Of outputs that are arrays of numbers and that the graph computes."""
     made = {name for node in blueprint.model.graph.node for name in node.output}
     for output in blueprint.model.graph.output:
-        answer = answers.get(output.name)
-        value = answer.value if answer and not answer.columns else None
-        if output.name in made and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.size:
-            yield from _of_output(output.name, value)
+        form = outputs.get(output.name)
+        if output.name in made and form is not None and form.dtype is not None:
+            yield from _of_output(output.name, form.dtype, form.columns)
 
 
-def _of_output(name: str, value: Any) -> Iterator[Site]:
-    wide = value.ndim > 1
-    columns = value.shape[-1] if wide else 1
+def _of_output(name: str, dtype: Any, width: int | None) -> Iterator[Site]:
+    """Column by column, where the file says how many there are: sizes of a feed must not change the plan."""
+    wide, columns = width is not None, width or 1
     part = f"output {name}"
 
     def scaled(factor: int) -> Any:
         def make(column: int) -> Mutant:
-            mask = np.ones(columns, dtype=value.dtype)
+            mask = np.ones(columns, dtype=dtype)
             mask[column] = factor
             mul = ("Mul", mask if wide else mask.reshape(()))
             return _mutant(part, name, column if wide else None, "negated" if factor else "set to 0", mul)
