@@ -27,7 +27,7 @@ from onnx_gate.worker.strength.blueprint import Blueprint, Mutated
 from onnx_gate.worker.strength.boxes import boxes_for
 from onnx_gate.worker.strength.feeds import Judged, feed_rows
 from onnx_gate.worker.strength.jury import as_reference
-from onnx_gate.worker.strength.mutants import Mutant, TableRow, TreeSpot
+from onnx_gate.worker.strength.kinds.mutants import Mutant, TableRow, TreeSpot
 from onnx_gate.worker.strength.plan import SEED
 from onnx_gate.worker.trial.prepared import Prepared
 
