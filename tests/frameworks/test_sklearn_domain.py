@@ -615,3 +615,34 @@ def test_a_networks_first_layer_says_how_large_its_columns_are() -> None:
     assert list(asked(model).inputs["X"].columns) == [0]
     model.coefs_[0][0] = 1e-12
     assert not asked(model).inputs
+
+
+# columns that are mixed
+
+
+def reached(model: Any, found: Domains) -> float:
+    """The share of leaves of all trees that the exact rows reach."""
+    rows = np.array([[float(box["X", number][0] or 0) for number in (0, 1)] for box in found.boxes if len(box) == 2])
+    leaves = model[-1].apply(model[:-1].transform(rows.astype(np.float32)))
+    every = sum(each.tree_.n_leaves for each in model[-1].estimators_)
+    return sum(len(np.unique(of_one)) for of_one in leaves.T) / every
+
+
+@pytest.mark.parametrize(
+    "steps", [(PCA(2),), (StandardScaler(), PCA(2)), (PCA(2), StandardScaler())], ids=["alone", "scaled", "whitened"]
+)
+def test_leaves_behind_components_are_reached(steps: Any) -> None:
+    """The steps are undone together, though none of their columns is a function of one input."""
+    model = make_pipeline(*steps, ExtraTreesRegressor(5, max_depth=5, random_state=0)).fit(X, INCOME / 1e4 + AGE)
+    found = asked(model)
+    assert Origin.LEAVES in found.origins
+    assert reached(model, found) > 0.95
+
+
+def test_leaves_behind_polynomials_are_reached_by_samples() -> None:
+    """Products can't be undone: of many rows those are kept that reach a leaf of their own, scaled before or not."""
+    for steps in ((StandardScaler(),), ()):
+        model = make_pipeline(
+            *steps, PolynomialFeatures(2, include_bias=False), ExtraTreesRegressor(5, max_depth=5, random_state=0)
+        ).fit(X, INCOME * AGE / 1e5)
+        assert reached(model, asked(model)) > 0.8

@@ -131,8 +131,9 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainR
     columns = list(_columns(spec, domains, sizes))
     landmarks = [list(dict.fromkeys(landmarks_of(each.given, each.values))) for each in columns]
     ways: dict[Place, list[Box]] = {}
-    for box, place in ((box, place) for box in domains.boxes for place in box):
-        ways.setdefault(place, []).append(box)
+    for way in domains.boxes:
+        for place in way:
+            ways.setdefault(place, []).append(way)
     apart = list(_apart(columns, ways))
     long = _longest(spec, domains, sizes)
     known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
