@@ -191,7 +191,8 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
     if highest - lowest <= 2 * (atol + rtol * near):
         return (
             f"{name} stays between {scalar(lowest)} and {scalar(highest)}, which the tolerance doesn't tell apart: "
-            "a model that always answers the middle would pass"
+            f"a model that always answers the middle would pass; add {_rule_to_paste(checks)}, or an `atol` below "
+            f"{number((highest - lowest) / 10)} with `rtol: 0`"
         )
     return ""
 

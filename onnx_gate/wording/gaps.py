@@ -33,7 +33,7 @@ def gaps(models: Sequence[ModelResult]) -> Iterator[str]:
     if (more := len(skipped) - _FEW) > 0:
         yield f"{plural(more, 'more provider')} skipped"
     if weak := sum(is_weak_pass(model) for model in judged):
-        yield _count(weak, len(models), ITSELF)
+        yield _count(weak, len(models), ITSELF if weak == 1 else "compared with themselves only")
 
 
 def of_model(model: ModelResult) -> Iterator[str]:
