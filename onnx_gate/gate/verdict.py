@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
-from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.coverage import state_again, state_coverage
 from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
@@ -168,7 +168,7 @@ def judge_run(
 
 
 def judge_again(result: GateResult) -> GateResult:
-    """The same with verdicts and exit code made of its checks, whatever it says of itself."""
+    """The same with verdicts, exit code and coverage made of its checks, whatever it says of itself."""
     models = tuple(_judged_again(model) for model in result.models)
     problems = bool(result.problems) or not result.complete
     verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not problems, problems=problems)
@@ -194,6 +194,7 @@ def _judged_again(model: ModelResult) -> ModelResult:
         cause=model.cause if failed else None,
         advice=model.advice if verdict is Status.DIVERGED else "",
         error=with_fix(first_error) if first_error else "",
+        coverage=state_again(model),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.gate.numbers import model_contradictions
+from onnx_gate.gate.numbers.models import model_contradictions
 from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
 from onnx_gate.gate.strength.numbers import contradictions
 from onnx_gate.gate.verdict import Findings, judge_model, judge_run

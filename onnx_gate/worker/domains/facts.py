@@ -13,7 +13,8 @@ from onnx_gate.records.domain import MOST_BOXES, Cut, Domain, Domains, Place, Va
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.boxes import Leaves, Points, share_out
 from onnx_gate.worker.domains.columns import Column, Columns
-from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of, rng_for
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of
 
 Array = npt.NDArray[Any]
 MOST_CUTS = 512

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import Box, Cut, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
-from onnx_gate.worker.inputs.generate import integer_range, is_float, rng_for, shape_of
+from onnx_gate.worker.inputs.generate import integer_range, is_float, shape_of
 from onnx_gate.worker.inputs.known import (
     beyond_cuts,
     can_hold,

@@ -13,9 +13,9 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import AIMED_CASE
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.strength.blueprint import Blueprint
-from onnx_gate.worker.strength.feeds import JudgedCall, feed_rows
+from onnx_gate.worker.strength.feeds import JudgedCall, feed_rows, rows_of
 from onnx_gate.worker.strength.jury import Discarded, Jury
-from onnx_gate.worker.strength.mutants import Mutant
+from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.tried import Bench, Tried
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.reference import refusal
@@ -124,7 +124,8 @@ def _catches(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury,
             case=case.name,
             feed=prepared.fed(call),
             reference=prepared.reference(case, number, call),
-            rows=case.sizes.get("batch"),
+            rows=rows_of(prepared.spec, call.feed),
+            counted=case.sizes.get("batch"),
         )
         for number, call in enumerate(case.calls())
     ]

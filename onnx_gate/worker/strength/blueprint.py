@@ -7,6 +7,7 @@ nothing is copied but what a wrong model changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,15 @@ SLICE = 32 * 1024 * 1024
 READABLE = 4 * 1024 * 1024
 """Bytes of a tensor up to which its values say anything of the inputs."""
 _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16}
+_COMPUTED = {
+    f"tensor({name})": np.dtype(dtype)
+    for name, dtype in (
+        *(("float", "float32"), ("double", "float64"), ("float16", "float16")),
+        *((name, name) for name in ("int8", "int16", "int32", "int64")),
+    )
+}
+"""Types of numbers with a sign, as the runtime calls them."""
+_OPSET = 13
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -50,6 +60,9 @@ class Blueprint:
         self.model = inliner.inline_local_functions(read) if read.functions else read
         """The graph; large weights are taken out of it."""
         _lift_constants(self.model.graph)
+        if not any(entry.domain in ("", "ai.onnx") for entry in self.model.opset_import):
+            # Wrong models need operators of ONNX's own, such as Identity.
+            self.model.opset_import.add(domain="", version=_OPSET)
         self._session, self._custom_ops = session, custom_ops
         self._weights: dict[str, Array] = {}
         self._mapped_from: dict[str, Any] = {}
@@ -151,6 +164,16 @@ class Blueprint:
         return Mutated(session, values)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OutputForm:
+    """What a file says of an output, whatever is fed."""
+
+    dtype: Any
+    """Of numbers that can be computed with; None for all else."""
+    columns: int | None
+    """On the last of several axes; None where there is one axis, or its size isn't fixed."""
+
+
 class Mutated:
     """A session, with the weights that it looks at."""
 
@@ -158,9 +181,20 @@ class Mutated:
         self._session = session
         self._values = values
 
+    @property
+    def outputs(self) -> dict[str, OutputForm]:
+        """Of each output, its form as far as the runtime can infer it from the file."""
+        return {output.name: _form_of(output) for output in self._session.get_outputs()}
+
     def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
         """Feed → answers by output name."""
         return {name: as_actual(value) for name, value in run_session(self._session, feed, keep_memory=True).items()}
+
+
+def _form_of(output: Any) -> OutputForm:
+    shape = output.shape if isinstance(output.shape, list) else []
+    last = shape[-1] if len(shape) > 1 else None
+    return OutputForm(dtype=_COMPUTED.get(output.type), columns=last if isinstance(last, int) and last > 0 else None)
 
 
 class Draft:

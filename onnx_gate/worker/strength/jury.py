@@ -72,7 +72,7 @@ class Jury:
                 return True
             if not self.rules[name].limits and _surely_within(call.reference[name], actual[name], self.rules[name]):
                 continue
-            comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.rows)
+            comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.counted)
             if not self.rules[name].limits and comparison.finish().breaches:
                 return True
         return False

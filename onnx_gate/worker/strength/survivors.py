@@ -19,8 +19,8 @@ from onnx_gate.worker.strength.aimed import Aimed
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, node_at
 from onnx_gate.worker.strength.feeds import Judged
 from onnx_gate.worker.strength.jury import Discarded, Jury
+from onnx_gate.worker.strength.kinds.mutants import Entry, Kind, MissingValue, Mutant, OutputColumn, TableRow, TreeSpot
 from onnx_gate.worker.strength.kinds.trees import Ensemble
-from onnx_gate.worker.strength.mutants import Entry, Kind, MissingValue, Mutant, OutputColumn, TableRow, TreeSpot
 from onnx_gate.worker.strength.tried import Bench, Tried
 from onnx_gate.worker.trial.prepared import Prepared
 

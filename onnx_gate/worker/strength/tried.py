@@ -11,7 +11,7 @@ from onnx_gate.frameworks.plugin import Feed
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, Mutated
 from onnx_gate.worker.strength.feeds import Judged, JudgedCall
 from onnx_gate.worker.strength.jury import Discarded, Jury
-from onnx_gate.worker.strength.mutants import Mutant
+from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.witnesses import Witness, Witnesses
 
 MOST_BYTES = 64 * 1024**3
@@ -137,4 +137,4 @@ def _runs(session: Mutated, feed: Feed) -> bool:
 
 def as_call(witness: Witness, name: str = "witness") -> JudgedCall:
     """A witness in the place of a judged call."""
-    return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows)
+    return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows, counted=witness.rows)

@@ -13,7 +13,7 @@ from onnx_gate.frameworks.sklearn.domain.texts import add_texts
 from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.columns import Columns
 from onnx_gate.worker.domains.facts import Facts
-from onnx_gate.worker.domains.trees import rng_for
+from onnx_gate.worker.domains.seeds import rng_for
 
 Array = npt.NDArray[Any]
 MOST_POINTS = 1024
