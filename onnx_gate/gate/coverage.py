@@ -60,9 +60,13 @@ def state_coverage(
     )
 
 
-def state_again(model: ModelResult) -> Coverage | None:
-    """What a model's checks make of it, whatever it says of itself; the warnings of others stand as they were given."""
-    return state_coverage(other_checks(model.checks), also=warnings_of_others(model), ignored=model.ignored)
+def state_again(model: ModelResult, also: Iterable[str] = ()) -> Coverage | None:
+    """What a model's checks make of it, whatever it says of itself; the warnings of others stand as they were given.
+
+    `also` are those of them that have to stand.
+    """
+    told = dict.fromkeys([*warnings_of_others(model), *also])
+    return state_coverage(other_checks(model.checks), also=told, ignored=model.ignored)
 
 
 def warnings_of_others(model: ModelResult) -> list[str]:
