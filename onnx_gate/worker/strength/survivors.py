@@ -75,6 +75,8 @@ class Explaining:
         if not self._is_felt(mutant):
             if mutant.kind is Kind.SHAPE:
                 return "size", ""
+            if isinstance(mutant.aim, OutputColumn):
+                return "output", ""
             return ("entry", mutant.aim.of) if isinstance(mutant.aim, Entry) else ("idle", mutant.part)
         return ("column", _column(mutant.aim)) if isinstance(mutant.aim, OutputColumn) else ("tolerance", "")
 
@@ -186,7 +188,7 @@ class Explaining:
         counts = [self._leaves(node, trees) for node, trees in self._trees(own)]
         reached, count = (sum(each) for each in zip(*counts, strict=True))
         if reached >= count:
-            return f"no row shows which branch {plural(len(own), 'node')} of {where} takes", self._fix("")
+            return f"no row shows the direction of {plural(len(own), 'node')} of {where}", self._fix("")
         return f"no row reaches {count - reached:,} of {count:,} leaves of {where}", self._fix("")
 
     def threshold(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
@@ -250,6 +252,10 @@ class Explaining:
     def idle(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Parts that change no answer."""
         return f"no row makes use of {_places(own)}", self._fix("")
+
+    def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
+        """Columns that are 0 or equal to their neighbours in all answers."""
+        return f"{_places(own)} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
 
     def column(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are smaller than what the tolerance allows."""
@@ -319,6 +325,7 @@ _TOPICS: Mapping[str, Callable[[Explaining, str, Sequence[Mutant]], tuple[str, s
     "size": Explaining.size,
     "entry": Explaining.entry,
     "idle": Explaining.idle,
+    "output": Explaining.output,
     "column": Explaining.column,
     "tolerance": Explaining.tolerance,
 }
