@@ -18,7 +18,7 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/cli/test_requirements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -102,6 +102,9 @@ onnx-sweep: $(INSTALLED) ## the tests that ship with onnx through the gate; writ
 
 wrong-models: $(INSTALLED) ## models that are wrong where blind inputs don't reach, and healthy ones; writes docs/wrong-models.md
 	$(BIN)/python -m sweeps.wrong_models --write
+
+strength-report: $(INSTALLED) ## how strong real test data is, and what survivors say of wrong models; writes docs/strength-models.md
+	$(BIN)/python -m sweeps.strength --write
 
 fuzz: $(INSTALLED) ## broken event streams, manifests, results and models by the thousand; keeps what fails in fuzz/failures
 	$(BIN)/python -m fuzz

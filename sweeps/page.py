@@ -28,24 +28,26 @@ def write_page(
         "",
         intro,
         "",
-        f"Written by `{command}` with {_versions(environment)}.",
+        f"Written by `{command}` with {versions(environment)}.",
         "",
-        *_table(("", "count"), summary.items()),
+        *table(("", "count"), summary.items()),
         "",
-        *_table(header, rows),
+        *table(header, rows),
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def _versions(environment: Environment) -> str:
+def versions(environment: Environment) -> str:
+    """Of all that had a part in it."""
     names = ("onnx", "scikit-learn", "skl2onnx", "torch", "onnxscript", "numpy")
     known = {"onnxruntime": environment.onnxruntime, **{name: environment.versions.get(name) for name in names}}
     given = [f"{name} {version}" for name, version in known.items() if version]
     return ", ".join([*given, f"Python {environment.python}", f"{environment.ort_threads} thread"])
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Lines of a table."""
     return [
         f"| {' | '.join(header)} |",
         f"|{'|'.join('---' for _ in header)}|",

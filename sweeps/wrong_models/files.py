@@ -38,6 +38,8 @@ class Shipped:
     """Of its entry."""
     entry: Entry
     """What it was made of."""
+    model: Model
+    """What that makes, with the inputs that it was made for."""
     keys: dict[str, Any]
     """The model in the manifest."""
     twin: str
@@ -110,18 +112,20 @@ def _files(
     healthy = _convert(folder, model, spec)
     path = f"{name}.{HEALTHY}.onnx"
     onnx.save(healthy, folder / path)
-    shipped = [_shipped(name, HEALTHY, entry, keys, path, None)]
+    shipped = [_shipped(name, HEALTHY, entry, model, keys, path, None)]
     if model.sabotage:
         wrong, reached = sabotaged(model, healthy, np.random.default_rng(seed))
         path = f"{name}.{WRONG}.onnx"
         onnx.save(wrong, folder / path)
-        shipped.append(_shipped(name, WRONG, entry, keys, path, reached))
+        shipped.append(_shipped(name, WRONG, entry, model, keys, path, reached))
     return shipped
 
 
-def _shipped(name: str, kind: str, entry: Entry, keys: dict[str, Any], path: str, reached: float | None) -> Shipped:
+def _shipped(
+    name: str, kind: str, entry: Entry, model: Model, keys: dict[str, Any], path: str, reached: float | None
+) -> Shipped:
     given = {**keys, "id": f"{name}.{kind}", "onnx": path}
-    return Shipped(name=name, entry=entry, twin=f"{name}.{HEALTHY}", reached=reached, keys=given)
+    return Shipped(name=name, entry=entry, model=model, twin=f"{name}.{HEALTHY}", reached=reached, keys=given)
 
 
 def _convert(folder: Path, model: Model, spec: ModelSpec) -> onnx.ModelProto:

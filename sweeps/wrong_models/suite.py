@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +60,11 @@ class Outcome:
         return "warning" if self.warned else str(self.result.verdict)
 
 
-def catalogue() -> dict[str, Chosen]:
-    """Every entry by family and name, with its module, of the families whose packages are there."""
+def catalogue(families: Collection[str] = tuple(FAMILIES)) -> dict[str, Chosen]:
+    """Every entry by family and name, with its module, of those families whose packages are there."""
     found: dict[str, Chosen] = {}
     for family, packages in FAMILIES.items():
-        if all(importlib.util.find_spec(package) for package in packages):
+        if family in families and all(importlib.util.find_spec(package) for package in packages):
             module = f"{__package__}.{family}"
             entries = vars(importlib.import_module(module)).items()
             found[family] = {name: (module, value) for name, value in entries if _is_own(value, module)}
@@ -75,10 +75,12 @@ def _is_own(value: object, module: str) -> bool:
     return isinstance(value, Entry) and value.build.__module__ == module
 
 
-def choose(*, only: Sequence[str] = (), tenth: int | None = None) -> Chosen:
+def choose(
+    *, only: Sequence[str] = (), tenth: int | None = None, families: Collection[str] = tuple(FAMILIES)
+) -> Chosen:
     """All entries, those named, or the tenth of each family that this seed draws."""
-    families = catalogue()
-    known = {name: where for family in families.values() for name, where in family.items()}
+    listed = catalogue(families)
+    known = {name: where for family in listed.values() for name, where in family.items()}
     if unknown := [name for name in only if name not in known]:
         raise SystemExit(f"no such model in the suite: {', '.join(unknown)}")
     if only:
@@ -86,9 +88,7 @@ def choose(*, only: Sequence[str] = (), tenth: int | None = None) -> Chosen:
     if tenth is None:
         return known
     drawn = random.Random(tenth)
-    names = [
-        name for family in families.values() for name in drawn.sample(sorted(family), max(1, len(family) // TENTH))
-    ]
+    names = [name for family in listed.values() for name in drawn.sample(sorted(family), max(1, len(family) // TENTH))]
     return {name: known[name] for name in names}
 
 

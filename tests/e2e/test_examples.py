@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from onnx_gate.reports import json
-from onnx_gate.vocabulary import REPORTS, Cause, Status
+from onnx_gate.vocabulary import REPORTS, WEAK_INPUTS, Cause, Status
 from tests.conftest import REPOSITORY
 
-EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "keras": 0, "tensorflow": 0}
+EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "keras": 0, "tensorflow": 0, "weak-inputs": 0}
 MARKS = {"boosters": pytest.mark.extras, "keras": pytest.mark.keras, "tensorflow": pytest.mark.tensorflow}
 """For examples whose framework not every environment has."""
+OFFERS = {"weak-inputs"}
+"""Examples whose inputs could be better, and that are given some."""
 
 
 def test_every_example_is_listed_here():
@@ -32,7 +36,7 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     written = {path.name for path in (tmp_path / "report").iterdir()}
-    assert written == {*REPORTS, "models", "logs"}
+    assert written == {*REPORTS, "models", "logs", *([WEAK_INPUTS] if name in OFFERS else [])}
     result = json.read(tmp_path / "report")
     assert result.exit_code == code
     assert {path.name.split(".")[0] for path in (tmp_path / "report/models").iterdir()} == {
@@ -42,6 +46,34 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
         assert {model.cause for model in result.models} == {Cause.CONVERSION}
         stale = next(model for model in result.models if model.id == "tumour-stale-export")
         assert all(check.status is Status.PASSED for check in stale.checks if check.output == "label")
+
+
+def test_weak_inputs_become_strong_with_the_line_that_the_run_prints(tmp_path):
+    """As first written, most wrong models would pass; with the printed line in its place nearly none would."""
+    folder = tmp_path / "example"
+    shutil.copytree(REPOSITORY / "examples" / "weak-inputs", folder)
+    printed, before = _strength(folder)
+    assert before < 0.3
+    fix = re.search(r"Fix: Use `(range: \[.*?\])` for `words`, in the place of `range`", printed)
+    assert fix, printed
+    manifest = folder / "onnx-gate.yml"
+    text = manifest.read_text()
+    assert f"# {fix[1]} " in text, "the manifest shows the line"
+    manifest.write_text(re.sub(r"^( +)range: \[.*?\]", rf"\1{fix[1]}", text, flags=re.MULTILINE))
+    printed, after = _strength(folder)
+    assert after >= 0.95
+    assert "strength is low" not in printed
+
+
+def _strength(folder):
+    """What a run of the one model prints, and its strength before anything is aimed."""
+    command = [sys.executable, "-m", "onnx_gate", "run", str(folder / "onnx-gate.yml"), "--output", "report"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (model,) = json.read(folder / "report").models
+    assert model.strength is not None
+    assert not model.strength.incomplete
+    return done.stdout, model.strength.share
 
 
 def test_the_doctor_tells_what_runs_here():

@@ -112,7 +112,7 @@ def _different(spec: ModelSpec, feed: Feed, axes: dict[str, int]) -> Feed:
     count = next(np.shape(feed[name])[axis] for name, axis in axes.items())
     seen: dict[tuple[str, ...], int] = {}
     for row in range(count):
-        key = tuple(repr(np.take(feed[name], row, axis=axis).tolist()) for name, axis in axes.items())
+        key = tuple(repr(np.asarray(np.take(feed[name], row, axis=axis)).tolist()) for name, axis in axes.items())
         seen.setdefault(key, row)
     return feed_rows(spec, feed, np.array(list(seen.values())[:MOST_ROWS]))
 

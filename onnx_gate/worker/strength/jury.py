@@ -21,6 +21,8 @@ from onnx_gate.worker.trial.run import refuses_form
 
 _WELL = 0.999
 """Of the tolerance: what is nearer to it is left to the comparison, which rounds less."""
+_WIDTHS = ("float32", "float64")
+"""Floats of which one may stand for the other where the source computes in another width than the file."""
 Run = Callable[[Feed], Mapping[str, Actual]]
 
 
@@ -70,7 +72,8 @@ class Jury:
         for name, comparison in comparisons.items():
             if name not in call.reference or name not in actual:
                 return True
-            if not self.rules[name].limits and _surely_within(call.reference[name], actual[name], self.rules[name]):
+            rule, answer = self.rules[name], call.reference[name]
+            if not rule.limits and _surely_within(answer, actual[name], rule, lenient=self.lenient):
                 continue
             comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.counted)
             if not self.rules[name].limits and comparison.finish().breaches:
@@ -88,7 +91,7 @@ class Jury:
         return np.flatnonzero(wrong)
 
 
-def _surely_within(answer: Answer, given: Actual, rule: OutputRule) -> bool:
+def _surely_within(answer: Answer, given: Actual, rule: OutputRule, *, lenient: bool) -> bool:
     """Whether a look is enough: arrays of one form whose elements are well within the tolerance, or the same labels."""
     reference, actual = answer.value, given.value
     if not isinstance(reference, np.ndarray) or not isinstance(actual, np.ndarray):
@@ -97,7 +100,9 @@ def _surely_within(answer: Answer, given: Actual, rule: OutputRule) -> bool:
         if not answer.column or reference.size != actual.size or max(reference.ndim, actual.ndim) > 2:
             return False
         reference = reference.reshape(actual.shape)
-    if actual.dtype.name != answer.dtype or (given.columns or answer.columns) is not None:
+    if (given.columns or answer.columns) is not None:
+        return False
+    if actual.dtype.name != answer.dtype and not (lenient and actual.dtype.name in _WIDTHS and answer.dtype in _WIDTHS):
         return False
     if actual.dtype.kind in "iub":
         return bool(np.array_equal(reference, actual))

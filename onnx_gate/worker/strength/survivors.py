@@ -16,7 +16,7 @@ from onnx_gate.records.found import Actual
 from onnx_gate.records.strength import MOST_GROUPS, Survivors
 from onnx_gate.wording.numbers import number, plural
 from onnx_gate.worker.strength.aimed import Aimed
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft, node_at
+from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath, node_at
 from onnx_gate.worker.strength.feeds import Judged
 from onnx_gate.worker.strength.jury import Discarded, Jury
 from onnx_gate.worker.strength.kinds.mutants import Entry, Kind, MissingValue, Mutant, OutputColumn, TableRow, TreeSpot
@@ -70,12 +70,14 @@ class Explaining:
                 return "table", tensor
             case TreeSpot(missing=True) | MissingValue() if not self._feeds_missing:
                 return "missing", ""
-            case TreeSpot(node=node) if not self._is_felt(mutant):
-                return "tree", repr(node)
+            case TreeSpot(moved_to=moved) if not self._is_felt(mutant):
+                return "tree" if moved is None else "threshold", ""
         if not self._is_felt(mutant):
             if mutant.kind is Kind.SHAPE:
                 return "size", ""
-            return ("entry", mutant.part) if isinstance(mutant.aim, Entry) else ("idle", mutant.part)
+            if isinstance(mutant.aim, OutputColumn):
+                return "output", ""
+            return ("entry", mutant.aim.of) if isinstance(mutant.aim, Entry) else ("idle", mutant.part)
         return ("column", _column(mutant.aim)) if isinstance(mutant.aim, OutputColumn) else ("tolerance", "")
 
     # ── What is so ──────────────────────────────────────────────────────────────────────────────────────
@@ -164,8 +166,7 @@ class Explaining:
         together = len(unread) == unread[-1] - unread[0] + 1
         shown = f"rows {unread[0]:,} to {unread[-1]:,}" if together else f"{len(unread):,} of {count:,} rows"
         given = self._input_of(tensor)
-        fix = self._fix(f"Add `range: [0, {count - 1}]` to `{given.name}`" if given else "")
-        return f"{shown} of `{tensor}` are never read", fix
+        return f"{shown} of `{tensor}` are never read", self._fix(_ids(given, count) if given else "")
 
     def _input_of(self, tensor: str) -> InputSpec | None:
         """The input whose values are the ids, if it is one of whole numbers that are fed as they are."""
@@ -183,15 +184,32 @@ class Explaining:
 
     def tree(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Leaves that no row reaches."""
-        spots = [mutant.aim for mutant in own if isinstance(mutant.aim, TreeSpot)]
-        node = node_at(self._blueprint.model.graph, spots[0].node)
-        trees = sorted({spot.tree for spot in spots})
-        reached, count = self._leaves(node, trees)
-        of = f"tree {trees[0]}" if len(trees) == 1 else f"{len(trees)} trees"
-        where = f"{of} of `{node.name or node.op_type}`"
+        where = self._where(own)
+        counts = [self._leaves(node, trees) for node, trees in self._trees(own)]
+        reached, count = (sum(each) for each in zip(*counts, strict=True))
         if reached >= count:
-            return f"no row goes where the thresholds of {where} were moved", self._fix("")
-        return f"no row reaches {count - reached} of {count} leaves of {where}", self._fix("")
+            return f"no row shows the direction of {plural(len(own), 'node')} of {where}", self._fix("")
+        return f"no row reaches {count - reached:,} of {count:,} leaves of {where}", self._fix("")
+
+    def threshold(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
+        """Thresholds that can move without any row taking another branch."""
+        moved = plural(len(own), "threshold")
+        return f"no row lies between {moved} of {self._where(own)} and the midpoint of the neighbours", self._fix("")
+
+    def _trees(self, own: Sequence[Mutant]) -> list[tuple[Any, list[int]]]:
+        """The ensembles, each with the trees of it that are meant."""
+        found: dict[NodePath, set[int]] = {}
+        for mutant in own:
+            if isinstance(mutant.aim, TreeSpot):
+                found.setdefault(mutant.aim.node, set()).add(mutant.aim.tree)
+        graph = self._blueprint.model.graph
+        return [(node_at(graph, path), sorted(trees)) for path, trees in found.items()]
+
+    def _where(self, own: Sequence[Mutant]) -> str:
+        ensembles = self._trees(own)
+        trees = [tree for _, own_trees in ensembles for tree in own_trees]
+        of = f"tree {trees[0]}" if len(trees) == 1 else f"{len(trees)} trees"
+        return f"{of} of {_listed([node.name or node.op_type for node, _ in ensembles])}"
 
     def _leaves(self, node: Any, trees: Sequence[int]) -> tuple[int, int]:
         """Leaves that rows reach, and all there are."""
@@ -229,13 +247,15 @@ class Explaining:
         names = list(
             dict.fromkeys(value for mutant in own if isinstance(mutant.aim, Entry) for value in mutant.aim.values)
         )
-        shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return f"no row tells {shown}{more} apart ({place})", self._fix("")
+        return f"no row tells {_listed(names)} of `{place}` apart", self._fix("")
 
     def idle(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Parts that change no answer."""
-        return f"no row makes use of all of `{place}`", self._fix("")
+        return f"no row makes use of {_places(own)}", self._fix("")
+
+    def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
+        """Columns that are 0 or equal to their neighbours in all answers."""
+        return f"{_places(own)} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
 
     def column(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are smaller than what the tolerance allows."""
@@ -251,9 +271,7 @@ class Explaining:
 
     def tolerance(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Differences that the limits allow."""
-        parts = list(dict.fromkeys(mutant.part for mutant in own))
-        shown = ", ".join(f"`{part}`" for part in parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
-        return f"errors in {shown} change the answers by less than the limits allow", self._finer(own)
+        return f"errors in {_places(own)} change the answers by less than the limits allow", self._finer(own)
 
     def _finer(self, own: Sequence[Mutant], output: str | None = None) -> str:
         """The widest tolerance that catches them and that the model itself keeps."""
@@ -302,13 +320,33 @@ _FILE = "`weak-inputs/{}.npz`"
 _TOPICS: Mapping[str, Callable[[Explaining, str, Sequence[Mutant]], tuple[str, str]]] = {
     "table": Explaining.table,
     "tree": Explaining.tree,
+    "threshold": Explaining.threshold,
     "missing": Explaining.missing,
     "size": Explaining.size,
     "entry": Explaining.entry,
     "idle": Explaining.idle,
+    "output": Explaining.output,
     "column": Explaining.column,
     "tolerance": Explaining.tolerance,
 }
+
+
+def _ids(given: InputSpec, count: int) -> str:
+    """All ids of a table, as a line of the manifest: beside what is there, or in the place of it."""
+    line = f"`range: [0, {count - 1}]`"
+    key = "range" if given.range is not None else "values" if given.values is not None else ""
+    return f"Use {line} for `{given.name}`, in the place of `{key}`" if key else f"Add {line} to `{given.name}`"
+
+
+def _places(own: Sequence[Mutant]) -> str:
+    return _listed([mutant.place for mutant in own])
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few of them, each once."""
+    names = list(dict.fromkeys(names))
+    shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
 def _column(aim: OutputColumn) -> str:

@@ -30,6 +30,11 @@ def _times(factor: float) -> Turn:
     return lambda value: value * factor
 
 
+def _larger(value: Any) -> float:
+    """Half as much again; of 0, 1."""
+    return float(value) * 1.5 or 1.0
+
+
 def _flip(value: Any) -> int:
     return 1 - int(value)
 
@@ -85,6 +90,7 @@ ATTRIBUTES: Mapping[str, tuple[_Row, ...]] = {
     "ArgMin": (_Row(name="select_last_index", turn=_flip, default=0), _Row(name="axis", turn=_axis, default=0)),
     "Attention": (_Row(name="is_causal", turn=_flip, default=0),),
     "AveragePool": (_PADS, _AUTO_PAD, _Row(name="count_include_pad", turn=_flip, default=0)),
+    "Binarizer": (_Row(name="threshold", turn=_larger, default=0.0),),
     "Celu": (_Row(name="alpha", turn=_times(2), default=1.0),),
     "CumSum": (_Row(name="reverse", turn=_flip, default=0), _Row(name="exclusive", turn=_flip, default=0)),
     "DepthToSpace": (_Row(name="mode", turn=_next("DCR", "CRD"), default="DCR"),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,22 +56,43 @@ def _shown(value: Any) -> str:
 
 
 def _attribute(path: NodePath, node: Any, name: str, values: Sequence[Any], part: str) -> Site:
-    keys = next((found for key in _KEYS if node.op_type == "LabelEncoder" and (found := _listed(node, key))), values)
+    keys, of = _keys(node, values), node.name or node.op_type
 
     def make(number: int) -> Mutant | None:
         if values[number] == values[number + 1]:
             return None
         pair = tuple(_shown(each) for each in keys[number : number + 2])
-        place = f"{' and '.join(map(repr, pair))} of {node.name or node.op_type}"
+        place = f"{' and '.join(map(repr, pair))} of {of}"
         return Mutant(
             kind=Kind.SWAPPED,
             part=part,
             place=place,
             change=lambda draft: _swap(draft.node(path), name, number),
-            aim=Entry(node=path, values=pair),
+            aim=Entry(node=path, values=pair, of=of),
         )
 
     return Site(kind=Kind.SWAPPED, part=part, count=len(values) - 1, make=make)
+
+
+def _keys(node: Any, values: Sequence[Any]) -> Sequence[Any]:
+    """What is looked up, where the list holds what is found: keys of a map, words of a vocabulary."""
+    if node.op_type == "LabelEncoder":
+        return next((found for key in _KEYS if (found := _listed(node, key))), values)
+    if node.op_type == "TfIdfVectorizer":
+        grams = _ngrams(node)
+        return grams if len(grams) == len(values) else values
+    return values
+
+
+def _ngrams(node: Any) -> list[str]:
+    """The words and sequences of words, in the order of the file: all of one word, all of two, and so on."""
+    pool = [_shown(each) for each in _listed(node, "pool_strings") or _listed(node, "pool_int64s")]
+    starts = [*_listed(node, "ngram_counts"), len(pool)]
+    return [
+        " ".join(pool[at : at + size])
+        for size, (start, end) in enumerate(pairwise(starts), start=1)
+        for at in range(start, end, size)
+    ]
 
 
 def _swap(node: Any, name: str, number: int) -> None:
@@ -98,6 +120,8 @@ def _tensor(name: str, array: Any, part: str) -> Site:
 
         pair = tuple(_shown(each) for each in flat[number : number + 2].tolist())
         place = f"{' and '.join(map(repr, pair))} of {name}"
-        return Mutant(kind=Kind.SWAPPED, part=part, place=place, change=change, aim=Entry(node=None, values=pair))
+        return Mutant(
+            kind=Kind.SWAPPED, part=part, place=place, change=change, aim=Entry(node=None, values=pair, of=name)
+        )
 
     return Site(kind=Kind.SWAPPED, part=part, count=len(flat) - 1, make=make)

@@ -69,6 +69,8 @@ class Entry:
     """None where the list is a stored tensor."""
     values: tuple[str, ...]
     """The two that are swapped."""
+    of: str = ""
+    """What a reader calls the list."""
 
 
 @dataclass(frozen=True, kw_only=True)

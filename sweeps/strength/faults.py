@@ -1,0 +1,87 @@
+"""Where a wrong file is wrong, read off the two files, and whether a sentence of a report points there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from sweeps.wrong_models.edits import graphs, tensors
+
+_MISSING = ("nodes_missing_value_tracks_true", "imputed_value_floats", "replaced_value_float")
+"""Attributes that say what is done with a missing value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What differs between the healthy file and the wrong one."""
+
+    names: frozenset[str]
+    """Of tensors, nodes, outputs of nodes and categories that are others in the wrong file, as it calls them."""
+    missing: bool
+    """Whether it is about a missing value."""
+
+
+def fault_of(healthy: onnx.ModelProto, wrong: onnx.ModelProto) -> Fault:
+    """All that was changed: constants, attributes, nodes that are more, and what they read."""
+    before = {name: tensor.SerializeToString() for name, tensor in tensors(healthy)}
+    names = {name for name, tensor in tensors(wrong) if before.get(name) != tensor.SerializeToString()}
+    known = {node.output[0]: node for node in _nodes(healthy)}
+    answers = {output.name for output in wrong.graph.output}
+    missing = False
+    for node in _nodes(wrong):
+        old = known.get(node.output[0])
+        changed = _changed(old, node) if old is not None else set()
+        if old is None or changed or _reads_others(old, node):
+            # Every fault changes an answer: to name that points nowhere.
+            names |= {node.name or node.op_type, *node.output} - answers
+            names |= set(_entries(old, node))
+            missing |= bool(changed & set(_MISSING)) or node.op_type == "Imputer"
+    return Fault(names=frozenset(names), missing=missing)
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[Any]:
+    return (node for graph in graphs(model) for node in graph.node if node.op_type != "Constant")
+
+
+def _reads_others(old: Any, node: Any) -> bool:
+    return list(old.input) != list(node.input) or old.op_type != node.op_type
+
+
+def _changed(old: Any, node: Any) -> set[str]:
+    """Attributes that are others."""
+    before = {each.name: each.SerializeToString() for each in old.attribute}
+    after = {each.name: each.SerializeToString() for each in node.attribute}
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _entries(old: Any, node: Any) -> Iterator[str]:
+    """Categories and words that another one stands for, or whose number is another."""
+    if old is None:
+        return
+    lists = [{each.name: helper.get_attribute_value(each) for each in one.attribute} for one in (old, node)]
+    keys = next((name for name in lists[1] if name.startswith("keys_")), None)
+    for name in _changed(old, node):
+        values = [each.get(name) for each in lists]
+        if not all(isinstance(value, list) for value in values):
+            continue
+        shown = lists[1][keys] if keys and len(lists[1][keys]) == len(values[1]) else values[1]
+        for entry, one, other in zip(shown, *values, strict=False):
+            if one != other and isinstance(entry, bytes):
+                yield entry.decode("utf-8", "replace")
+
+
+def points_at(fault: Fault, sentences: Iterable[str]) -> bool:
+    """Whether a sentence names one of the changed things, whole, in its back-quotes, or speaks of a missing value."""
+    return any(_names(fault, sentence) for sentence in sentences)
+
+
+def _names(fault: Fault, sentence: str) -> bool:
+    if fault.missing and "missing value" in sentence:
+        return True
+    quoted = " ".join(re.findall(r"`([^`]*)`", sentence))
+    return any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", quoted) for name in fault.names if name)
