@@ -28,10 +28,11 @@ from onnx_gate.references.index import (
     render_index,
 )
 from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.wording.numbers import size
 
 _DEEPEST = 2
 """A reference holds files, and folders of files."""
-_LARGEST_LIST = 1024 * 1024
+_LARGEST_LIST = 4 * 1024 * 1024
 _SMALL = 16 * 1024 * 1024
 _UNFINISHED = re.compile(r"\..+\.fresh")
 
@@ -91,7 +92,7 @@ class ReferenceStore:
             made_on=self._machine,
             spec=describe_spec(spec),
             contents=hash_contents(spec),
-            read=hash_read(spec, [] if error else _read_by(fresh / READ)),
+            read=hash_read(spec, [] if error else read_by(fresh / READ)),
             files={path: hash_file(fresh / path) for path in plain_files(fresh)},
             error=error,
             fix=failed.fix if failed else "",
@@ -103,13 +104,20 @@ class ReferenceStore:
         _hand_over(self._folder, target)
 
 
-def _read_by(listed: Path) -> list[object]:
-    """The files that the model's code has read, as its worker says; a model's code may say anything."""
+def read_by(listed: Path) -> list[object]:
+    """The files that the model's code has read, as its worker says; raises OSError where that can't be known.
+
+    A model's code may say anything. Without the list, a change of these files would not make the reference stale.
+    """
+    if listed.stat().st_size > _LARGEST_LIST:
+        raise OSError(f"the list of files that its code has read is longer than {size(_LARGEST_LIST)}")
     try:
-        found = json.loads(listed.read_bytes()) if listed.stat().st_size <= _LARGEST_LIST else []
-    except (OSError, ValueError, RecursionError):
-        return []
-    return found if isinstance(found, list) else []
+        found = json.loads(listed.read_bytes())
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise OSError("the list of files that its code has read is no list")
+    return found
 
 
 def plain_files(folder: Path) -> list[str]:

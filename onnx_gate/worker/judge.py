@@ -18,7 +18,7 @@ from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
 from onnx_gate.worker.onnx_files.files import weights_of
-from onnx_gate.worker.opened import Opened
+from onnx_gate.worker.opened import MOST_FILES, Opened
 from onnx_gate.worker.references import load_reference, save_reference
 from onnx_gate.worker.runtime.placement import breaches
 from onnx_gate.worker.runtime.precision import fast_options
@@ -54,6 +54,10 @@ TOO_SLOW = (
     "machine at one thread: look at the table of latencies, at which batch sizes it is too slow, and at the nodes that "
     "run elsewhere than on the provider."
 )
+READS_MANY = (
+    f"its code has read {MOST_FILES:,} files of the repository, and maybe more: a change of those beyond that does not "
+    "make the reference stale, so make it again when they change"
+)
 
 
 def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
@@ -78,6 +82,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
             tell(Note(text=told, warns=True))
         if opened:
             tell(Stage(name="save reference"))
+            if opened.full:
+                tell(Note(text=READS_MANY, warns=True))
             save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     except BaseException as error:
         send(failure_of(error, stage))

@@ -25,6 +25,11 @@ class Opened:
         self._paths: dict[str, None] = {}
         sys.addaudithook(self._hear)
 
+    @property
+    def full(self) -> bool:
+        """Whether there may be more than are known."""
+        return len(self._paths) >= MOST_FILES
+
     def files(self) -> list[str]:
         """Those that are there, by their paths in the repository; of compiled code, its source."""
         found = sorted({path for name in list(self._paths) if (path := self._counted(Path(name)))})

@@ -325,6 +325,14 @@ def test_a_share_of_rows_is_a_number_of_them() -> None:
     assert reason == "its top1 is 1, and its shape has no columns"
 
 
+def test_a_value_that_is_absent_at_last_leaves_the_rows_open() -> None:
+    """An optional output: what is not there has no shape."""
+    there = Called(reference=np.ones((1, 1)), actual=np.ones((1, 1)))
+    check = compared_calls(there, Called(reference=None, actual=None), min_top1=0.5)
+    assert (check.dtype, check.shape, check.total, check.top1) == ("nothing", (), 1, 1.0)
+    assert list(contradictions(check)) == []
+
+
 def test_relative_differences_and_saturated_elements_that_can_not_be() -> None:
     """A mean is not above its largest, and no more elements are near 0 or 1 than there are."""
     honest = compared(np.array([0.1, 0.5, 1.0]), np.array([0.1, 0.5, 1.0 + 1e-6]))

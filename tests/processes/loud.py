@@ -109,6 +109,13 @@ def one_wide_character():
     return good()
 
 
+def wrong_records():
+    """Each of them is wrong in several ways, and could be described at length."""
+    channel().sendall(b'{"kind":"diff","body":{"provider":"cpu","case":"a","output":"y","labels":[')
+    channel().sendall(b"[]," * 650_000 + b"[]]}}\n")
+    return good()
+
+
 def latencies():
     """Small events, each kept as a record of its own with two more in it."""
     timing = {"median": 0.001, "p95": 0.001}

@@ -33,6 +33,7 @@ LOUD = {
     "contradicts": "can't be booked (Contradiction: no element is finite on both sides, and its cosine is 1.7e+308)",
     "keeps_a_limit_on_speed": "(Contradiction: cpu keeps its min_speedup, and no speed-up was measured)",
     "empties": "a reply that is no event",
+    "wrong_records": "a reply that is no event",
 }
 SAYS_THAT_IT_DIVERGES = ("breaches", "confusions", "wide_texts")
 LARGEST_PARENT = 300 * 1024

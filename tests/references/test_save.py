@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onnx_gate.errors import UsageError
-from onnx_gate.references.save import plain_files
+from onnx_gate.references.save import plain_files, read_by
 from tests.conftest import run_manifest
 from tests.onnx_models import external
 
@@ -109,3 +109,23 @@ def test_a_folder_of_somebody_elses_is_still_refused(tmp_path: Path, name: str) 
     (tmp_path / "references" / name).mkdir(parents=True)
     with pytest.raises(UsageError, match="which is no reference"):
         run_manifest(tmp_path, MANIFEST, save_reference=tmp_path / "references")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (b'["' + b"x" * 5 * 2**20 + b'"]', "longer than 4 MiB"),
+        (b'{"a": 1}', "no list"),
+        (b"[" * 100_000, "no list"),
+        (b"\xff", "no list"),
+        (None, "No such file"),
+    ],
+)
+def test_a_reference_is_not_kept_without_the_files_that_were_read(
+    tmp_path: Path, written: bytes | None, said: str
+) -> None:
+    """Else nobody would notice that one of them has changed."""
+    if written is not None:
+        (tmp_path / "read.json").write_bytes(written)
+    with pytest.raises(OSError, match=said):
+        read_by(tmp_path / "read.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from onnx_gate.gate.numbers.floats import ROUNDING, TINY, allowed_at, as_number, of_floats
+from onnx_gate.gate.numbers.floats import ROUNDING, TINY, allowed_at, as_number, elements_of_shape, of_floats
 from onnx_gate.records.found import Confusion
 from onnx_gate.records.limits import (
     LIMITS,
@@ -114,19 +114,10 @@ def _of_a_pass(check: Check) -> Iterator[str]:
         if not check.total:
             yield "it is called passed, and compared no row"
         return
-    elements = _elements_of_shape(check)
+    elements = elements_of_shape(check)
     # Calls of other shapes leave nothing but their elements: the shape is that of the last ones.
     if elements is not None and (check.total < elements or (check.calls == 1 and check.total != elements)):
         yield f"it compared {check.total:,} elements, and its shape has {elements:,}"
-
-
-def _elements_of_shape(check: Check) -> int | None:
-    """None for a sequence of arrays that may be of different shapes: only their number is known."""
-    if check.dtype == "nothing":
-        return 0
-    if check.dtype.startswith("sequence of ") and len(check.shape) == 1:
-        return None
-    return math.prod(check.shape)
 
 
 def _of_nothing_compared(check: Check) -> Iterator[str]:

@@ -61,9 +61,18 @@ def _of_the_winners(check: Check) -> Iterator[str]:
 
 def _ranked_rows(check: Check) -> int | None:
     """Those that have a largest element; None where calls of other shapes, or sequences, leave it open."""
-    if check.dtype.startswith("sequence of ") or check.total != math.prod(check.shape):
+    if check.dtype.startswith("sequence of ") or check.total != elements_of_shape(check):
         return None
     return check.total // check.shape[-1] if len(check.shape) > 1 else 0
+
+
+def elements_of_shape(check: Check) -> int | None:
+    """Of the last calls; None for a sequence of arrays that may be of different shapes: only their number is known."""
+    if check.dtype == "nothing":
+        return 0
+    if check.dtype.startswith("sequence of ") and len(check.shape) == 1:
+        return None
+    return math.prod(check.shape)
 
 
 def _of_the_columns(check: Check) -> Iterator[str]:
