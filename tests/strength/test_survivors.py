@@ -152,6 +152,23 @@ class TestTree:
         assert share(before) < 0.6
         assert share(after) == 1
 
+    def test_thresholds_that_no_row_is_near_to(self, tmp_path: Path) -> None:
+        """Every leaf is reached, and all three thresholds can move."""
+        inputs, outputs = [value("x", shape=["batch", 2])], [value("y", shape=["batch", 1])]
+        save_model(tmp_path / "m.onnx", [tree()], inputs, outputs)
+
+        def answers(x: Any) -> Any:
+            return np.array([[answer(*row)] for row in x.tolist()], np.float32)
+
+        x = np.array([(0, 0), (0, 0.9), (1, 0.1), (1, 0.9)], np.float32)
+        keys = ONNX | {"data": save_data(tmp_path, x=x, y=answers(x))}
+        before, scratch = judged(tmp_path, **keys)
+        found = topic(before, "no row lies between")
+        assert (found.mutants, "3 thresholds of tree 0 of `trees`" in found.reason) == (3, True)
+        with_rows(tmp_path, scratch, {"x": x}, answers)
+        after, _ = judged(tmp_path, **keys)
+        assert share(before) < share(after) == 1
+
     def test_a_range_that_is_too_narrow(self, tmp_path: Path) -> None:
         """Without data, what keeps rows away is named."""
         features = RNG.uniform(0, 100, (200, 2))
@@ -247,6 +264,20 @@ class TestUnused:
         with_rows(tmp_path, scratch, {"x": x}, lambda rows: rows @ self.W)
         after, _ = judged(tmp_path, **keys)
         assert share(before) < share(after) == 1
+
+
+def test_a_column_that_is_always_0_in_the_answers(tmp_path: Path) -> None:
+    """It could be anything that 0 becomes; rows that are offered show it."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    save_model(tmp_path / "m.onnx", [node], [value("x")], [value("y")])
+    x = np.array([[1, 2, 0], [3, 4, 0]], np.float32)
+    keys = ONNX | {"data": save_data(tmp_path, x=x, y=x)}
+    before, scratch = judged(tmp_path, **keys)
+    found = topic(before, "in all answers")
+    assert found.reason == "column 2 of `y` could be 0, negated or swapped with its neighbour in all answers"
+    with_rows(tmp_path, scratch, {"x": x}, lambda rows: rows)
+    after, _ = judged(tmp_path, **keys)
+    assert share(before) < share(after) == 1
 
 
 class TestTolerance:

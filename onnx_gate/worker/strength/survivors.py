@@ -259,7 +259,9 @@ class Explaining:
 
     def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are 0 or equal to their neighbours in all answers."""
-        return f"{_places(own)} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
+        columns = [_where(mutant.aim) for mutant in own if isinstance(mutant.aim, OutputColumn)]
+        shown = ", ".join(list(dict.fromkeys(columns))[:_LISTED])
+        return f"{shown} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
 
     def column(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are smaller than what the tolerance allows."""
@@ -267,7 +269,7 @@ class Explaining:
         if not isinstance(aim, OutputColumn):
             return self.tolerance(place, own)
         largest = max(_largest(call.reference[aim.output].value, aim.column) for call in self._judged.calls)
-        where = f"`{aim.output}`" if aim.column is None else f"column {aim.column} of `{aim.output}`"
+        where = _where(aim)
         return (
             f"{where} is never above {number(largest)}, which is less than the tolerance allows",
             self._finer(own, output=aim.output),
@@ -351,6 +353,10 @@ def _listed(names: Sequence[str]) -> str:
     names = list(dict.fromkeys(names))
     shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+
+
+def _where(aim: OutputColumn) -> str:
+    return f"`{aim.output}`" if aim.column is None else f"column {aim.column} of `{aim.output}`"
 
 
 def _column(aim: OutputColumn) -> str:
