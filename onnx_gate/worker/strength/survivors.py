@@ -56,12 +56,13 @@ class Explaining:
         survivors = [each.mutant for each in tried if each.seen and not each.caught][:_MOST_EXPLAINED]
         groups: dict[tuple[str, str], list[Mutant]] = {}
         for mutant in survivors:
-            groups.setdefault(self._topic(mutant), []).append(mutant)
+            if not self._bench.is_over():
+                groups.setdefault(self._topic(mutant), []).append(mutant)
         for (topic, place), own in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_GROUPS]:
             reason, fix = _TOPICS[topic](self, place, own)
             caught = sum(mutant in self._aimed.caught for mutant in own)
             if caught == len(own):
-                fix = "The aimed cases of this run feed it"
+                fix = "The aimed cases of this run catch them"
             yield Survivors(mutants=len(own), reason=reason, fix=fix)
 
     def _topic(self, mutant: Mutant) -> tuple[str, str]:
@@ -146,8 +147,11 @@ class Explaining:
         names = self._indices(tensor)
         count = self._blueprint.shape(tensor)[0]
         try:
-            values = self._values_of(names)
+            values = self._values_of(names) if names else None
         except Exception:
+            values = None
+        if values is None:
+            # Read within a sub-graph, or nobody can see by what: none is said to be unread.
             return frozenset(range(count))
         return frozenset(
             int(row) % count
@@ -225,7 +229,7 @@ class Explaining:
 
     def missing(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """What is done with a missing value."""
-        return "no row has a missing value, and the model has learnt what to do with one", self._fix("")
+        return "no row has a missing value (NaN), and the model has learnt how to treat one", self._fix("")
 
     def size(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Sizes that were built in."""
@@ -237,10 +241,10 @@ class Explaining:
                         seen.setdefault(name, set()).add(int(size))
         single = {name: min(sizes) for name, sizes in seen.items() if len(sizes) == 1}
         if not single:
-            return "a size that is built in changes no answer", self._fix("")
+            return "the feeds have no size that shows whether one is built in", self._fix("")
         name, size = next(iter(single.items()))
         line = f"batches: [1, {size + 1}]" if name == "batch" else f"dims: {{{name}: [{size}, {size + 1}]}}"
-        return f"`{name}` has one size in all feeds, {size}", f"Add `{line}`"
+        return f"`{name}` is {size} in every feed", f"Use `{line}`"
 
     def entry(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Categories that nobody feeds."""
@@ -255,7 +259,9 @@ class Explaining:
 
     def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are 0 or equal to their neighbours in all answers."""
-        return f"{_places(own)} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
+        columns = [_where(mutant.aim) for mutant in own if isinstance(mutant.aim, OutputColumn)]
+        shown = ", ".join(list(dict.fromkeys(columns))[:_LISTED])
+        return f"{shown} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
 
     def column(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are smaller than what the tolerance allows."""
@@ -263,9 +269,9 @@ class Explaining:
         if not isinstance(aim, OutputColumn):
             return self.tolerance(place, own)
         largest = max(_largest(call.reference[aim.output].value, aim.column) for call in self._judged.calls)
-        where = f"`{aim.output}`" if aim.column is None else f"column {aim.column} of `{aim.output}`"
+        where = _where(aim)
         return (
-            f"{where} is never more than {number(largest)}, and the tolerance allows more",
+            f"{where} is never above {number(largest)}, which is less than the tolerance allows",
             self._finer(own, output=aim.output),
         )
 
@@ -275,7 +281,7 @@ class Explaining:
 
     def _finer(self, own: Sequence[Mutant], output: str | None = None) -> str:
         """The widest tolerance that catches them and that the model itself keeps."""
-        for factor in _FINER:
+        for factor in _FINER if not self._bench.is_over() else ():
             rules = {
                 name: rule
                 if output not in (None, name) or rule.tolerance is None
@@ -306,14 +312,14 @@ class Explaining:
         if self._spec.data is not None:
             rows = self._aimed.offered_rows
             file = f"{_FILE.format(self._spec.id)} holds {plural(rows, 'row')} that catch such errors"
-            return f"Add rows to the data: {file}" if rows else "Add such rows to the data"
+            return f"Add rows to the data: {file}" if rows else "Add rows to the data that do"
         limited = [given for given in self._spec.inputs or () if given.range is not None or given.values is not None]
         if line:
             return line
         if not limited:
             return ""
         key = "range" if limited[0].range is not None else "values"
-        return f"Remove `{key}` from `{limited[0].name}`, and values are drawn from what the model knows"
+        return f"Remove `{key}` from `{limited[0].name}`: values are then drawn from what the model knows"
 
 
 _FILE = "`weak-inputs/{}.npz`"
@@ -347,6 +353,10 @@ def _listed(names: Sequence[str]) -> str:
     names = list(dict.fromkeys(names))
     shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+
+
+def _where(aim: OutputColumn) -> str:
+    return f"`{aim.output}`" if aim.column is None else f"column {aim.column} of `{aim.output}`"
 
 
 def _column(aim: OutputColumn) -> str:
