@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from onnx_gate.records.asked import SessionSpec
@@ -172,11 +172,17 @@ def inputs_from(fed: Fed) -> str:
     """`inputs: generated from the model's categories and thresholds; all 212 landmarks in 64 rows`."""
     named: dict[str, list[str]] = {}
     for given in fed.inputs:
-        words = _INPUTS_BY.get(given.by) or f"generated from the model's {listed(given.origins)}"
+        words = _INPUTS_BY.get(given.by) or f"generated from the model's {_origins(given.origins)}"
         named.setdefault(words, []).append(given.input)
     parts = [words if len(named) == 1 else f"{words} ({listed(names)})" for words, names in named.items()]
     landmarks = [_landmarks(fed)] if fed.landmarks else []
     return f"inputs: {'; '.join([*parts, *landmarks])}"
+
+
+def _origins(words: Sequence[str]) -> str:
+    """One `and` is enough: `missing values, means and deviations`."""
+    pairs = [word for word in words if " and " in word]
+    return ", ".join([*(word for word in words if word not in pairs), *pairs]) if pairs else listed(words)
 
 
 def _landmarks(fed: Fed) -> str:

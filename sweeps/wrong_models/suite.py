@@ -23,6 +23,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "torch_nets": ("torch",),
     "keras_nets": ("keras",),
     "rewritten": ("sklearn", "torch"),
+    "hidden": ("sklearn", "torch"),
     "lookalikes": ("sklearn", "torch", "lightgbm", "xgboost"),
 }
 """Modules of this package, and the packages that they need; a family that lacks one is left out."""

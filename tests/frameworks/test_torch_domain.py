@@ -587,6 +587,10 @@ def test_nothing_is_searched_for_where_the_manifest_gives_the_values() -> None:
     module = Calls(lambda own, x: x.sum(dim=1) - 2 * x[:, 0] > 3000.0)
     assert not fed_rows(domains_of(module, given), "x")
     calls: list[int] = []
-    counted = Calls(lambda own, x: calls.append(len(x)) or torch.tanh(x @ own.weights), weights=torch.ones(4, 1))
-    domains_of(counted, spec)
+
+    def counted(own: Any, x: torch.Tensor) -> torch.Tensor:
+        calls.append(len(x))
+        return torch.tanh(x @ own.weights)
+
+    domains_of(Calls(counted, weights=torch.ones(4, 1)), spec)
     assert calls == [2]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.vocabulary import BreachKind
+from onnx_gate.records.found import Fed, InputOrigin
+from onnx_gate.vocabulary import BreachKind, Origin
 from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.text import visible
 from tests.golden.families import FAMILIES
@@ -175,3 +176,17 @@ def test_headline_is_one_line(name: str) -> None:
 def test_a_run_without_models_that_is_no_shard() -> None:
     """It doesn't blame a shard."""
     assert verdicts.headline(gate()) == "onnx-gate: no model was judged"
+
+
+@pytest.mark.parametrize(
+    ("origins", "words"),
+    [
+        ((Origin.CATEGORIES, Origin.THRESHOLDS), "categories and thresholds"),
+        ((Origin.STATISTICS, Origin.MISSING), "missing values, means and deviations"),
+        ((Origin.STATISTICS,), "means and deviations"),
+    ],
+)
+def test_where_inputs_come_from_reads_as_one_list(origins: tuple[Origin, ...], words: str) -> None:
+    """A word of two parts comes last, and has the only `and`."""
+    fed = Fed(inputs=(InputOrigin(input="x", by="model", origins=origins),))
+    assert verdicts.inputs_from(fed) == f"inputs: generated from the model's {words}"
