@@ -164,6 +164,24 @@ def sorted_cuts(given: InputSpec, cuts: Iterable[Cut]) -> tuple[Array, Array]:
     return at, np.array([widest[each] for each in at.tolist()], dtype=np.float64)
 
 
+def shrunk(given: InputSpec, low: float, high: float, reach: float) -> tuple[float, float]:
+    """The interval without what is too near to its ends."""
+    least = low + 2 * gap_at(given, low, reach) if math.isfinite(low) else low
+    most = high - 2 * gap_at(given, high, reach) if math.isfinite(high) else high
+    return least, most
+
+
+def finite_ends(low: float, high: float, values: Values | None) -> tuple[float, float]:
+    """Ends to draw between, where the interval has none."""
+    cuts: Iterable[Cut] = values.cuts if values else ()
+    usual = beyond_cuts(values) if values and cuts else 1.0
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high
+    if math.isfinite(low):
+        return low, low + usual
+    return (high - usual, high) if math.isfinite(high) else (-usual, usual)
+
+
 def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
     """Every value that is to be fed once, but for missing and unusual ones."""
     yield from (value for value in (*values.choices, *values.marks) if can_hold(given, value))

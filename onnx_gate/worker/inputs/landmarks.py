@@ -12,20 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.asked import InputSpec, ModelSpec
-from onnx_gate.records.domain import Box, Cut, Domain, Domains, Place, Values
+from onnx_gate.records.domain import Box, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
 from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import integer_range, is_float, shape_of
 from onnx_gate.worker.inputs.known import (
-    beyond_cuts,
     can_hold,
     draw_known,
     draws_known,
-    gap_at,
+    finite_ends,
     landmarks_of,
     mend_rows,
+    shrunk,
 )
 
 Array = npt.NDArray[Any]
@@ -366,14 +366,14 @@ class _Plan:
         if given.dtype == "string":
             return None
         values = _values_at(self._domains.inputs.get(given.name), column)
-        least, most = _shrunk(given, float(low), float(high), self._reach(given.name, column, values))
+        least, most = shrunk(given, float(low), float(high), self._reach(given.name, column, values))
         if not least < most:
             return None
         array = self._arrays[given.name]
         usual = float(np.ravel(array[(row, ..., column) if array.ndim > 1 else row])[0])
         if least <= usual <= most:
             return usual
-        least, most = _finite(least, most, values)
+        least, most = finite_ends(least, most, values)
         value = float(self._rng.uniform(least, most))
         if is_float(given):
             return value if can_hold(given, value) else None
@@ -388,21 +388,3 @@ def _first(array: Array) -> Array:
 
 def _values_at(domain: Domain | None, column: int) -> Values | None:
     return (domain.columns.get(column) or domain.every) if domain else None
-
-
-def _shrunk(given: InputSpec, low: float, high: float, reach: float) -> tuple[float, float]:
-    """The interval without what is too near to its ends."""
-    least = low + 2 * gap_at(given, low, reach) if math.isfinite(low) else low
-    most = high - 2 * gap_at(given, high, reach) if math.isfinite(high) else high
-    return least, most
-
-
-def _finite(low: float, high: float, values: Values | None) -> tuple[float, float]:
-    """Ends to draw between, where the interval has none."""
-    cuts: Iterable[Cut] = values.cuts if values else ()
-    usual = beyond_cuts(values) if values and cuts else 1.0
-    if math.isfinite(low) and math.isfinite(high):
-        return low, high
-    if math.isfinite(low):
-        return low, low + usual
-    return (high - usual, high) if math.isfinite(high) else (-usual, usual)
