@@ -13,7 +13,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records.domain import NOTHING_KNOWN, Domain, Domains, Values
 from onnx_gate.records.found import Answer, OutputDiff
+from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.near import excuse_near, moved, tied_labels, tied_rows
@@ -25,7 +27,14 @@ X = InputSpec(name="X", dtype="float32", shape=("batch", 1))
 
 
 def judged(
-    folder: Path, source: Any, rows: Any, *, change: float = 0.0, less: float = 0.0, generated: bool = True
+    folder: Path,
+    source: Any,
+    rows: Any,
+    *,
+    change: float = 0.0,
+    less: float = 0.0,
+    generated: bool = True,
+    domains: Domains = NOTHING_KNOWN,
 ) -> tuple[list[OutputDiff], str]:
     """The tree, with its threshold or the weight of its first class changed in the file, on these rows."""
     model = to_onnx(
@@ -57,6 +66,7 @@ def judged(
         cases=[case],
         names=names,
         answered=frozenset(names),
+        domains=domains,
     )
     session = open_session(str(path), ProviderSpec(name="cpu"), str)
     rules = dict.fromkeys(names, RULE)
@@ -94,6 +104,16 @@ def test_the_users_own_rows_are_never_left_out(stump, tmp_path):
     (diff,), warning = judged(tmp_path, stump, [10.0, *ORDINARY], change=-1e-6, generated=False)
     assert diff.breaches
     assert not warning
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_of_a_few_values_is_not_moved_away(tmp_path, known):
+    """A mask holds 0 and 1: that the answers agree beside these says nothing, for nobody feeds what lies there."""
+    stump = DecisionTreeRegressor(max_depth=1).fit([[0.999998], [1.0]], [0.0, 1.0])
+    mask = Domains(inputs={"X": Domain(every=Values(origins=(Origin.MASKS,), choices=(0.0, 1.0)))})
+    (diff,), warning = judged(tmp_path, stump, [0.0, 1.0] * 8, change=1.2e-6, domains=mask if known else NOTHING_KNOWN)
+    assert bool(diff.breaches) is known
+    assert bool(warning) is not known
 
 
 @pytest.mark.parametrize("rows", [[10.0], [10.0] * 10])

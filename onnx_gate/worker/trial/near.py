@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.frameworks.plugin import Answers, Feed
-from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.asked import InputSpec, OutputRule, Tolerance
+from onnx_gate.records.domain import Domain
 from onnx_gate.records.found import Actual, Answer, Failure, OutputDiff
-from onnx_gate.vocabulary import BreachKind
+from onnx_gate.vocabulary import BreachKind, Scalar
 from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.compare.form import in_numpys_own, kind_of
 from onnx_gate.worker.compare.outputs import OutputComparison
@@ -168,7 +170,7 @@ class _Near:
         rng = rng_for(f"{self._prepared.spec.base}/{self._case.name}/near")
         away = None
         for _ in range(_TRIES):
-            feed = moved(answered.call.feed, rng)
+            feed = moved(answered.call.feed, rng, self._fixed(answered.call.feed))
             if feed is None:
                 return None
             call = Call(feed=feed, first_row=answered.call.first_row)
@@ -177,6 +179,15 @@ class _Near:
             if looked is None or ((looked[0] | looked[1]) & wrong).any():
                 return None
         return away
+
+    def _fixed(self, feed: Feed) -> dict[str, Array]:
+        """Elements that are one of a few values, such as a mask's 0 and 1: what lies beside these is never fed."""
+        known = self._prepared.domains.inputs
+        return {
+            given.name: fixed_elements(feed[given.name], given, known.get(given.name))
+            for given in self._prepared.spec.inputs or ()
+            if _is_float(feed.get(given.name))
+        }
 
     def _repeats(self, answered: _Answered, wrong: Array) -> bool:
         """Whether the same rows are wrong when asked again: a source with a memory may agree by chance."""
@@ -244,12 +255,34 @@ def tied_rows(scores: Array, limit: Tolerance) -> Array:
     return np.asarray(best[:, 1] - best[:, 0] <= limit.atol + limit.rtol * np.abs(best[:, 1]))
 
 
-def moved(feed: Feed, rng: np.random.Generator) -> Feed | None:
-    """The feed with each float a few units in the last place away; None where there is no float in it."""
+NOTHING_FIXED: Mapping[str, Array] = MappingProxyType({})
+
+
+def moved(feed: Feed, rng: np.random.Generator, fixed: Mapping[str, Array] = NOTHING_FIXED) -> Feed | None:
+    """The feed with each float a few units in the last place away, but for those that are fixed; None if all are."""
     arrays = {name: value for name, value in feed.items() if _is_float(value)}
-    if not arrays:
+    if all(name in fixed and fixed[name].all() for name in arrays):
         return None
-    return {**feed, **{name: _moved(value, rng) for name, value in arrays.items()}}
+    away = {name: _moved(value, rng) for name, value in arrays.items()}
+    return {**feed, **{name: np.where(fixed[name], feed[name], v) if name in fixed else v for name, v in away.items()}}
+
+
+def fixed_elements(value: Array, given: InputSpec, domain: Domain | None) -> Array:
+    """Which elements are one of the values that the manifest lists, or that are all that the model takes there."""
+    fixed = np.isin(value, np.array(given.values, dtype=value.dtype)) if given.values else np.zeros(value.shape, bool)
+    if domain is None:
+        return np.asarray(fixed)
+    if domain.every and domain.every.choices:
+        fixed |= _is_one_of(value, domain.every.choices)
+    for column, values in domain.columns.items():
+        if values.choices and value.ndim > 1 and column < value.shape[-1]:
+            fixed[..., column] |= _is_one_of(value[..., column], values.choices)
+    return np.asarray(fixed)
+
+
+def _is_one_of(value: Array, choices: Sequence[Scalar]) -> Array:
+    numbers = [each for each in choices if isinstance(each, int | float)]
+    return np.asarray(np.isin(value, np.array(numbers, dtype=value.dtype)))
 
 
 def _is_float(value: Any) -> bool:
