@@ -53,7 +53,9 @@ def aim(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury, trie
     cases: list[Case] = []
     caught: list[Mutant] = []
     for part, own in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CASES]:
-        case = _case(prepared.spec, part, own)
+        if bench.is_over():
+            break
+        case = _case(prepared.spec, _name(part, cases), own)
         if refusal(prepared, case) is not None:
             prepared.forget(case.name)
             continue
@@ -75,9 +77,15 @@ def _shown_rows(spec: ModelSpec, each: Tried) -> Feed:
     return feed_rows(spec, each.seen.witness.feed, each.seen.rows)
 
 
-def _case(spec: ModelSpec, part: str, own: Sequence[Tried]) -> Case:
-    feeds = list(_side_by_side(spec, [_shown_rows(spec, each) for each in own]))[:MOST_CALLS]
+def _name(part: str, cases: Sequence[Case]) -> str:
+    """Of a case: long parts are cut, and may then have the same beginning."""
     name = f"{AIMED_CASE}{part}"[:_LONGEST]
+    same = sum(case.name.startswith(name) for case in cases)
+    return f"{name} ({same + 1})" if same else name
+
+
+def _case(spec: ModelSpec, name: str, own: Sequence[Tried]) -> Case:
+    feeds = list(_side_by_side(spec, [_shown_rows(spec, each) for each in own]))[:MOST_CALLS]
     sizes = _sizes(spec, feeds[0])
     sizes = sizes if all(_sizes(spec, feed) == sizes for feed in feeds) else {}
     return Case(name=name, calls=lambda: iter([Call(feed=feed) for feed in feeds]), sizes=sizes, generated=True)

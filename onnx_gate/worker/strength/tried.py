@@ -73,7 +73,7 @@ class Bench:
         for mutant in mutants:
             if done >= most:
                 return
-            if self._is_over():
+            if self.is_over():
                 return
             try:
                 tried = self._try(mutant, witnesses)
@@ -84,7 +84,8 @@ class Bench:
             done += 1
             yield tried
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether no more sessions may be opened."""
         if time.monotonic() > self._deadline:
             self.stopped = OUT_OF_TIME
         elif self._left < self._blueprint.size:
