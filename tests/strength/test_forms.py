@@ -100,7 +100,7 @@ def constants(folder: Path) -> dict[str, Any]:
 
 def functions(folder: Path) -> dict[str, Any]:
     """y = Relu(x·2), which is a function of the file's own that is called twice."""
-    weights = numpy_helper.from_array(np.float32(2))
+    weights = numpy_helper.from_array(np.array(2, np.float32))
     body = [
         helper.make_node("Constant", [], ["two"], value=weights),
         helper.make_node("Mul", ["a", "two"], ["m"]),

@@ -41,7 +41,7 @@ def changed_attribute(change: Change) -> tuple[str, Any, Any]:
     ((before, after),) = change.nodes.values()
     one, other = attributes_of(before), attributes_of(after)
     assert (before.op_type, before.input, before.output) == (after.op_type, after.input, after.output)
-    (name,) = [name for name in other if not np.array_equal(one.get(name), other[name])]
+    (name,) = [name for name in other if name not in one or not np.array_equal(one[name], other[name])]
     assert one.keys() <= other.keys()
     return name, one.get(name), other[name]
 
@@ -350,8 +350,8 @@ class TestGraph:
         found = self.answers(path, Kind.OUTPUT)
         x = self.FEED["x"]
         assert len(found) == 8
-        np.testing.assert_array_equal(found["column 1 of y set to 0"], x * np.float32([1, 0, 1]))
-        np.testing.assert_array_equal(found["column 2 of y negated"], x * np.float32([1, 1, -1]))
+        np.testing.assert_array_equal(found["column 1 of y set to 0"], x * np.array([1, 0, 1], np.float32))
+        np.testing.assert_array_equal(found["column 2 of y negated"], x * np.array([1, 1, -1], np.float32))
         np.testing.assert_array_equal(found["column 0 of y swapped with column 1"], x[:, [1, 0, 2]])
 
     def test_a_shape_that_is_that_of_one_feed(self, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from tests.strength.measured import (
 from tests.strength.test_truth_table import answer, tree
 
 X = {"X": {"dtype": "float32", "shape": ["batch", 3]}}
-ONNX = {"source": "m.onnx", "framework": "onnx"}
+ONNX: dict[str, Any] = {"source": "m.onnx", "framework": "onnx"}
 
 
 def mlp(path: Path, seed: int = 0, hidden: int = 4) -> Path:
@@ -153,7 +153,7 @@ floats = st.sampled_from([0.0, 0.25, 0.5, 0.55, 0.6, 0.75, 1.0, -1.0, 2.0, -3.0,
 class TestMonotone:
     """Rows that are added never turn a caught mutant into a survivor."""
 
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(
         seed=st.integers(0, 1000),
         rows=st.lists(st.tuples(floats, floats, floats), min_size=2, max_size=12),
@@ -169,7 +169,7 @@ class TestMonotone:
                 return
             assert caught(Path(name), few, answers(path, few)) <= caught(Path(name), x, answers(path, x))
 
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(rows=st.lists(st.tuples(floats, floats), min_size=2, max_size=12), cut=st.integers(1, 11))
     def test_of_a_tree(self, rows: list[tuple[float, float]], cut: int) -> None:
         """The one of the truth table."""
