@@ -13,7 +13,6 @@ from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
 from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
-from onnx_gate.records.strength import Strength
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
@@ -83,11 +82,18 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     except BaseException as error:
         send(failure_of(error, stage))
     else:
-        _judge_prepared(prepared, tell, read_log, Path(job.scratch), started)
-        if opened and any(isinstance(event, Strength) for event in said):
-            # Once more, with the aimed cases.
-            save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
+        _judge_prepared(prepared, send, read_log, Path(job.scratch), started)
+        if opened and prepared.strength:
+            _save_again(prepared, said, Path(job.scratch) / MADE, opened.files(), send)
     send(Done())
+
+
+def _save_again(prepared: Prepared, said: list[Event], folder: Path, read: list[str], send: Send) -> None:
+    """With the strength of the inputs, and the cases that were aimed at what they would have missed."""
+    try:
+        save_reference(prepared, said, folder, read, prepared.strength)
+    except BaseException as error:
+        send(failure_of(error, "save reference"))
 
 
 def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path, started: float) -> None:
@@ -107,7 +113,9 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
             send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
     too_slow = _judge_speed(prepared, answered, send, read_log)
-    if answered and not rounded and not too_slow and not any(diff.breaches for diff in diffs):
+    # A reference is also made for providers that only another machine has.
+    compared = bool(answered) or not prepared.spec.providers
+    if compared and not rounded and not too_slow and not any(diff.breaches for diff in diffs):
         diffs += judge_strength(prepared, answered, send, read_log, scratch=scratch, started=started)
     if rounded and not any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))

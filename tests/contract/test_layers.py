@@ -24,7 +24,7 @@ PARENT: tuple[set[str], ...] = (
 )
 CHILD: tuple[set[str], ...] = (
     {"worker"},
-    {"worker.triage"},
+    {"worker.triage", "worker.strength"},
     {"worker.references"},
     {"worker.archive", "worker.trial"},
     {"plug-ins"},

@@ -13,8 +13,8 @@ from onnx_gate.records.asked import SessionSpec
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft
 from onnx_gate.worker.strength.kinds.attributes import attribute_sites
 from onnx_gate.worker.strength.kinds.labels import label_sites
-from onnx_gate.worker.strength.mutants import Entry
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Entry
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 
 def _blueprint(path: Path, node: Any, given: int) -> Blueprint:

@@ -34,9 +34,12 @@ _FOREIGN = {
 _ELEMENT = re.compile(r"(\w+)\)*$")
 
 
-def run_session(session: Any, feed: dict[str, Any], *, keep_memory: bool = False) -> dict[str, Any]:
+def run_session(
+    session: Any, feed: dict[str, Any], *, keep_memory: bool = False, options: Any = None
+) -> dict[str, Any]:
     """Feed → what the session answers, by output name: arrays, lists of them, dicts, or None."""
-    options = ort.RunOptions() if keep_memory else _run_options(session)
+    if options is None:
+        options = ort.RunOptions() if keep_memory else _run_options(session)
     inputs = {given.name: given.type for given in session.get_inputs()}
     outputs = {output.name: output.type for output in session.get_outputs()}
     values = {name: _to_runtime(name, value, inputs.get(name, "")) for name, value in feed.items()}

@@ -13,9 +13,9 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import AIMED_CASE
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.strength.blueprint import Blueprint
-from onnx_gate.worker.strength.feeds import JudgedCall, feed_rows
+from onnx_gate.worker.strength.feeds import JudgedCall, feed_rows, rows_of
 from onnx_gate.worker.strength.jury import Discarded, Jury
-from onnx_gate.worker.strength.mutants import Mutant
+from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.tried import Bench, Tried
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.reference import refusal
@@ -53,7 +53,9 @@ def aim(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury, trie
     cases: list[Case] = []
     caught: list[Mutant] = []
     for part, own in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_CASES]:
-        case = _case(prepared.spec, part, own)
+        if bench.is_over():
+            break
+        case = _case(prepared.spec, _name(part, cases), own)
         if refusal(prepared, case) is not None:
             prepared.forget(case.name)
             continue
@@ -75,9 +77,15 @@ def _shown_rows(spec: ModelSpec, each: Tried) -> Feed:
     return feed_rows(spec, each.seen.witness.feed, each.seen.rows)
 
 
-def _case(spec: ModelSpec, part: str, own: Sequence[Tried]) -> Case:
-    feeds = list(_side_by_side(spec, [_shown_rows(spec, each) for each in own]))[:MOST_CALLS]
+def _name(part: str, cases: Sequence[Case]) -> str:
+    """Of a case: long parts are cut, and may then have the same beginning."""
     name = f"{AIMED_CASE}{part}"[:_LONGEST]
+    same = sum(case.name.startswith(name) for case in cases)
+    return f"{name} ({same + 1})" if same else name
+
+
+def _case(spec: ModelSpec, name: str, own: Sequence[Tried]) -> Case:
+    feeds = list(_side_by_side(spec, [_shown_rows(spec, each) for each in own]))[:MOST_CALLS]
     sizes = _sizes(spec, feeds[0])
     sizes = sizes if all(_sizes(spec, feed) == sizes for feed in feeds) else {}
     return Case(name=name, calls=lambda: iter([Call(feed=feed) for feed in feeds]), sizes=sizes, generated=True)
@@ -124,7 +132,8 @@ def _catches(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury,
             case=case.name,
             feed=prepared.fed(call),
             reference=prepared.reference(case, number, call),
-            rows=case.sizes.get("batch"),
+            rows=rows_of(prepared.spec, call.feed),
+            counted=case.sizes.get("batch"),
         )
         for number, call in enumerate(case.calls())
     ]

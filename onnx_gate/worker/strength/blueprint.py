@@ -6,7 +6,9 @@ nothing is copied but what a wrong model changes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,18 @@ SLICE = 32 * 1024 * 1024
 """Bytes of a tensor that are changed at the most; of a larger one, a slice is."""
 READABLE = 4 * 1024 * 1024
 """Bytes of a tensor up to which its values say anything of the inputs."""
+PATIENCE = 10.0
+"""Seconds for one run of a model that has loops: a wrong one may never leave them."""
 _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16}
+_COMPUTED = {
+    f"tensor({name})": np.dtype(dtype)
+    for name, dtype in (
+        *(("float", "float32"), ("double", "float64"), ("float16", "float16")),
+        *((name, name) for name in ("int8", "int16", "int32", "int64")),
+    )
+}
+"""Types of numbers with a sign, as the runtime calls them."""
+_OPSET = 13
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -50,7 +63,11 @@ class Blueprint:
         self.model = inliner.inline_local_functions(read) if read.functions else read
         """The graph; large weights are taken out of it."""
         _lift_constants(self.model.graph)
+        if not any(entry.domain in ("", "ai.onnx") for entry in self.model.opset_import):
+            # Wrong models need operators of ONNX's own, such as Identity.
+            self.model.opset_import.add(domain="", version=_OPSET)
         self._session, self._custom_ops = session, custom_ops
+        self._loops = any(node.op_type == "Loop" for _, node in nodes_in(self.model.graph))
         self._weights: dict[str, Array] = {}
         self._mapped_from: dict[str, Any] = {}
         self._files = {file.name: file for file in external}
@@ -148,19 +165,55 @@ class Blueprint:
             options.add_external_initializers(list(values), list(values.values()))
         graph = self._bytes if draft is None or not draft.edited else draft.model.SerializeToString()
         session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        return Mutated(session, values)
+        return Mutated(session, values, loops=self._loops)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputForm:
+    """What a file says of an output, whatever is fed."""
+
+    dtype: Any
+    """Of numbers that can be computed with; None for all else."""
+    columns: int | None
+    """On the last of several axes; None where there is one axis, or its size isn't fixed."""
 
 
 class Mutated:
     """A session, with the weights that it looks at."""
 
-    def __init__(self, session: Any, values: Mapping[str, Any]) -> None:
+    def __init__(self, session: Any, values: Mapping[str, Any], *, loops: bool) -> None:
         self._session = session
         self._values = values
+        self._loops = loops
+
+    @property
+    def outputs(self) -> dict[str, OutputForm]:
+        """Of each output, its form as far as the runtime can infer it from the file."""
+        return {output.name: _form_of(output) for output in self._session.get_outputs()}
 
     def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
-        """Feed → answers by output name."""
-        return {name: as_actual(value) for name, value in run_session(self._session, feed, keep_memory=True).items()}
+        """Feed → answers by output name; raises where a loop does not come to its end."""
+        options = ort.RunOptions()
+        watch = threading.Timer(PATIENCE, _end, [options]) if self._loops else None
+        if watch:
+            watch.daemon = True
+            watch.start()
+        try:
+            answers = run_session(self._session, feed, options=options)
+        finally:
+            if watch:
+                watch.cancel()
+        return {name: as_actual(value) for name, value in answers.items()}
+
+
+def _end(options: Any) -> None:
+    options.terminate = True
+
+
+def _form_of(output: Any) -> OutputForm:
+    shape = output.shape if isinstance(output.shape, list) else []
+    last = shape[-1] if len(shape) > 1 else None
+    return OutputForm(dtype=_COMPUTED.get(output.type), columns=last if isinstance(last, int) and last > 0 else None)
 
 
 class Draft:

@@ -16,8 +16,8 @@ from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.domain import Domains
 from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.strength.blueprint import NodePath, node_at
+from onnx_gate.worker.strength.kinds.mutants import TreeSpot
 from onnx_gate.worker.strength.kinds.trees import Ensemble
-from onnx_gate.worker.strength.mutants import TreeSpot
 
 _Way = list[tuple[int, bool]]
 """Nodes from the root on, each with the side that is taken."""

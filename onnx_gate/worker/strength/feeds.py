@@ -31,6 +31,8 @@ class JudgedCall:
     reference: Answers
     rows: int | None
     """None where nobody says what a row is."""
+    counted: int | None
+    """Rows as its comparison counts them; None where its case doesn't say, as in recorded data."""
 
     @property
     def size(self) -> int:
@@ -62,7 +64,7 @@ class Judged:
 
 def judged_feeds(prepared: Prepared) -> Judged:
     """A seeded choice of at most so many rows, some of each case."""
-    places = [place for case in prepared.cases if case.held for place in _places(case)]
+    places = [place for case in prepared.cases if case.held for place in _places(prepared.spec, case)]
     chosen = _chosen(places)
     calls: list[JudgedCall] = []
     size = rows = 0
@@ -77,14 +79,25 @@ def judged_feeds(prepared: Prepared) -> Judged:
                 size -= judged.size
                 continue
             calls.append(judged)
-            rows += min(room, case.sizes.get("batch", 1))
+            rows += judged.rows or 1
     calls.sort(key=lambda call: call.size)
     return Judged(calls=calls, rows=rows, all_rows=sum(place.rows for place in places))
 
 
-def _places(case: Case) -> Iterator[_Place]:
-    rows = case.sizes.get("batch", 1)
-    yield from (_Place(case=case, number=number, rows=rows) for number, _ in enumerate(case.calls()))
+def _places(spec: ModelSpec, case: Case) -> Iterator[_Place]:
+    for number, call in enumerate(case.calls()):
+        yield _Place(case=case, number=number, rows=rows_of(spec, call.feed) or 1)
+
+
+def rows_of(spec: ModelSpec, feed: Feed) -> int | None:
+    """Of a feed; None where its inputs have no batch, or not the same."""
+    sizes = {np.shape(feed[name])[axis] for name, axis in _axes(spec).items() if name in feed}
+    return int(sizes.pop()) if len(sizes) == 1 else None
+
+
+def _axes(spec: ModelSpec) -> dict[str, int]:
+    """Input → which of its axes is the batch."""
+    return {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
 
 
 def _chosen(places: list[_Place]) -> dict[tuple[str, int], int]:
@@ -103,8 +116,8 @@ def _chosen(places: list[_Place]) -> dict[tuple[str, int], int]:
 
 def _judged(prepared: Prepared, case: Case, number: int, call: Call, rows: int) -> JudgedCall:
     reference = prepared.reference(case, number, call)
-    batch = case.sizes.get("batch")
-    whole = JudgedCall(case=case.name, feed=prepared.fed(call), reference=reference, rows=batch)
+    batch, counted = rows_of(prepared.spec, call.feed), case.sizes.get("batch")
+    whole = JudgedCall(case=case.name, feed=prepared.fed(call), reference=reference, rows=batch, counted=counted)
     if batch is None or rows >= batch:
         return whole
     some = np.sort(rng_for(f"{SEED}/{case.name}/{number}").permutation(batch)[:rows])
@@ -118,10 +131,11 @@ def some_rows(spec: ModelSpec, call: JudgedCall, rows: Any) -> JudgedCall | None
         if not isinstance(answer.value, np.ndarray) or answer.value.shape[:1] != (call.rows,):
             return None
         answers[name] = replace(answer, value=answer.value[rows])
-    return replace(call, feed=feed_rows(spec, call.feed, rows), reference=answers, rows=len(rows))
+    counted = len(rows) if call.counted is not None else None
+    return replace(call, feed=feed_rows(spec, call.feed, rows), reference=answers, rows=len(rows), counted=counted)
 
 
 def feed_rows(spec: ModelSpec, feed: Feed, rows: Any) -> Feed:
     """Some rows of a feed."""
-    axes = {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
+    axes = _axes(spec)
     return {name: np.take(value, rows, axis=axes[name]) if name in axes else value for name, value in feed.items()}

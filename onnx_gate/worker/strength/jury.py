@@ -75,7 +75,7 @@ class Jury:
             rule, answer = self.rules[name], call.reference[name]
             if not rule.limits and _surely_within(answer, actual[name], rule, lenient=self.lenient):
                 continue
-            comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.rows)
+            comparison.add(call.reference[name], actual[name], lenient=self.lenient, rows=call.counted)
             if not self.rules[name].limits and comparison.finish().breaches:
                 return True
         return False

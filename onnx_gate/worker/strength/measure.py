@@ -18,8 +18,8 @@ from onnx_gate.worker.strength.blueprint import Blueprint, Draft
 from onnx_gate.worker.strength.feeds import Judged, judged_feeds
 from onnx_gate.worker.strength.jury import Discarded, Jury
 from onnx_gate.worker.strength.kinds import KINDS, sites
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 from onnx_gate.worker.strength.kinds.shapes import ASKED
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site
 from onnx_gate.worker.strength.plan import plan_mutants
 from onnx_gate.worker.strength.survivors import Explaining
 from onnx_gate.worker.strength.tried import Bench, Tried
@@ -37,6 +37,8 @@ class Measured:
     strength: Strength
     aimed: Aimed
     """Feeds that catch what the judged ones don't."""
+    tried: tuple[Tried, ...]
+    """What became of each wrong model, in the order of the plan."""
 
 
 def measure_strength(prepared: Prepared, asked: StrengthSpec, *, deadline: float) -> Measured | None:
@@ -71,8 +73,7 @@ class _Measuring:
     def __init__(self, prepared: Prepared, blueprint: Blueprint, jury: Jury, judged: Judged, deadline: float) -> None:
         self._prepared, self._blueprint, self._jury, self._judged = prepared, blueprint, jury, judged
         self._bench = Bench(blueprint, jury, judged, deadline=deadline)
-        answers = blueprint.open().run(judged.calls[0].feed)
-        self._sites: list[Site] = list(sites(blueprint, answers, cache(self._sizes)))
+        self._sites: list[Site] = list(sites(blueprint, blueprint.open().outputs, cache(self._sizes)))
 
     def _sizes(self) -> Mapping[str, Actual]:
         """What all nodes that ask for sizes answer to the cheapest feed."""
@@ -114,7 +115,7 @@ class _Measuring:
             offered=aimed.offered_rows,
             incomplete=stopped if len(tried) < planned else "",
         )
-        return Measured(strength=strength, aimed=aimed)
+        return Measured(strength=strength, aimed=aimed, tried=tuple(tried))
 
 
 def _chained(first: Sequence[Mutant], plan: Iterator[Mutant]) -> Iterator[Mutant]:

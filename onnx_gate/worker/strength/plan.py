@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_gate.worker.inputs.generate import rng_for
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 
 SEED = "strength"
 _LISTED = 4096

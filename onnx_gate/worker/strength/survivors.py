@@ -19,8 +19,8 @@ from onnx_gate.worker.strength.aimed import Aimed
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath, node_at
 from onnx_gate.worker.strength.feeds import Judged
 from onnx_gate.worker.strength.jury import Discarded, Jury
+from onnx_gate.worker.strength.kinds.mutants import Entry, Kind, MissingValue, Mutant, OutputColumn, TableRow, TreeSpot
 from onnx_gate.worker.strength.kinds.trees import Ensemble
-from onnx_gate.worker.strength.mutants import Entry, Kind, MissingValue, Mutant, OutputColumn, TableRow, TreeSpot
 from onnx_gate.worker.strength.tried import Bench, Tried
 from onnx_gate.worker.trial.prepared import Prepared
 
@@ -29,6 +29,7 @@ _FINER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """Tolerances to try, in those that were held."""
 _MOST_EXPLAINED = 100
 _LISTED = 8
+"""Names in a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +57,13 @@ class Explaining:
         survivors = [each.mutant for each in tried if each.seen and not each.caught][:_MOST_EXPLAINED]
         groups: dict[tuple[str, str], list[Mutant]] = {}
         for mutant in survivors:
-            groups.setdefault(self._topic(mutant), []).append(mutant)
+            if not self._bench.is_over():
+                groups.setdefault(self._topic(mutant), []).append(mutant)
         for (topic, place), own in sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_GROUPS]:
             reason, fix = _TOPICS[topic](self, place, own)
             caught = sum(mutant in self._aimed.caught for mutant in own)
             if caught == len(own):
-                fix = "The aimed cases of this run feed it"
+                fix = "The aimed cases of this run catch them"
             yield Survivors(mutants=len(own), reason=reason, fix=fix)
 
     def _topic(self, mutant: Mutant) -> tuple[str, str]:
@@ -146,8 +148,11 @@ class Explaining:
         names = self._indices(tensor)
         count = self._blueprint.shape(tensor)[0]
         try:
-            values = self._values_of(names)
+            values = self._values_of(names) if names else None
         except Exception:
+            values = None
+        if values is None:
+            # Read within a sub-graph, or nobody can see by what: none is said to be unread.
             return frozenset(range(count))
         return frozenset(
             int(row) % count
@@ -166,7 +171,9 @@ class Explaining:
         together = len(unread) == unread[-1] - unread[0] + 1
         shown = f"rows {unread[0]:,} to {unread[-1]:,}" if together else f"{len(unread):,} of {count:,} rows"
         given = self._input_of(tensor)
-        return f"{shown} of `{tensor}` are never read", self._fix(_ids(given, count) if given else "")
+        line = f"Use `range: [0, {count - 1}]` for `{given.name}`" if given and given.values is None else ""
+        fix = self._fix(line)
+        return f"{shown} of `{tensor}` are never read", fix
 
     def _input_of(self, tensor: str) -> InputSpec | None:
         """The input whose values are the ids, if it is one of whole numbers that are fed as they are."""
@@ -225,7 +232,7 @@ class Explaining:
 
     def missing(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """What is done with a missing value."""
-        return "no row has a missing value, and the model has learnt what to do with one", self._fix("")
+        return "no row has a missing value (NaN), and the model has learnt how to treat one", self._fix("")
 
     def size(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Sizes that were built in."""
@@ -237,25 +244,25 @@ class Explaining:
                         seen.setdefault(name, set()).add(int(size))
         single = {name: min(sizes) for name, sizes in seen.items() if len(sizes) == 1}
         if not single:
-            return "a size that is built in changes no answer", self._fix("")
+            return "the feeds have no size that shows whether one is built in", self._fix("")
         name, size = next(iter(single.items()))
         line = f"batches: [1, {size + 1}]" if name == "batch" else f"dims: {{{name}: [{size}, {size + 1}]}}"
-        return f"`{name}` has one size in all feeds, {size}", f"Add `{line}`"
+        return f"`{name}` is {size} in every feed", f"Use `{line}`"
 
     def entry(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Categories that nobody feeds."""
         names = list(
             dict.fromkeys(value for mutant in own if isinstance(mutant.aim, Entry) for value in mutant.aim.values)
         )
-        return f"no row tells {_listed(names)} of `{place}` apart", self._fix("")
+        return f"no row shows whether {_listed(names)} are swapped (in `{place}`)", self._fix("")
 
     def idle(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Parts that change no answer."""
-        return f"no row makes use of {_places(own)}", self._fix("")
+        return f"no row uses {_places(own)} (in `{place}`)", self._fix("")
 
     def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are 0 or equal to their neighbours in all answers."""
-        return f"{_places(own)} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
+        return f"no row shows whether {_places(own)} is 0, negated or swapped with its neighbour", self._fix("")
 
     def column(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are smaller than what the tolerance allows."""
@@ -265,7 +272,7 @@ class Explaining:
         largest = max(_largest(call.reference[aim.output].value, aim.column) for call in self._judged.calls)
         where = f"`{aim.output}`" if aim.column is None else f"column {aim.column} of `{aim.output}`"
         return (
-            f"{where} is never more than {number(largest)}, and the tolerance allows more",
+            f"{where} is never above {number(largest)}, which is less than the tolerance allows",
             self._finer(own, output=aim.output),
         )
 
@@ -275,7 +282,7 @@ class Explaining:
 
     def _finer(self, own: Sequence[Mutant], output: str | None = None) -> str:
         """The widest tolerance that catches them and that the model itself keeps."""
-        for factor in _FINER:
+        for factor in _FINER if not self._bench.is_over() else ():
             rules = {
                 name: rule
                 if output not in (None, name) or rule.tolerance is None
@@ -306,14 +313,14 @@ class Explaining:
         if self._spec.data is not None:
             rows = self._aimed.offered_rows
             file = f"{_FILE.format(self._spec.id)} holds {plural(rows, 'row')} that catch such errors"
-            return f"Add rows to the data: {file}" if rows else "Add such rows to the data"
+            return f"Add rows to the data: {file}" if rows else "Add rows to the data that do"
         limited = [given for given in self._spec.inputs or () if given.range is not None or given.values is not None]
         if line:
             return line
         if not limited:
             return ""
         key = "range" if limited[0].range is not None else "values"
-        return f"Remove `{key}` from `{limited[0].name}`, and values are drawn from what the model knows"
+        return f"Remove `{key}` from `{limited[0].name}`: values are then drawn from what the model knows"
 
 
 _FILE = "`weak-inputs/{}.npz`"
@@ -331,22 +338,17 @@ _TOPICS: Mapping[str, Callable[[Explaining, str, Sequence[Mutant]], tuple[str, s
 }
 
 
-def _ids(given: InputSpec, count: int) -> str:
-    """All ids of a table, as a line of the manifest: beside what is there, or in the place of it."""
-    line = f"`range: [0, {count - 1}]`"
-    key = "range" if given.range is not None else "values" if given.values is not None else ""
-    return f"Use {line} for `{given.name}`, in the place of `{key}`" if key else f"Add {line} to `{given.name}`"
-
-
 def _places(own: Sequence[Mutant]) -> str:
     return _listed([mutant.place for mutant in own])
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first few of them, each once."""
+    """The first few, each once, and how many more there are."""
     names = list(dict.fromkeys(names))
-    shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
-    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+    shown, more = [f"`{name}`" for name in names[:_LISTED]], len(names) - _LISTED
+    if more > 0:
+        return f"{', '.join(shown)} and {more} more"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 def _column(aim: OutputColumn) -> str:

@@ -11,7 +11,7 @@ from onnx_gate.frameworks.plugin import Feed
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, Mutated
 from onnx_gate.worker.strength.feeds import Judged, JudgedCall
 from onnx_gate.worker.strength.jury import Discarded, Jury
-from onnx_gate.worker.strength.mutants import Mutant
+from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.witnesses import Witness, Witnesses
 
 MOST_BYTES = 64 * 1024**3
@@ -73,7 +73,7 @@ class Bench:
         for mutant in mutants:
             if done >= most:
                 return
-            if self._is_over():
+            if self.is_over():
                 return
             try:
                 tried = self._try(mutant, witnesses)
@@ -84,7 +84,8 @@ class Bench:
             done += 1
             yield tried
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether no more sessions may be opened."""
         if time.monotonic() > self._deadline:
             self.stopped = OUT_OF_TIME
         elif self._left < self._blueprint.size:
@@ -137,4 +138,4 @@ def _runs(session: Mutated, feed: Feed) -> bool:
 
 def as_call(witness: Witness, name: str = "witness") -> JudgedCall:
     """A witness in the place of a judged call."""
-    return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows)
+    return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows, counted=witness.rows)

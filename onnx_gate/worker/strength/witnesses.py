@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
+from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import dtype_of, integer_limits, is_float, rng_for
 from onnx_gate.worker.inputs.known import generate
@@ -24,13 +26,17 @@ from onnx_gate.worker.strength.blueprint import Blueprint, Mutated
 from onnx_gate.worker.strength.boxes import boxes_for
 from onnx_gate.worker.strength.feeds import Judged, feed_rows
 from onnx_gate.worker.strength.jury import as_reference
-from onnx_gate.worker.strength.mutants import Mutant, TableRow, TreeSpot
+from onnx_gate.worker.strength.kinds.mutants import Mutant, TableRow, TreeSpot
 from onnx_gate.worker.strength.plan import SEED
 from onnx_gate.worker.trial.prepared import Prepared
 
 Array = npt.NDArray[Any]
 MOST_CALLS = 96
 """Other feeds that a survivor is run on, beside those that are aimed at it."""
+CALL_BYTES = 8 * 1024 * 1024
+"""Of feed and answers of one call; a call has one row at the least."""
+KEPT_BYTES = 48 * 1024 * 1024
+"""Of all that are kept: beyond that no more are made."""
 ROWS = 32
 _BATCHES = (32, 64, 128, 256)
 """Rows of a call that holds landmarks: the more, the fewer calls."""
@@ -56,6 +62,12 @@ class Witness:
     may_be_allowed: bool
     """Whether any such feed is."""
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        answers = sum(part.nbytes for answer in self.reference.values() for part in parts_of(answer.value))
+        return answers + sum(int(getattr(value, "nbytes", 0)) for value in self.feed.values())
+
 
 class Witnesses:
     """Makes feeds one after the other, as they are asked for, and keeps them for the next wrong model."""
@@ -70,6 +82,7 @@ class Witnesses:
         self._spots = [mutant.aim for mutant in mutants if isinstance(mutant.aim, TreeSpot)]
         self._session: Mutated | None = None
         self._made: list[Witness] = []
+        self._kept = 0
         self._making = self._feeds()
         self._boxes: list[Witness] | None = None
 
@@ -100,11 +113,16 @@ class Witnesses:
         while True:
             while place >= len(self._made):
                 feed = next(self._making, None)
-                if feed is None:
+                if feed is None or self._kept > KEPT_BYTES:
                     return
-                self._made += self._answered([feed])
+                self._keep(self._answered([feed]))
             yield self._made[place]
             place += 1
+
+    def _keep(self, made: Iterable[Witness]) -> None:
+        for witness in made:
+            self._made.append(witness)
+            self._kept += witness.size
 
     def _answered(self, feeds: Iterable[Feed]) -> Iterator[Witness]:
         """With what the judged file answers; without those that it does not take."""
@@ -162,11 +180,19 @@ class Witnesses:
         batch = {"batch": self._batch} if has_batch(spec) else {}
         return {**batch, **{name: max(spec.dims[name]) for name in named_dims(spec)}}
 
-    @property
+    @cached_property
     def _batch(self) -> int:
-        """The rows of a feed: no more than the largest that was judged, which may be all that the file takes."""
-        judged = [call.rows for call in self._judged.calls if call.rows]
-        return min(ROWS, max(judged, default=ROWS))
+        """The rows of a feed: as many as are worth it, or the most that were judged, where the file takes no other."""
+        judged = [call for call in self._judged.calls if call.rows]
+        heaviest = max((call.size // (call.rows or 1) for call in judged), default=0)
+        rows = max(1, min(ROWS, CALL_BYTES // max(1, heaviest)))
+        most = max((call.rows or 1 for call in judged), default=rows)
+        return rows if rows <= most or self._takes(rows) else most
+
+    def _takes(self, rows: int) -> bool:
+        sizes = {"batch": rows, **{name: max(self._spec.dims[name]) for name in named_dims(self._spec)}}
+        feed = generate(self._spec.inputs or (), sizes, seed=f"{SEED}/rows", domains=self._prepared.domains)
+        return any(True for _ in self._answered([feed]))
 
     def _ordinary(self, spec: ModelSpec, known: Domains, name: str) -> Feed:
         return generate(spec.inputs or (), self._sizes(spec), seed=f"{SEED}/{name}", domains=known)
@@ -198,8 +224,8 @@ class Witnesses:
 
     def _in_large_calls(self, spec: ModelSpec) -> ModelSpec:
         """With batches as large as small models take at once."""
-        small = self._blueprint.size <= _SMALL_FILE
-        return replace(spec, batches=_BATCHES) if small and self._batch > 1 else spec
+        small = self._blueprint.size <= _SMALL_FILE and self._batch == ROWS
+        return replace(spec, batches=_BATCHES if small else (self._batch,))
 
     def _judged_rows(self) -> Feed | None:
         """The judged feed that has the most rows."""

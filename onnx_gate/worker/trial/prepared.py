@@ -13,6 +13,7 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import Answer, Expectation, OutputDiff
 from onnx_gate.records.ran import Numerics
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.inputs.calls import Call, Case
@@ -62,6 +63,8 @@ class Prepared:
     """Case → outputs in which the source itself mixes rows."""
     weak: bool = False
     """The reference is the same file, run without optimisations."""
+    strength: Strength | None = None
+    """How many wrong models its feeds would have caught; None where nobody knows yet."""
     announced: dict[str, Expectation] = field(default_factory=dict)
     """What each provider is going to compare."""
     samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from onnx_gate.records.found import Actual
-from onnx_gate.worker.strength.blueprint import Blueprint
+from onnx_gate.worker.strength.blueprint import Blueprint, OutputForm
 from onnx_gate.worker.strength.kinds.attributes import attribute_sites
 from onnx_gate.worker.strength.kinds.labels import label_sites
+from onnx_gate.worker.strength.kinds.mutants import Kind, Site
 from onnx_gate.worker.strength.kinds.operators import operator_sites
 from onnx_gate.worker.strength.kinds.outputs import output_sites
+from onnx_gate.worker.strength.kinds.parts import Parts
 from onnx_gate.worker.strength.kinds.shapes import shape_sites
 from onnx_gate.worker.strength.kinds.trees import tree_sites
 from onnx_gate.worker.strength.kinds.weights import weight_sites
-from onnx_gate.worker.strength.mutants import Kind, Site
-from onnx_gate.worker.strength.parts import Parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +95,8 @@ Baked = Callable[[], Mapping[str, Actual]]
 """What the shapes of the graph are on one feed, by the name of the value."""
 
 
-def sites(blueprint: Blueprint, answers: Mapping[str, Actual], baked: Baked) -> Iterator[Site]:
-    """Everything that can be wrong; `answers` are those of the file to some feed."""
+def sites(blueprint: Blueprint, outputs: Mapping[str, OutputForm], baked: Baked) -> Iterator[Site]:
+    """Everything that can be wrong; `outputs` are the forms of the file's."""
     parts = Parts(blueprint)
     yield from weight_sites(blueprint, parts)
     yield from tree_sites(parts)
@@ -104,4 +104,4 @@ def sites(blueprint: Blueprint, answers: Mapping[str, Actual], baked: Baked) -> 
     yield from operator_sites(parts)
     yield from attribute_sites(parts)
     yield from shape_sites(parts, baked)
-    yield from output_sites(blueprint, answers)
+    yield from output_sites(blueprint, outputs)

@@ -9,8 +9,8 @@ from typing import Any
 from onnx import helper
 
 from onnx_gate.worker.strength.blueprint import NodePath
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 Turn = Callable[[Any], Any]
 

@@ -10,8 +10,8 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath
-from onnx_gate.worker.strength.mutants import Entry, Kind, Mutant, Site
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Entry, Kind, Mutant, Site
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 _LISTS: dict[str, tuple[str, ...]] = {
     "LabelEncoder": ("values_strings", "values_int64s", "values_floats", "values_tensor"),

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from onnx_gate.worker.strength.blueprint import Draft, NodePath
-from onnx_gate.worker.strength.mutants import Kind, MissingValue, Mutant, Site
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Kind, MissingValue, Mutant, Site
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 _KEEP_SHAPE = frozenset(
     (

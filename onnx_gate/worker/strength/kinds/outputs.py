@@ -8,40 +8,39 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from onnx_gate.records.found import Actual
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft
-from onnx_gate.worker.strength.mutants import Kind, Mutant, OutputColumn, Site
+from onnx_gate.worker.strength.blueprint import Blueprint, Draft, OutputForm
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, OutputColumn, Site
 
 _JUDGED = "{}_before_mutation"
 
 
-def output_sites(blueprint: Blueprint, answers: Mapping[str, Actual]) -> Iterator[Site]:
+def output_sites(blueprint: Blueprint, outputs: Mapping[str, OutputForm]) -> Iterator[Site]:
     """Of outputs that are arrays of numbers and that the graph computes."""
     made = {name for node in blueprint.model.graph.node for name in node.output}
     for output in blueprint.model.graph.output:
-        answer = answers.get(output.name)
-        value = answer.value if answer and not answer.columns else None
-        if output.name in made and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.size:
-            yield from _of_output(output.name, value)
+        form = outputs.get(output.name)
+        if output.name in made and form is not None and form.dtype is not None:
+            yield from _of_output(output.name, form.dtype, form.columns)
 
 
-def _of_output(name: str, value: Any) -> Iterator[Site]:
-    wide = value.ndim > 1
-    columns = value.shape[-1] if wide else 1
+def _of_output(name: str, dtype: Any, width: int | None) -> Iterator[Site]:
+    """Column by column, where the file says how many there are: sizes of a feed must not change the plan."""
+    wide, columns = width is not None, width or 1
     part = f"output {name}"
 
     def scaled(factor: int) -> Any:
         def make(column: int) -> Mutant:
-            mask = np.ones(columns, dtype=value.dtype)
+            mask = np.ones(columns, dtype=dtype)
             mask[column] = factor
-            return _mutant(part, name, column if wide else None, ("Mul", mask if wide else mask.reshape(())))
+            mul = ("Mul", mask if wide else mask.reshape(()))
+            return _mutant(part, name, column if wide else None, "negated" if factor else "set to 0", mul)
 
         return make
 
     def swapped(column: int) -> Mutant:
         order = np.arange(columns)
         order[[column, column + 1]] = order[[column + 1, column]]
-        return _mutant(part, name, column, ("Gather", order))
+        return _mutant(part, name, column, f"swapped with column {column + 1}", ("Gather", order))
 
     yield Site(kind=Kind.OUTPUT, part=part, count=columns, make=scaled(0))
     yield Site(kind=Kind.OUTPUT, part=part, count=columns, make=scaled(-1))
@@ -49,11 +48,11 @@ def _of_output(name: str, value: Any) -> Iterator[Site]:
         yield Site(kind=Kind.OUTPUT, part=part, count=columns - 1, make=swapped)
 
 
-def _mutant(part: str, name: str, column: int | None, tail: tuple[str, Any]) -> Mutant:
+def _mutant(part: str, name: str, column: int | None, done: str, tail: tuple[str, Any]) -> Mutant:
     return Mutant(
         kind=Kind.OUTPUT,
         part=part,
-        place=name if column is None else f"column {column} of {name}",
+        place=f"{name} {done}" if column is None else f"column {column} of {name} {done}",
         change=lambda draft: _append(draft, name, *tail),
         aim=OutputColumn(output=name, column=column),
     )

@@ -10,8 +10,8 @@ from onnx import helper, numpy_helper
 
 from onnx_gate.records.found import Actual
 from onnx_gate.worker.strength.blueprint import NodePath
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 ASKED = ("Shape", "Size")
 """Operators that say how large a value is."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from onnx import helper, numpy_helper
 
 from onnx_gate.worker.strength.blueprint import NodePath
-from onnx_gate.worker.strength.mutants import Kind, Mutant, Site, TreeSpot
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site, TreeSpot
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 Array = npt.NDArray[Any]
 ENSEMBLES = ("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from onnx import helper
 
 from onnx_gate.worker.strength.blueprint import SLICE, Blueprint, Draft, NodePath
-from onnx_gate.worker.strength.mutants import Kind, MissingValue, Mutant, Site, TableRow
-from onnx_gate.worker.strength.parts import Parts
+from onnx_gate.worker.strength.kinds.mutants import Kind, MissingValue, Mutant, Site, TableRow
+from onnx_gate.worker.strength.kinds.parts import Parts
 
 Array = npt.NDArray[Any]
 FACTOR = 1.5

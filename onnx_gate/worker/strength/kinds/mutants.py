@@ -58,7 +58,7 @@ class OutputColumn:
 
     output: str
     column: int | None
-    """On the last axis; None where the output has one dimension."""
+    """On the last axis; None where the output is taken as a whole, since the file fixes no number of columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
