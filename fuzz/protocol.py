@@ -36,8 +36,8 @@ from onnx_gate.gate.verdict import Findings, judge_run
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.processes import endings
 from onnx_gate.processes.hearing import Hearing, SaidTooMuch, fair_share
-from onnx_gate.processes.process import Ended, Started
-from onnx_gate.protocol import Done, GarbageReply, Note, Stage
+from onnx_gate.processes.process import Ended, NoStrength, Started
+from onnx_gate.protocol import Done, GarbageReply, Note
 from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
 from onnx_gate.records.found import Failure
 from onnx_gate.records.result import Environment, GateResult, ModelResult
@@ -104,7 +104,9 @@ def _words() -> list[str]:
 def _other(rng: Random, root: list[Any], words: Sequence[str]) -> str:
     """Another provider, case, output or stage than was asked for."""
     slot = pick(rng, root, lambda slot: slot.key in NAMES)
-    new = rng.choice((rng.choice(words), odd_text(rng, longest=1_000), "cuda", "graph", "", "triage", "batch=1"))
+    new = rng.choice(
+        (rng.choice(words), odd_text(rng, longest=1_000), "cuda", "graph", "", "triage", "strength", "batch=1")
+    )
     slot.value = [new] if isinstance(slot.value, list) else new
     return f"other {slot.key}"
 
@@ -187,6 +189,13 @@ def _done(rng: Random, lines: Lines) -> Lines:
     return [*lines[:at], b'{"kind":"done","body":{}}\n', *lines[at:]]
 
 
+def _wrong_models(rng: Random, lines: Lines) -> Lines:
+    """It says that it tries wrong models, wherever it is, and mostly dies of it."""
+    at = rng.randrange(len(lines) + 1)
+    stage = b'{"kind":"stage","body":{"name":"strength"}}\n'
+    return [*lines[:at], stage, *(lines[at:] if rng.random() < 0.3 else ())]
+
+
 def _flood(rng: Random, lines: Lines) -> Lines:
     """More events than anybody would read."""
     at, count = rng.randrange(len(lines) + 1), rng.choice((20, 20, 20, 300, 300, 3_000))
@@ -195,6 +204,7 @@ def _flood(rng: Random, lines: Lines) -> Lines:
             b'{"kind":"note","body":{"text":"note %d","warns":true}}\n',
             b'{"kind":"note","body":{"text":"note %d","weak":true}}\n',
             b'{"kind":"stage","body":{"name":"stage %d","provider":"cpu"}}\n',
+            b'{"kind":"strength","body":{"planned":%d,"tried":0,"counted":0,"caught":0,"aimed":0,"incomplete":"x"}}\n',
             b'{"kind":"failure","body":{"stage":"run %d","cause":"unknown","message":"m","provider":"cpu"}}\n',
             b'{"kind":"diff","body":{"provider":"cpu","case":"case %d","output":"y","total":1}}\n',
             b'{"kind":"diff","body":{"provider":"graph","case":"c %d","output":"y",'
@@ -216,6 +226,7 @@ def _noise(rng: Random, lines: Lines) -> Lines:
 
 LINES: tuple[Callable[[Random, Lines], Lines], ...] = (
     *(_double, _drop, _drop, _swap, _end, _join, _stranger, _stranger, _done, _done, _flood, _noise),
+    *(_wrong_models, _wrong_models),
 )
 
 
@@ -261,6 +272,10 @@ class _Kept:
     def __init__(self) -> None:
         self.work = self.scratch = self.logs = Path()
 
+    def keep_weak_inputs(self, model_id: str) -> bool:
+        """Nothing was left."""
+        return False
+
     def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
         """Nothing was left."""
 
@@ -272,30 +287,31 @@ def _book(found: Findings, events: Iterable[object]) -> bool:
     for event in events:
         if not isinstance(event, Done):
             _take_or_spoil(found, event, _Kept(), watcher, None)
-        last = event if isinstance(event, Failure | Done | Note) else last
-    return isinstance(last, Done) or (isinstance(last, Note) and last.text.startswith("the cause could not"))
+        last = event if isinstance(event, Failure | Done | Note | NoStrength) else last
+    return isinstance(last, Done | NoStrength) or (
+        isinstance(last, Note) and last.text.startswith("the cause could not")
+    )
 
 
 def _hear(spec: ModelSpec, chunks: Iterable[bytes]) -> Iterator[object]:
     """The events of a stream, as the supervisor hears them, and the failure that it makes of its end."""
     yield Started()
-    at, done = Stage(name="start"), False
     failure: Failure | None = None
     hearing = Hearing(spec, fair_share(2))
     try:
         for event in (event for chunk in chunks for event in hearing.take(chunk)):
-            at = event if isinstance(event, Stage) else at
-            done = done or isinstance(event, Done)
             if not isinstance(event, Done):
                 yield event
     except GarbageReply as error:
-        failure = endings.garbage(str(error), at)
+        failure = endings.garbage(str(error), hearing.at)
     except SaidTooMuch:
-        failure = endings.said_too_much(fair_share(2), at)
-    if failure is None and not done:
-        failure = endings.explain(0, at, "", oom_killed=False)
-    if failure and at.name == "triage":
+        failure = endings.said_too_much(fair_share(2), hearing.at)
+    if failure is None and not hearing.done:
+        failure = endings.explain(0, hearing.at, "", oom_killed=False)
+    if failure and hearing.at.name == "triage":
         yield Note(text=f"the cause could not be looked for: {failure.message}")
+    elif failure and hearing.tries_wrong_models:
+        yield NoStrength(why=endings.on_a_wrong_model(failure))
     elif failure:
         yield failure
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,10 +21,12 @@ from onnx_gate import __version__
 from onnx_gate.errors import CannotMerge, GateError, UsageError
 from onnx_gate.gate.output import OutputFolder
 from onnx_gate.gate.selection import make_scope, plan_digest
+from onnx_gate.gate.strength.limit import is_of_strength
 from onnx_gate.gate.verdict import judge_run
 from onnx_gate.records.found import Confusion, Worst
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.result_scope import AskedModel
+from onnx_gate.records.strength import KindStrength, Strength, Survivors
 from onnx_gate.reports import json as results_json
 from onnx_gate.shards.gather import merge_folders
 from onnx_gate.shards.parts import read_result
@@ -90,6 +92,7 @@ def _asked(model: ModelResult) -> AskedModel:
         variant_of=model.variant_of,
         allow_failure=model.allow_failure,
         providers=dict.fromkeys(known or ["cpu"], False),
+        min_strength=0.9 if any(map(is_of_strength, model.checks)) else None,
         shard=1,
     )
 
@@ -146,15 +149,47 @@ LIES: Sequence[dict[str, Any]] = (
     *({"nonfinite_mismatched": 1}, {"shape": (10**6, 10**6)}, {"cosine": 7.0}, {"highest": math.inf}),
 )
 """Of a pass of floats that has numbers, none of them can be, whatever the others are."""
+UNASKED: Sequence[dict[str, Any]] = ({"top1": 0.5},)
+"""Nor these, where no limit asks for them; in variants they are known all the same."""
+
+
+STRENGTH_LIES: Sequence[Callable[[Strength], dict[str, Any]]] = (
+    lambda strength: {"caught": strength.aimed + 1},
+    lambda strength: {"aimed": strength.counted + 1},
+    lambda strength: {"planned": strength.tried - 1} if strength.tried else {"tried": 1},
+    lambda strength: {"half_caught": strength.half_tried + 1},
+    lambda strength: {"rows": strength.all_rows + 1},
+    lambda strength: {"incomplete": "" if strength.incomplete else "x"},
+    lambda strength: {"survivors": (Survivors(mutants=strength.counted + 1, reason="x"),)},
+    lambda strength: {"kinds": (*strength.kinds, KindStrength(kind="x", tried=1, counted=1, caught=1, aimed=1))},
+)
+"""Of any strength, none of them can be."""
+
+
+def _strength_lie(rng: Random, seed: Seed) -> Case | None:
+    """One strength of which the numbers can't all be true; None where no model has one."""
+    result = results_json.parse(seed.data)
+    found = [model for model in result.models if model.strength]
+    if not found:
+        return None
+    model = rng.choice(found)
+    lie = rng.choice(STRENGTH_LIES)(model.strength) if model.strength else {}
+    changed = replace(model, strength=replace(model.strength, **lie)) if model.strength else model
+    models = tuple(changed if one is model else one for one in result.models)
+    return Case(seed=seed.name, data=_dump(replace(result, models=models)), how=f"lie: {lie}")
 
 
 def _lie(rng: Random, seed: Seed) -> Case | None:
     """One pass of which the numbers can't all be true; None where there is no such pass to change."""
+    if rng.random() < 0.3 and (lied := _strength_lie(rng, seed)):
+        return lied
     result = results_json.parse(seed.data)
     places = [(model, at) for model in result.models for at, check in enumerate(model.checks) if _has_numbers(check)]
     if not places:
         return None
-    (model, at), lie = rng.choice(places), rng.choice(LIES)
+    model, at = rng.choice(places)
+    asked = model.variant_of is not None or "min_top1" in model.checks[at].limits
+    lie = rng.choice(LIES if asked else (*LIES, *UNASKED))
     checks = tuple(replace(check, **lie) if at == number else check for number, check in enumerate(model.checks))
     models = tuple(replace(one, checks=checks) if one is model else one for one in result.models)
     return Case(seed=seed.name, data=_dump(replace(result, models=models)), how=f"lie: {lie}")

@@ -160,7 +160,7 @@ KINDS: dict[str, type] = {
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _SHORT = 1_000
 _MOST_DIGITS = 24
-_DEEPEST = 3
+_MOST_ROUNDS = 20
 
 
 class GarbageReply(Exception):
@@ -199,25 +199,30 @@ def _line(kind: type, body: bytes) -> bytes:
 
 def _fitted(kind: type, body: dict[str, Any]) -> dict[str, Any]:
     """The same with texts and lists cut to their bounds; cases and outputs are never cut: they are a promise."""
-    # A list whose items are too long is found to be too long itself only once they aren't.
-    for _ in range(_DEEPEST if kind is not Expectation else 0):
+    # Of a list only the first item that is wrong is named, and that it is too long itself only once none is.
+    for _ in range(_MOST_ROUNDS if kind is not Expectation else 0):
         try:
             _adapter(kind).validate_python(body)
+            break
         except ValidationError as error:
             for found in error.errors(include_url=False, include_input=False):
                 if found["type"] in ("string_too_long", "too_long"):
-                    _cut(body, found["loc"], int(found["ctx"]["max_length"]))
+                    body = _cut(body, found["loc"], int(found["ctx"]["max_length"]))
     return body
 
 
 def _cut(value: Any, place: Sequence[Any], most: int) -> Any:
-    """The value, with what is at the place shortened; members of a union, named on the way, are no part of it."""
+    """The value, with what is at the place shortened, and in a list the same of every item.
+
+    Members of a union, named on the way, are no part of it.
+    """
     if not place:
         return _shortened(value, most)
     step, *rest = place
-    if (isinstance(value, list) and isinstance(step, int)) or (isinstance(value, dict) and step in value):
-        value[step] = _cut(value[step], rest, most)
-        return value
+    if isinstance(value, list) and isinstance(step, int):
+        return [_cut(item, rest, most) for item in value]
+    if isinstance(value, dict) and step in value:
+        return {**value, step: _cut(value[step], rest, most)}
     return _cut(value, rest, most)
 
 

@@ -124,6 +124,8 @@ class Origin(StrEnum):
     """The ways to the leaves of trees."""
     STATISTICS = "means and deviations"
     """Of scalers and normalisations."""
+    WEIGHTS = "sizes of weights"
+    """Of a first linear step: a small weight goes with large values."""
     RANGES = "ranges"
     """Minima and maxima, quantiles, bin edges, ends of clips."""
     POINTS = "training points"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.processes.hearing import ENOUGH, MOST_SAID, POOL, Hearing, SaidTooMuch, fair_share
 from onnx_gate.protocol import KINDS, LONGEST_LINE, Done, Event, GarbageReply, Note, Placed, Stage, decode, encode
 from onnx_gate.records.asked import Location, ModelSpec, ProviderSpec
-from onnx_gate.records.found import Expectation, Failure, OutputDiff, Worst
+from onnx_gate.records.found import Confusion, Expectation, Failure, OutputDiff, Worst
 from onnx_gate.records.ran import Elsewhere, Placement
 from onnx_gate.vocabulary import BreachKind, Cause
 from tests.golden.records import breaches_of
@@ -122,6 +122,27 @@ def test_what_no_worker_of_ours_would_say_is_refused(said: bytes) -> None:
         hear(said)
 
 
+WRONG_ITEMS = {
+    "records": ("diff", {**DIFF, "confusion": [{}] * 100_000}),
+    "labels": ("diff", {**DIFF, "labels": [[]] * 100_000}),
+    "breaches": ("diff", {**DIFF, "breaches": [{"kind": 1}] * 100_000}),
+    "nodes": ("placed", {"provider": "cpu", "placement": {"nodes": 1, "on_provider": 1, "elsewhere": [0] * 100_000}}),
+    "inputs": ("fed", {"inputs": [{"origins": [1] * 10}] * 50_000}),
+    "names": ("made", {"weights": [1] * 100_000}),
+    "cases": ("expect", {"provider": "cpu", "cases": [1] * 100_000, "outputs": [1] * 100_000}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_ITEMS)
+def test_a_list_that_is_wrong_is_refused_at_its_first_items(what: str) -> None:
+    """To describe what is wrong with each of a hundred thousand took a gigabyte of the process that all share."""
+    kind, body = WRONG_ITEMS[what]
+    with pytest.raises(GarbageReply) as raised:
+        decode(line(kind, **body))
+    assert isinstance(raised.value.__cause__, ValidationError)
+    assert raised.value.__cause__.error_count() < 20
+
+
 def test_what_a_worker_says_is_heard() -> None:
     """In whatever pieces it comes."""
     events: list[Event] = [Stage(name="run on cpu", provider="cpu"), Note(text="ü" * 100), OutputDiff(**DIFF), Done()]
@@ -164,6 +185,14 @@ def test_a_model_has_a_share_of_what_is_kept() -> None:
         Failure(stage="load", cause=Cause.LOAD_FAILED, message="ü" * 30_000, fix="y" * 30_000),
         OutputDiff(**{**DIFF, "output": "n" * 5_000}, breaches=breaches_of(BreachKind.LIMIT, "b" * 20_000) * 300),
         OutputDiff(**DIFF, worst=Worst(index=(1,), reference="l" * 5_000, actual="m" * 5_000)),
+        OutputDiff(**DIFF, labels=tuple(f"{n}{'l' * 2_000}" for n in range(150))),
+        OutputDiff(
+            **DIFF,
+            confusion=tuple(
+                Confusion(reference="r" * 2_000 if n % 2 else n, actual=n if n % 2 else "a" * 2_000, count=1)
+                for n in range(300)
+            ),
+        ),
         OutputDiff(**DIFF, labels=tuple("abcdefghij" * 30), fed=tuple(f"{n}×4" for n in range(20_000))),
         Placed(
             provider="cpu",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from onnx_gate import __version__
 from onnx_gate.frameworks.registry import code_forms
-from onnx_gate.records.workflow import CommentMode
+from onnx_gate.records.settings import CommentMode
 
 EXIT_CODES = """\
 exit codes:

@@ -15,8 +15,7 @@ from onnx_gate.cli import arguments, environ, settings
 from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, ManifestError
 from onnx_gate.gate.console import prepare_streams, say
 from onnx_gate.records.asked import ManifestWarning
-from onnx_gate.records.settings import Settings
-from onnx_gate.records.workflow import CommentMode
+from onnx_gate.records.settings import CommentMode, Settings
 
 # What is imported inside a function is what `--help` doesn't need.
 
@@ -82,7 +81,7 @@ def _judge_and_publish(asked: Settings) -> int:
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
-            result = run_gate(manifest, asked.options, folder, progress, signals.interruptible)
+            result = run_gate(manifest, asked.options, folder, progress, signals.raise_if_received)
         finally:
             progress.close()
         # Those that only the run could show.

@@ -12,6 +12,7 @@ from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording.gaps import ITSELF, skipped_providers
 from onnx_gate.wording.numbers import plural, seconds
+from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.text import LONGEST, one_line, shorten
 from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed
 
@@ -34,6 +35,7 @@ def result_line(result: ModelResult) -> str:
     elif passed:
         weak = f", {ITSELF} (no outputs are recorded)" if result.weak_reference else ""
         line += f"{weak}, {plural(passed, 'comparison')}, {difference(farthest_check(result))}"
+        line += f", {row_of(result.strength)}" if result.strength else ""
     skipped = skipped_providers(result)
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
     return one_line(f"{line}{more} ({seconds(result.seconds)})")

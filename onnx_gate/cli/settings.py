@@ -14,8 +14,7 @@ from onnx_gate.cli.environ import available_cpus, isolation, worker_environ
 from onnx_gate.errors import UsageError
 from onnx_gate.providers import short_name
 from onnx_gate.records.asked import RunOptions
-from onnx_gate.records.settings import Settings, parse_shard
-from onnx_gate.records.workflow import CommentMode, Workflow
+from onnx_gate.records.settings import CommentMode, Settings, Workflow, parse_shard
 
 # Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
 _STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from onnx_gate.gate.run import Cancelled
 
 
 class Signals:
-    """Ctrl-C and SIGTERM: they stop the models, keep what is known, and disturb nothing after that."""
+    """Ctrl-C and SIGTERM: they stop the models, keep what is known, and disturb nothing after that.
+
+    Nothing is raised where a signal happens to arrive. That may be while a lock has just been taken, which is then
+    never given back, or while Python frees an object, which drops the exception. So the run asks, many times a second.
+    """
 
     def __init__(self) -> None:
         self._received: int | None = None
-        self._interruptible = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -26,24 +29,11 @@ class Signals:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
-    @contextmanager
-    def interruptible(self) -> Iterator[Callable[[], None]]:
-        """Where a signal, also one that came before, ends the block at once.
-
-        Gives a function to call now and then: Python drops what is raised while it frees an object.
-        """
-        self._interruptible = True
-        try:
-            self._raise_if_received()
-            yield self._raise_if_received
-        finally:
-            self._interruptible = False
-
-    def _take(self, signum: int, _: object) -> None:
-        first, self._received = self._received is None, signum
-        if self._interruptible and first:
-            self._raise_if_received()
-
-    def _raise_if_received(self) -> None:
+    def raise_if_received(self) -> None:
+        """To be called between two steps of a run; raises Cancelled with the first signal that came."""
         if self._received is not None:
             raise Cancelled(self._received)
+
+    def _take(self, signum: int, _: object) -> None:
+        if self._received is None:
+            self._received = signum

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from onnx_gate.gate.strength.limit import other_checks
 from onnx_gate.records.found import Spread
 from onnx_gate.records.limits import (
     FEWEST_RANKED,
@@ -15,9 +16,9 @@ from onnx_gate.records.limits import (
     counts_rows,
     lets_all_pass,
 )
-from onnx_gate.records.result import Check, Coverage
+from onnx_gate.records.result import Check, Coverage, ModelResult
 from onnx_gate.vocabulary import EDGE_CASE, Status
-from onnx_gate.wording.gaps import listed
+from onnx_gate.wording.gaps import few
 from onnx_gate.wording.numbers import number, percent, scalar
 from onnx_gate.wording.text import shorten
 
@@ -59,6 +60,22 @@ def state_coverage(
     )
 
 
+def state_again(model: ModelResult, also: Iterable[str] = ()) -> Coverage | None:
+    """What a model's checks make of it, whatever it says of itself; the warnings of others stand as they were given.
+
+    `also` are those of them that have to stand.
+    """
+    told = dict.fromkeys([*warnings_of_others(model), *also])
+    return state_coverage(other_checks(model.checks), also=told, ignored=model.ignored)
+
+
+def warnings_of_others(model: ModelResult) -> list[str]:
+    """Those that its checks don't make."""
+    computed = state_coverage(other_checks(model.checks), ignored=model.ignored)
+    known = set(computed.warnings) if computed else set()
+    return [warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known]
+
+
 def _empty(checks: Sequence[Check]) -> Iterable[str]:
     """Outputs that hold no element in any case, as recorded ones may."""
     full = {check.output for check in checks if check.total}
@@ -95,7 +112,7 @@ def _left_out(ignored: Mapping[str, Sequence[str]], providers: Sequence[str]) ->
     for output, on in places.items():
         together.setdefault(tuple(on), []).append(f"`{output}`")
     for names, outputs in together.items():
-        what = f"output {outputs[0]} was" if len(outputs) == 1 else f"outputs {listed(outputs)} were"
+        what = f"output {outputs[0]} was" if len(outputs) == 1 else f"outputs {few(outputs)} were"
         where = "" if len(names) == len(providers) else f" on {', '.join(names)}"
         yield f"{what} not compared{where}: the manifest ignores {'it' if len(outputs) == 1 else 'them'}"
 
@@ -178,7 +195,8 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
     if highest - lowest <= 2 * (atol + rtol * near):
         return (
             f"{name} stays between {scalar(lowest)} and {scalar(highest)}, which the tolerance doesn't tell apart: "
-            "a model that always answers the middle would pass"
+            f"a model that always answers the middle would pass; add {_rule_to_paste(checks)}, or an `atol` below "
+            f"{number((highest - lowest) / 10)} with `rtol: 0`"
         )
     return ""
 

@@ -157,13 +157,13 @@ class OutputFolder:
 
     def write(self, name: str, text: str) -> Path:
         """A temporary file, then a rename."""
-        self.write_all({name: text.encode("utf-8", "backslashreplace")})
+        self.write_all({name: [text.encode("utf-8", "backslashreplace")]})
         return self.path / name
 
-    def write_all(self, contents: Mapping[str, bytes]) -> None:
+    def write_all(self, contents: Mapping[str, Iterable[bytes]]) -> None:
         """All of these files or none: some reports of a run without the others would pass for all of it."""
-        for name, content in contents.items():
-            self._disk.write(self._fresh / name, [content])
+        for name, pieces in contents.items():
+            self._disk.write(self._fresh / name, pieces)
         with ExitStack() as undo:
             for name in contents:
                 self._disk.replace(self._fresh / name, self.path / name)

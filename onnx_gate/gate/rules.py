@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from onnx_gate.errors import Problem
 from onnx_gate.records.asked import ManifestWarning, SharedRule
 from onnx_gate.records.result import ModelResult
-from onnx_gate.wording.gaps import listed
+from onnx_gate.wording.gaps import few
 
 ALIKE = 0.8
 """From so much on one name is taken for a misspelling of another; 1 is the same but for upper and lower case."""
@@ -61,6 +61,6 @@ def _meant(rule: SharedRule, names: Sequence[str]) -> str | None:
 
 
 def _unused(rule: SharedRule, names: Sequence[str], fix: str, manifest: str) -> Problem:
-    have = f"no model that it is for has such an output; they have: {listed(names)}"
+    have = f"no model that it is for has such an output; they have: {few(names)}"
     message = have if rule.models else "no model takes this rule: each has rules of its own"
     return Problem(file=manifest, line=rule.line, column=rule.column, path=rule.path, message=message, fix=fix)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from onnx_gate.gate import strength
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
-from onnx_gate.gate.numbers import Contradiction, require_consistent, require_consistent_model
+from onnx_gate.gate.numbers.checks import Contradiction, require_consistent
+from onnx_gate.gate.numbers.models import require_consistent_model
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import describe_scope, require_folders, select_models
+from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.gate.trust import refusal, runs_code
 from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
 from onnx_gate.processes.process import Ended, NoStrength, Started
@@ -62,20 +62,14 @@ class Watcher(Protocol):
     def ended(self, result: ModelResult) -> None: ...
 
 
-@contextmanager
-def uninterrupted() -> Iterator[Callable[[], None]]:
-    """For a run that nobody sends signals to."""
-    yield lambda: None
-
-
 def run_gate(
     manifest: Manifest,
     options: RunOptions,
     folder: Folder,
     watcher: Watcher,
-    interruptible: Callable[[], AbstractContextManager[Callable[[], None]]] = uninterrupted,
+    check_signals: Callable[[], None] = lambda: None,
 ) -> GateResult:
-    """Judge every model that was asked for; `interruptible` is where whoever handles signals may raise Cancelled."""
+    """Judge every model that was asked for; `check_signals` is called all the while, and may raise Cancelled."""
     require_supported_system()
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
@@ -106,10 +100,10 @@ def run_gate(
                 save_references=store is not None,
                 references=references,
             ) as supervisor,
-            interruptible() as check_signals,
         ):
             for model_id, happening in supervisor.run(runnable, tick=check_signals):
                 _take_or_spoil(found[model_id], happening, folder, watcher, store)
+                check_signals()
     except Cancelled as error:
         cancelled = error
     models = tuple(_result(findings) for findings in found.values())
@@ -303,7 +297,7 @@ def _book_expectation(found: Findings, expected: Expectation) -> None:
 
 def _book_strength(found: Findings, event: Strength) -> None:
     """Refused here for the same reason as numbers of a comparison; whether it is believed is known at the end."""
-    for reason in strength.contradictions(event):
+    for reason in strength_numbers.contradictions(event):
         raise Contradiction(f"strength: {reason}")
     if found.strength not in (None, event):
         raise Contradiction("it has two strengths")

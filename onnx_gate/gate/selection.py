@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +21,7 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
     known = [spec.id for spec in manifest.models]
     for wanted in options.only:
         if wanted not in known:
-            near = difflib.get_close_matches(wanted, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the manifest has: {', '.join(known)}"
+            hint = suggest(wanted, known) or f"the manifest has: {', '.join(known)}"
             raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
     _require_known_providers(manifest, options)
     numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1

@@ -10,6 +10,7 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Failure
 from onnx_gate.repository.credentials import Credential
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 
 _SHOWN = 3
 
@@ -35,7 +36,7 @@ def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Cred
         message = f"{what}, and this run refuses that (allow-pickle: false, or --no-allow-pickle)"
         fix = f"{instead}; or, if you trust the file, set `allow-pickle: true` (--allow-pickle)"
         return _refused(f"{message}. Nothing was loaded", fix)
-    listed = _list([f"{each.shown} ({each.what})" for each in credentials])
+    listed = first([f"{each.shown} ({each.what})" for each in credentials], _SHOWN)
     message = f"{what}, and such code could take the credentials in {listed}"
     fix = (
         f"{_ways_out(credentials)}; or {instead}; or, if you trust the file, set `allow-pickle: true` (--allow-pickle)"
@@ -48,13 +49,9 @@ def _ways_out(credentials: Sequence[Credential]) -> str:
     others = [each.shown for each in credentials if not each.of_checkout]
     ways = ["set `persist-credentials: false` at every actions/checkout"] if len(others) < len(credentials) else []
     if others:
-        ways.append(f"delete {_list(others)} before this step, or write such files elsewhere, as under `$RUNNER_TEMP`")
+        named = first(others, _SHOWN)
+        ways.append(f"delete {named} before this step, or write such files elsewhere, as under `$RUNNER_TEMP`")
     return ", and ".join(ways)
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _refused(message: str, fix: str) -> Failure:

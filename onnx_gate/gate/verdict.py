@@ -11,8 +11,8 @@ from itertools import product
 from typing import Any
 
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
-from onnx_gate.gate.coverage import state_coverage
-from onnx_gate.gate.strength import is_believed, judge_strength, warn_of_strength
+from onnx_gate.gate.coverage import state_again, state_coverage
+from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows
@@ -168,8 +168,9 @@ def judge_run(
 
 
 def judge_again(result: GateResult) -> GateResult:
-    """The same with verdicts and exit code made of its checks, whatever it says of itself."""
-    models = tuple(_judged_again(model) for model in result.models)
+    """The same with verdicts, exit code and coverage made of its checks, whatever it says of itself."""
+    asked = {model.id: model.min_strength for model in result.scope.models} if result.scope else {}
+    models = tuple(_judged_again(model, asked.get(model.id)) for model in result.models)
     problems = bool(result.problems) or not result.complete
     verdict, code = judge_run(models, empty_shard=is_empty_shard(result) and not problems, problems=problems)
     if not result.complete and result.exit_code in CANCELLED:
@@ -185,7 +186,7 @@ def is_empty_shard(result: GateResult) -> bool:
     return bool(held) and result.shard is not None and result.shard not in held
 
 
-def _judged_again(model: ModelResult) -> ModelResult:
+def _judged_again(model: ModelResult, min_strength: float | None) -> ModelResult:
     verdict, first_error = judge_checks(model.checks)
     failed = verdict in (Status.DIVERGED, Status.ERROR)
     return replace(
@@ -194,6 +195,7 @@ def _judged_again(model: ModelResult) -> ModelResult:
         cause=model.cause if failed else None,
         advice=model.advice if verdict is Status.DIVERGED else "",
         error=with_fix(first_error) if first_error else "",
+        coverage=state_again(model, also=warn_of_strength(model.strength, min_strength)),
     )
 
 

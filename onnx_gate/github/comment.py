@@ -9,7 +9,7 @@ from typing import Any
 from onnx_gate.github.api import Api
 from onnx_gate.github.event import PullRequest
 from onnx_gate.github.http import ApiError
-from onnx_gate.records.workflow import Workflow
+from onnx_gate.records.settings import Workflow
 
 BOT = "github-actions[bot]"
 """Who writes with a workflow's own token."""

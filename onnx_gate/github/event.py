@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from onnx_gate.github.api import Api
-from onnx_gate.records.workflow import Workflow
+from onnx_gate.records.settings import Workflow
 
 LARGEST_EVENT = 32 * 1024 * 1024
 """GitHub's own limit is 25 MB."""

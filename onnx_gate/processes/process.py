@@ -110,6 +110,8 @@ _PYTHON = [sys.executable, "-P", "-m"]
 # For root: nothing of the environment or of a home folder is imported either, nor anything written.
 _ROOTS_PYTHON = [sys.executable, "-I", "-B", "-m"]
 _PATIENCE = 2.0
+_HANDING_OVER = 60.0
+_DYING = 10.0
 
 
 @dataclass
@@ -149,9 +151,11 @@ class Process:
 
 
 def send_job(process: Process, job: Job) -> None:
-    """Hand the job over; a process that died first is noticed by its status."""
+    """Hand the job over; a process that died first is noticed by its status, one that never reads by its silence."""
     payload = pickle.dumps(job)
-    with suppress(BrokenPipeError, ConnectionResetError):
+    # A large job does not fit into the channel: somebody has to read, and a server may have been stopped.
+    process.channel.settimeout(_HANDING_OVER)
+    with suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
         process.channel.sendall(len(payload).to_bytes(8, "big") + payload)
 
 
@@ -248,10 +252,11 @@ class Server:
         self._popen.kill()
 
     def close(self) -> None:
-        """End it, and with it all of its children."""
+        """End it, and with it all of its children; one that not even SIGKILL ends is left behind."""
         self.control.close()
         self._popen.kill()
-        self._popen.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(_DYING)
 
     def _lose_processes(self) -> None:
         # Nobody can wait for its children now, and they die with it.

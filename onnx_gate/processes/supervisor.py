@@ -99,6 +99,7 @@ class Supervisor:
 
     def run(self, specs: list[ModelSpec], tick: Callable[[], None] = lambda: None) -> Iterator[tuple[str, Happening]]:
         """Judge all models, in order as far as their servers are warm; `tick` is called all the while."""
+        tick()
         queue = list(specs)
         self._waiting = len(specs)
         self._looked = time.monotonic()

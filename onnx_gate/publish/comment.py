@@ -17,7 +17,7 @@ from onnx_gate.github.event import PullRequest, ask_for_pull_request, find_pull_
 from onnx_gate.github.http import ApiError
 from onnx_gate.github.step_files import place_in_repository
 from onnx_gate.records.result import GateResult
-from onnx_gate.records.workflow import CommentMode, Workflow
+from onnx_gate.records.settings import CommentMode, Workflow
 from onnx_gate.reports import comment
 from onnx_gate.reports.comment import About
 

@@ -24,11 +24,12 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Element = float | Annotated[int, Field(ge=-(2**64), le=2**64)] | Name | bool | None
 """A `Scalar` that a worker sent."""
 
-FEW = Field(max_length=100)
+# `fail_fast`: of a list, the first item that is wrong is enough. To describe half a million takes a gigabyte.
+FEW = Field(max_length=100, fail_fast=True)
 """Sentences, dimensions, domains: what a person would read one by one."""
-MANY = Field(max_length=10_000)
+MANY = Field(max_length=10_000, fail_fast=True)
 """Cases, outputs, nodes."""
 MOST_COMPARISONS = 100_000
 """Cases by outputs that a model may have on a provider."""
-PROMISED = Field(max_length=MOST_COMPARISONS)
+PROMISED = Field(max_length=MOST_COMPARISONS, fail_fast=True)
 """Cases or outputs that are announced."""

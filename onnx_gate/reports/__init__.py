@@ -19,7 +19,11 @@ RENDER: dict[str, Callable[[GateResult], str]] = {
 }
 
 
-def render_all(result: GateResult) -> tuple[GateResult, dict[str, bytes]]:
+_IN_PIECES = {"junit.xml": junit.render_pieces, "results.json": json.render_pieces}
+"""The large ones are at no time one text, of which a single character can make all others take four bytes."""
+
+
+def render_all(result: GateResult) -> tuple[GateResult, dict[str, list[bytes]]]:
     """All reports as they are written, and the result that they show.
 
     As a last resort, a model that can't be shown is an error of its own: it must not cost the reports of all others.
@@ -32,12 +36,12 @@ def render_all(result: GateResult) -> tuple[GateResult, dict[str, bytes]]:
         return shown, _encoded(shown)
 
 
-def _encoded(result: GateResult) -> dict[str, bytes]:
-    """results.json, the largest, is at no time a text as well."""
-    texts = {name: render for name, render in RENDER.items() if render is not json.render}
+def _encoded(result: GateResult) -> dict[str, list[bytes]]:
+    """In pieces, and the largest first, while there is room: all are kept until all are made."""
+    pieces = {name: _IN_PIECES[name](result) for name in reversed(RENDER) if name in _IN_PIECES}
     return {
-        **{name: render(result).encode("utf-8", "backslashreplace") for name, render in texts.items()},
-        "results.json": json.render_bytes(result),
+        name: pieces[name] if name in pieces else [render(result).encode("utf-8", "backslashreplace")]
+        for name, render in RENDER.items()
     }
 
 

@@ -25,15 +25,15 @@ _MOST_SECONDS = 1e9
 
 def render(result: GateResult) -> str:
     """The result as JSON text."""
-    return render_bytes(result).decode()
+    return b"".join(render_pieces(result)).decode()
 
 
-def render_bytes(result: GateResult) -> bytes:
-    """The same as it is written: as text, a large one would take up to four times as much."""
+def render_pieces(result: GateResult) -> list[bytes]:
+    """The same as it is written: as text, or put together, a large one would take up to four times as much."""
     try:
-        return adapter().dump_json(result, indent=2) + b"\n"
+        return [adapter().dump_json(result, indent=2), b"\n"]
     except PydanticSerializationError:
-        return adapter().dump_json(_writable(result), indent=2) + b"\n"
+        return [adapter().dump_json(_writable(result), indent=2), b"\n"]
 
 
 def _writable(value: Any) -> Any:
@@ -52,9 +52,24 @@ def _writable(value: Any) -> Any:
 def parse(text: str | bytes) -> GateResult:
     """A result from JSON text; raises ValueError for anything else.
 
-    Fields that this version doesn't know are ignored: a newer one may have added them.
+    Ignored is what this version doesn't know: fields that a newer one may have added, and reserved ones that it fills.
     """
-    return adapter().validate_json(text, extra="ignore")
+    try:
+        return adapter().validate_json(text, extra="ignore")
+    except ValidationError as error:
+        filled = [tuple(each["loc"]) for each in error.errors() if each["type"] == "none_required"]
+        if len(filled) < error.error_count():
+            raise
+        return adapter().validate_json(json.dumps(_without(json.loads(text), filled)), extra="ignore")
+
+
+def _without(document: Any, places: list[tuple[int | str, ...]]) -> Any:
+    for *way, last in places:
+        part = document
+        for step in way:
+            part = part[step]
+        part[last] = None
+    return document
 
 
 def parse_strictly(data: bytes) -> GateResult:

@@ -8,53 +8,99 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 from xml.etree import ElementTree
 
-from junit_xml import TestCase, TestSuite, to_xml_report_string
+from junit_xml import TestCase, TestSuite
 
 from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording import gaps
 from onnx_gate.wording.numbers import cosine, number, two_scalars
-from onnx_gate.wording.text import LONGEST, one_line, shorten, visible
+from onnx_gate.wording.strength import in_short
+from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten, visible
 from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
 
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")
-_ROOT_TIME = re.compile(r'(?<=<testsuites )([^>]*time=")[^"]*')
+_COUNTED = ("disabled", "errors", "failures", "tests")
 _DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 # In texts and attributes the last character would be written as an entity.
-_EMPTY = re.compile(" />")
+_EMPTY = re.compile(b" />")
+MOST_WORDS = 8_000_000
+"""Characters of what is wrong, over all checks; results.json has all of them."""
+MOST_WORDS_OF_A_MODEL = 2_000_000
+_LONGEST_NAME = 200
+_NO_ROOM = "there are too many of these to say it here: see results.json"
 _MOST_BREACHES = 10
+# Whoever reads XML takes all of these for the last one.
+_LINE_ENDS = re.compile(r"\r\n?|\n")
 _OF_MANY_LINES = ("output", "stdout", "stderr")
 """What the library writes between tags; all else are attributes."""
 
 
+class _Room:
+    """How much the page still has for what is wrong: a hostile model can say it for thousands of checks."""
+
+    def __init__(self) -> None:
+        self._page, self._suite = MOST_WORDS, 0
+
+    def next_suite(self) -> None:
+        self._suite = MOST_WORDS_OF_A_MODEL
+
+    def takes(self, words: int) -> bool:
+        """Whether so many characters fit; then they are taken."""
+        if words > min(self._page, self._suite):
+            return False
+        self._page, self._suite = self._page - words, self._suite - words
+        return True
+
+
 def render(result: GateResult) -> str:
     """The report as XML text."""
-    names: Counter[tuple[str, str]] = Counter()
-    suites = [_suite(model, result, names) for model in result.models]
+    return b"".join(render_pieces(result)).decode()
+
+
+def render_pieces(result: GateResult) -> list[bytes]:
+    """The same as it is written, one model after the other: all of them at once would take many times as much."""
+    counts, time, written = Counter[str](), Decimal(), list[bytes]()
+    for suite in _suites(result):
+        tree = _tree(suite)
+        counts.update({name: int(tree.attrib[name]) for name in _COUNTED})
+        time += sum((case.elapsed_sec for case in suite.test_cases), Decimal())
+        written.append(_indented(tree))
+    counted = "".join(f' {name}="{counts[name]}"' for name in _COUNTED)
+    start, end = (f'<testsuites{counted} time="{time}">\n', "</testsuites>\n") if written else ("<testsuites/>\n", "")
+    return [f"{_DECLARATION}{start}".encode(), *written, end.encode()]
+
+
+def _suites(result: GateResult) -> Iterator[TestSuite]:
+    names, room = Counter[tuple[str, str]](), _Room()
+    for model in result.models:
+        room.next_suite()
+        yield _suite(model, result, names, room)
     if result.problems or not result.complete:
-        suites.append(_stopped(result))
-    total = sum((case.elapsed_sec for suite in suites for case in suite.test_cases), Decimal())
-    return _ROOT_TIME.sub(rf"\g<1>{total}", _xml(suites), count=1)
+        yield _stopped(result)
 
 
-def _xml(suites: list[TestSuite]) -> str:
-    """The one place where text enters the XML: the library escapes markup, and drops what XML can't hold."""
-    # The library's own way to indent takes some forty times the size of the report in memory.
-    flat = to_xml_report_string(_writable(suites), encoding="utf-8", prettyprint=False)
-    tree = ElementTree.fromstring(flat)  # noqa: S314  # written in the line above
-    ElementTree.indent(tree, "\t")
-    return f"{_DECLARATION}{_EMPTY.sub('/>', ElementTree.tostring(tree, encoding='unicode'))}\n"
+def _tree(suite: TestSuite) -> ElementTree.Element:
+    """The one place where text enters the XML, in which all that it can't hold is spelled out; markup is escaped."""
+    tree: ElementTree.Element = _writable(suite).build_xml_doc("utf-8")
+    return tree
+
+
+def _indented(suite: ElementTree.Element) -> bytes:
+    ElementTree.indent(suite, "\t", level=1)
+    return b"\t%s\n" % _EMPTY.sub(b"/>", ElementTree.tostring(suite, encoding="utf-8", xml_declaration=False))
 
 
 def _writable(value: Any, key: str = "") -> Any:
     """Whatever suites and cases hold, in lines without control characters: those are spelled out, not lost."""
     if isinstance(value, str):
-        return visible(value) if key in _OF_MANY_LINES else one_line(value)
+        return _LINE_ENDS.sub("\n", visible(value)) if key in _OF_MANY_LINES else one_line(value)
     if isinstance(value, dict):
         return {one_line(name): _writable(item, name) for name, item in value.items()}
     if isinstance(value, list):
@@ -64,11 +110,11 @@ def _writable(value: Any, key: str = "") -> Any:
     return value
 
 
-def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestSuite:
+def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str]], room: _Room) -> TestSuite:
     # A suite without testcases looks like a pass.
     checks = model.checks or (_nothing(model),)
     return _named_suite(
-        model.id, [_case(check, model, result, names) for check in checks], result, _properties(model, result)
+        model.id, [_case(check, model, result, names, room) for check in checks], result, _properties(model, result)
     )
 
 
@@ -76,9 +122,11 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     """What concerns the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
     if model.verdict is Status.SKIPPED or (skipped := gaps.skipped_providers(model)):
-        known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.listed(skipped)
+        known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.few(skipped)
     if model.weak_reference:
         known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
+    if model.strength:
+        known |= _strength(model.strength)
     warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base) or not warning.models]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
@@ -86,6 +134,12 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     for count, warning in enumerate(warnings, start=1):
         known[f"warning {count}"] = shorten(one_line(warning), LONGEST)
     return known
+
+
+def _strength(strength: Strength) -> dict[str, str]:
+    """In words, and the numbers that it is made of."""
+    counts = {name: getattr(strength, name) for name in ("planned", "tried", "counted", "caught", "aimed")}
+    return {"strength": in_short(strength)} | {f"strength_{name}": str(count) for name, count in counts.items()}
 
 
 def _nothing(model: ModelResult) -> Check:
@@ -112,26 +166,37 @@ def _named_suite(
     return TestSuite(name, cases, timestamp=result.started_at, file=result.manifest, properties=properties)
 
 
-def _case(check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]]) -> TestCase:
+def _case(
+    check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]], room: _Room
+) -> TestCase:
     # As they are written: two names that differ in what isn't written are one.
     classname = one_line(".".join(part for part in ("onnx-gate", model.id, check.provider, check.runtime) if part))
+    name = " ".join(shorten(one_line(part), _LONGEST_NAME) for part in (check.case, check.output) if one_line(part))
     case = TestCase(
-        _unique(classname, one_line(f"{check.case} {check.output}") or "run", names),
+        _unique(classname, name or "run", names),
         classname=classname,
         elapsed_sec=_elapsed(check.seconds),
         file=result.manifest,
         line=model.line,
     )
-    message = shorten(one_line(with_fix(check)), LONGEST) or check.status
-    if check.status is Status.DIVERGED and model.allow_failure:
-        case.add_skipped_info(f"diverged, which allow_failure allows: {message}", _details(check, model))
-    elif check.status is Status.DIVERGED:
-        case.add_failure_info(message, _details(check, model), failure_type=model.cause or "diverged")
-    elif check.status is Status.ERROR:
-        case.add_error_info(message, with_fix(check), error_type=check.cause or "error")
-    elif check.status is Status.SKIPPED:
-        case.add_skipped_info(message)
+    if check.status is not Status.PASSED:
+        _say_what_is_wrong(case, check, model, room)
     return case
+
+
+def _say_what_is_wrong(case: TestCase, check: Check, model: ModelResult, room: _Room) -> None:
+    message = shorten(one_line(with_fix(check)), LONGEST) or check.status
+    details = _details(check, model) if check.status is Status.DIVERGED else with_fix(check)
+    if not room.takes(len(message) + len(details)):
+        message, details = shorten(message, LONGEST_NAME), _NO_ROOM
+    if check.status is Status.DIVERGED and model.allow_failure:
+        case.add_skipped_info(f"diverged, which allow_failure allows: {message}", details)
+    elif check.status is Status.DIVERGED:
+        case.add_failure_info(message, details, failure_type=model.cause or "diverged")
+    elif check.status is Status.ERROR:
+        case.add_error_info(message, details, error_type=check.cause or "error")
+    else:
+        case.add_skipped_info(message)
 
 
 def _elapsed(seconds: float) -> Decimal:

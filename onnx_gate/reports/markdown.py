@@ -9,7 +9,7 @@ from onnx_gate.records.result import Environment, GateResult, ModelResult
 from onnx_gate.reports.checks import Room, all_checks
 from onnx_gate.reports.layout import Row, few, fill, more, name, row, table, table_within
 from onnx_gate.reports.model import diverged_blocks, error_block
-from onnx_gate.reports.model_details import latency_table
+from onnx_gate.reports.model_details import latency_table, other_survivors, strength_table
 from onnx_gate.reports.overview import FAILED, FEW_MODELS, doubts, overview, skipped, stopped, title, weak_passes
 from onnx_gate.reports.safe import (
     PARAGRAPH,
@@ -139,7 +139,9 @@ def failed_body(group: list[ModelResult]) -> list[Md]:
         blocks.append(error_block(model))
     if model.advice:
         blocks.append(md("**Why, and what to change:** {}", prose(model.advice)))
-    return blocks + _warnings(model) if len(group) == 1 else blocks
+    if len(group) > 1:
+        return blocks
+    return [*blocks, *other_survivors(model), *_warnings(model)]
 
 
 def _warnings(model: ModelResult) -> list[Md]:
@@ -177,7 +179,7 @@ def _checks_title(model: ModelResult) -> Html:
 
 
 def _details(model: ModelResult, rows: Room) -> Md:
-    return join(PARAGRAPH, [all_checks(model, rows), *latency_table(model)])
+    return join(PARAGRAPH, [all_checks(model, rows), *latency_table(model), *strength_table(model)])
 
 
 def _environment(result: GateResult) -> Md:

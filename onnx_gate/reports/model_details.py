@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from onnx_gate.records.found import ConvertInfo
 from onnx_gate.records.ran import Latency, Placement
 from onnx_gate.records.result import Check, ModelResult
-from onnx_gate.reports.layout import Row, few, more, name, row, table
+from onnx_gate.records.strength import MOST_GROUPS, KindStrength, Strength, Survivors
+from onnx_gate.reports.layout import Row, few, items, more, name, row, table
 from onnx_gate.reports.safe import Md, code, join, md, prose, text
-from onnx_gate.vocabulary import Scalar
+from onnx_gate.vocabulary import WEAK_INPUTS, Cause, Scalar
 from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.numbers import duration, number, plural
+from onnx_gate.wording.strength import in_short, survive, tried_on
 
 _MOST_OPTIONS = 10
 _MOST_TOLERANCES = 20
@@ -193,3 +195,67 @@ def _label(value: Scalar) -> Md:
 def _order(label: Scalar) -> tuple[bool, float, str]:
     """Numbers by size, then words by the alphabet."""
     return isinstance(label, str), 0.0 if isinstance(label, str) or label is None else label, str(label)
+
+
+_MOST_KINDS = 100
+
+
+def strength_table(model: ModelResult) -> list[Md]:
+    """All that is known of a model's strength; empty where there is none."""
+    if model.strength is None:
+        return []
+    about = [items(map(prose, told))] if (told := list(tried_on(model.strength))) else []
+    return [_strength_title(model.strength), *_strength_kinds(model.strength), *about, *_survivors(model)]
+
+
+def other_survivors(model: ModelResult) -> list[Md]:
+    """Beside an error that names the first group: the others, and where inputs are that catch them."""
+    return _survivors(model, first=1) if model.cause is Cause.WEAK_INPUTS else []
+
+
+def _survivors(model: ModelResult, first: int = 0) -> list[Md]:
+    """What no input catches, and what to do about it, the worst first; and where inputs are that do."""
+    found = model.strength.survivors[first:MOST_GROUPS] if model.strength else ()
+    told = [text("What else survives:" if first else "What survives:"), items(map(_group, found))] if found else []
+    return [*told, *_offer(model)]
+
+
+def _strength_title(strength: Strength) -> Md:
+    told = md("**Strength {}**", in_short(strength))
+    if not strength.counted:
+        return told
+    return md("{} ({:,} of {:,} wrong models caught)", told, strength.aimed, strength.counted)
+
+
+def _strength_kinds(strength: Strength) -> list[Md]:
+    header = row("kind", "tried", "counted", "caught", "with aimed cases")
+    rows = [_strength_row(kind) for kind in strength.kinds[:_MOST_KINDS]]
+    total = row(md("**all**"), *_counts(strength))
+    return [table(header, [*rows, total], right=range(1, 5))] if rows else []
+
+
+def _strength_row(kind: KindStrength) -> Row:
+    return row(name(kind.kind), *_counts(kind))
+
+
+def _counts(found: Strength | KindStrength) -> Row:
+    return [md("{:,}", count) for count in (found.tried, found.counted, found.caught, found.aimed)]
+
+
+def _group(group: Survivors) -> Md:
+    told = prose(survive(group))
+    return md("{} **Fix:** {}", told, prose(group.fix)) if group.fix else told
+
+
+def _offer(model: ModelResult) -> list[Md]:
+    if not model.strength or not model.strength.offered:
+        return []
+    file = code(f"{WEAK_INPUTS}/{model.id}.npz")
+    return [
+        md(
+            "{} has inputs that catch survivors ({:,} rows). To feed them, add its arrays to those of `data`; without "
+            "`data`, copy the file beside the manifest and name it as `data`.",
+            file,
+            model.strength.offered,
+        )
+    ]

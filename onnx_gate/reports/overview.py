@@ -13,6 +13,7 @@ from onnx_gate.reports.safe import COMMA, Md, code, join, md, prose, text
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording import gaps, numbers, verdicts
 from onnx_gate.wording.numbers import number, plural
+from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.verdicts import ICONS
 
 FAILED = (Status.DIVERGED, Status.ERROR)
@@ -86,8 +87,14 @@ def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> R
         number(worst.max_abs) if worst and worst.max_abs is not None else verdicts.difference(worst),
         *[speedups(model)] * timed,
         numbers.seconds(model.seconds),
-        md("**{}**", model.cause) if model.cause else ", ".join(_notes(model)),
+        _last_cell(model),
     )
+
+
+def _last_cell(model: ModelResult) -> Md:
+    """Why it failed; else what a reader should know. And its strength, in any case."""
+    told = [md("**{}**", model.cause)] if model.cause else list(map(text, _notes(model)))
+    return join(COMMA, [*told, *([text(row_of(model.strength))] if model.strength else [])])
 
 
 def _notes(model: ModelResult) -> Iterable[str]:

@@ -133,7 +133,7 @@ class Checkouts:
         folders = (config.parent, config.parent.parent, *self._tops)
         for path in _existing(names(value) if names else (), folders):
             text = read_text(path)
-            if key in ("sslcert", "proxysslcert") and _is_public(text):
+            if not _opens_a_door(key, text, own=self._is_own(path)):
                 continue
             self.found.setdefault(config, _shown(section, key))
             if is_secret(text) or _LOGIN.search(text) or self._is_own(path):
@@ -207,9 +207,13 @@ def _is_comment(text: str) -> bool:
     return all(line.strip()[:1] in ("", "#", ";") for line in text.removeprefix("\ufeff").split("\n"))
 
 
-def _is_public(text: str) -> bool:
-    """A certificate without its key."""
-    return "-----BEGIN CERTIFICATE-----" in text and not PRIVATE_KEY.search(text)
+def _opens_a_door(key: str, text: str, *, own: bool) -> bool:
+    """Whether the file that a setting names may hold a login: neither a public key nor a program of the system does."""
+    if key in ("sslcert", "proxysslcert"):
+        return "-----BEGIN CERTIFICATE-----" not in text or bool(PRIVATE_KEY.search(text))
+    if key == "signingkey":
+        return bool(PRIVATE_KEY.search(text))
+    return key != "askpass" or own or is_secret(text)
 
 
 def _named_by_ssh(command: str) -> Iterator[str]:
@@ -242,6 +246,7 @@ def _itself(value: str) -> Iterator[str]:
 
 
 _NAMING: dict[tuple[str, str], Callable[[str], Iterator[str]]] = {
+    ("core", "askpass"): _itself,
     ("core", "sshcommand"): _named_by_ssh,
     ("credential", "helper"): _named_by_helper,
     ("http", "cookiefile"): _itself,
@@ -249,6 +254,7 @@ _NAMING: dict[tuple[str, str], Callable[[str], Iterator[str]]] = {
     ("http", "sslkey"): _itself,
     ("http", "proxysslcert"): _itself,
     ("http", "proxysslkey"): _itself,
+    ("user", "signingkey"): _itself,
 }
 """Settings that name files with a login in them, and which files."""
 

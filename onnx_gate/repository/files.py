@@ -15,6 +15,12 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     return read_start(path, largest)[0]
 
 
+def read_plain_text(path: Path) -> str:
+    """The same of a file that is text; empty for anything else, such as weights."""
+    text = read_text(path)
+    return "" if "\0" in text or "\ufffd" in text[:-1] else text
+
+
 def read_start(path: Path, largest: int) -> tuple[str, bool]:
     """The same, and whether that is all of it. Of other kinds nothing is read: a pipe would never end."""
     try:

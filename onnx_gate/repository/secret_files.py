@@ -91,6 +91,7 @@ _KINDS = (
     ),
     _Kind(
         called=r"[^/]*/(?:\.pypirc|\.databrickscfg|\.s3cfg|\.boto|\.my\.cnf|rclone\.conf|kubeconfig[^/]*|[^/]*\.kubeconfig)"
+        r"|[^/]*/(?:\.?hgrc|mercurial\.ini)|\.(?:snowsql/config|config/hub)"
         r"|\.aws/[^/]+|\.kube/[^/]+|\.dvc/config(?:\.local)?|\.?cargo/(?:credentials|config)(?:\.toml)?"
         r"|(?:gh|glab-cli|pypoetry)/[^/]+\.(?:ya?ml|toml)",
         what="a password or a token",
@@ -149,6 +150,7 @@ _KINDS = (
         what="a token",
         text=r"^[ \t]*(?:hf_token[ \t]*=[ \t]*\S|(?:hf_|api_|hv[sb]\.)\w{8,}[ \t]*$)",
     ),
+    _Kind(called=r"svn\.simple/[0-9a-f]{32}", what="a password", text=r"^password\nV [0-9]+\n\S"),
     _Kind(called=r"[^/]*/\.pgpass", what="a password", text=r"^[^#:\n][^:\n]*(?::[^:\n]*){3}:[^\s:]"),
 )
 _CALLED = re.compile(f"(?:{'|'.join(f'(?:{kind.called})' for kind in _KINDS)}){_COPY}?", re.IGNORECASE)

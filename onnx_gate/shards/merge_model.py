@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from onnx_gate.gate.coverage import state_coverage
-from onnx_gate.gate.strength import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
+from onnx_gate.gate.coverage import state_coverage, warnings_of_others
+from onnx_gate.gate.strength.limit import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks
 from onnx_gate.records.found import ConvertInfo
 from onnx_gate.records.result import Check, ModelResult
@@ -109,11 +109,10 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
     return tuple(sorted(kept.values(), key=lambda check: order.index(check.provider)))
 
 
-def _also(model: ModelResult, asked: AskedModel) -> Iterable[str]:
-    """The warnings of others, who saw more than the checks tell."""
-    computed = state_coverage(other_checks(model.checks), ignored=model.ignored)
-    known = {*(computed.warnings if computed else ()), *warn_of_strength(model.strength, asked.min_strength)}
-    return (warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known)
+def _also(model: ModelResult, asked: AskedModel) -> list[str]:
+    """The warnings of others, but for that of a strength that may not be the one of the whole."""
+    low = warn_of_strength(model.strength, asked.min_strength)
+    return [warning for warning in warnings_of_others(model) if warning not in low]
 
 
 def _different_files(ran: Sequence[ModelResult]) -> Iterable[str]:

@@ -14,6 +14,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.gate.selection import MOST_SHARDS, select_models, write_plan
 from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
 from onnx_gate.reports.json import read
+from onnx_gate.wording.hints import first
 from onnx_gate.wording.numbers import plural
 from onnx_gate.wording.numbers import seconds as in_words
 
@@ -74,9 +75,7 @@ class Plan:
     def _line(self, number: int) -> str:
         ids = self.shards[number - 1]
         time = f", about {in_words(self.seconds[number - 1])}" if self.seconds else ""
-        more = f" and {len(ids) - _MOST_NAMES} more" if len(ids) > _MOST_NAMES else ""
-        names = f"{', '.join(ids[:_MOST_NAMES])}{more}"
-        return f"shard {number}/{len(self.shards)}: {plural(len(ids), 'model')}{time}: {names}"
+        return f"shard {number}/{len(self.shards)}: {plural(len(ids), 'model')}{time}: {first(ids, _MOST_NAMES)}"
 
 
 def make_plan(manifest: Manifest, options: RunOptions, shards: int, seconds: Mapping[str, float]) -> Plan:

@@ -14,10 +14,11 @@ from datetime import datetime
 from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.gate.numbers import contradictions, model_contradictions
+from onnx_gate.gate.numbers.checks import contradictions
+from onnx_gate.gate.numbers.models import model_contradictions
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import plan_digest
-from onnx_gate.gate.strength import is_of_strength, judge_strength, other_checks
+from onnx_gate.gate.strength.limit import is_of_strength, judge_strength, other_checks
 from onnx_gate.gate.verdict import is_empty_shard, judge_run, worst
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.result_scope import AskedModel, Scope

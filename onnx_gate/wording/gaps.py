@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onnx_gate.vocabulary import Status
+from onnx_gate.wording.hints import first
 from onnx_gate.wording.numbers import plural
 from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
 
@@ -32,7 +33,7 @@ def gaps(models: Sequence[ModelResult]) -> Iterator[str]:
     if (more := len(skipped) - _FEW) > 0:
         yield f"{plural(more, 'more provider')} skipped"
     if weak := sum(is_weak_pass(model) for model in judged):
-        yield _count(weak, len(models), ITSELF)
+        yield _count(weak, len(models), ITSELF if weak == 1 else "compared with themselves only")
 
 
 def of_model(model: ModelResult) -> Iterator[str]:
@@ -41,9 +42,9 @@ def of_model(model: ModelResult) -> Iterator[str]:
         yield "not compared"
         return
     if skipped := skipped_providers(model):
-        yield f"{listed(skipped)} not compared"
+        yield f"{few(skipped)} not compared"
     if ignored := dict.fromkeys(name for names in model.ignored.values() for name in names):
-        yield f"{listed(ignored)} ignored"
+        yield f"{few(ignored)} ignored"
     if model.weak_reference:
         yield ITSELF
 
@@ -59,11 +60,9 @@ def is_weak_pass(model: ModelResult) -> bool:
     return model.weak_reference and model.verdict is Status.PASSED
 
 
-def listed(names: Iterable[str]) -> str:
+def few(names: Iterable[str]) -> str:
     """`a, b, c and 2 more`, in one line."""
-    shown = [_short(name) for name in names]
-    more = f" and {len(shown) - _FEW:,} more" if len(shown) > _FEW else ""
-    return f"{', '.join(shown[:_FEW])}{more}"
+    return first((shorten(one_line(name), LONGEST_NAME) for name in names), _FEW)
 
 
 def _count(count: int, total: int, what: str) -> str:
@@ -73,7 +72,3 @@ def _count(count: int, total: int, what: str) -> str:
 def _word(name: str) -> str:
     """A headline stands in titles and logs, so that it holds no name that could be more than a word in any of them."""
     return name if name.isascii() and name.isalnum() and len(name) <= _LONGEST_WORD else "another provider"
-
-
-def _short(name: str) -> str:
-    return shorten(one_line(name), LONGEST_NAME)

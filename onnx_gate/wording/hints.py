@@ -42,5 +42,12 @@ def suggest(got: Any, words: Iterable[str]) -> str:
 def listed(words: Sequence[str], most: int = 8) -> str:
     """`a, b and c`; of many, the first and how many more."""
     if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most:,} more"
+        return first(words, most)
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def first(words: Iterable[str], most: int) -> str:
+    """`a, b, c`; of many, the first and how many more."""
+    every = list(words)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return f"{', '.join(every[:most])}{more}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -19,6 +18,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.registry import framework_of_package
 from onnx_gate.records.asked import Location, ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import suggest
 
 LONGEST_MESSAGE = 700
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -151,12 +151,11 @@ def _import_file(path: Path) -> ModuleType:
 
 def _no_function(location: Location, module: ModuleType) -> CannotJudge:
     functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-    near = difflib.get_close_matches(str(location.callable), functions, n=1)
     found = ", ".join(functions[:10]) or "none"
     return CannotJudge(
         Cause.LOAD_FAILED,
         f"{location.shown}: there is no function {location.callable!r}; found: {found}",
-        fix=f"did you mean {near[0]!r}?" if near else "name a function without parameters",
+        fix=suggest(location.callable, functions) or "name a function without parameters",
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from onnx_gate.records.result import GateResult
 from onnx_gate.vocabulary import Status
 from sweeps.page import write_page
-from sweeps.wrong_models.suite import Outcome, choose, judge, shortcomings
+from sweeps.wrong_models.suite import Outcome, choose, judge, shortcomings, unnoticed
 
 HEADER = ("model", "framework", "where it is wrong, or hard", "own inputs that show it", "wrong file", "healthy file")
 INTRO = (
@@ -101,7 +101,7 @@ def main() -> int:
         result, outcomes = judge(Path(folder), choose(only=given.only, tenth=given.tenth), seed=given.seed)
     print("\n".join(f"{what}: {how_many}" for what, how_many in count(outcomes).items()))
     print(f"{time.monotonic() - started:.0f} s, of which the gate {result.seconds:.0f} s")
-    for line in (found := shortcomings(outcomes)):
+    for line in dict.fromkeys([*(found := shortcomings(outcomes)), *unnoticed(outcomes)]):
         print(line)
     if given.write:
         print(write_results(result, outcomes))

@@ -120,10 +120,14 @@ def shortcomings(outcomes: Sequence[Outcome]) -> list[str]:
     found = [f"{outcome.result.id}: healthy, and {outcome.ended}: {_why(outcome.result)}" for outcome in alarms]
     if len(wrong) - len(missed) < CAUGHT * len(wrong):
         found.append(f"{len(missed)} of {len(wrong)} wrong models were not noticed, at most 5 % may be")
-        found += [
-            f"{outcome.result.id}: wrong ({outcome.shipped.entry.place}), and {outcome.ended}" for outcome in missed
-        ]
+        found += unnoticed(outcomes)
     return found
+
+
+def unnoticed(outcomes: Sequence[Outcome]) -> list[str]:
+    """The wrong models of which a reader of the report learns nothing."""
+    missed = [outcome for outcome in outcomes if outcome.wrong and not outcome.noticed]
+    return [f"{outcome.result.id}: wrong ({outcome.shipped.entry.place}), and {outcome.ended}" for outcome in missed]
 
 
 def _why(model: ModelResult) -> str:

@@ -13,8 +13,7 @@ from onnx_gate.cli.environ import available_cpus, pip_environ, worker_environ
 from onnx_gate.cli.main import build_parser
 from onnx_gate.cli.settings import from_arguments, from_inputs
 from onnx_gate.errors import UsageError
-from onnx_gate.records.settings import Settings, parse_shard
-from onnx_gate.records.workflow import CommentMode, Workflow
+from onnx_gate.records.settings import CommentMode, Settings, Workflow, parse_shard
 
 
 def from_command_line(*argv: str, environ: dict[str, str] | None = None) -> Settings:

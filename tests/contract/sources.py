@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = "onnx_gate"
-LIGHT = re.compile(r"onnx_gate\.frameworks\.(registry|plugin|info|\w+_info)")
-"""Modules of `frameworks` that import no framework."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +23,6 @@ class Module:
     is_package: bool
     """An `__init__.py`."""
 
-    @property
-    def room(self) -> str:
-        """The part of the package that it belongs to, such as `worker` or `cli`."""
-        return room_of(self.name)
-
 
 @dataclass(frozen=True)
 class Import:
@@ -41,16 +34,6 @@ class Import:
     """In the importing file."""
     at_module_level: bool
     """Done when the module is imported, not when a function is called."""
-
-
-def room_of(name: str) -> str:
-    """`onnx_gate.worker.child` → `worker`; the package itself is the empty name.
-
-    What both processes may know of frameworks is a room of its own, below all that asks it.
-    """
-    if name == f"{PACKAGE}.frameworks" or LIGHT.fullmatch(name):
-        return "registry"
-    return name.removeprefix(PACKAGE).removeprefix(".").partition(".")[0]
 
 
 def load_package() -> dict[str, Module]:
@@ -67,9 +50,30 @@ def load_package() -> dict[str, Module]:
 MODULES = load_package()
 
 
-def imports(module: Module) -> Iterator[Import]:
+def every_module(test: Callable[[Module], None]) -> Callable[[], None]:
+    """The test of one module after the other, which names all that fail.
+
+    As tests of their own they would be a third of the suite, and take longer to be started than to run.
+    """
+
+    def run() -> None:
+        failed = {}
+        for module in MODULES.values():
+            try:
+                test(module)
+            except AssertionError as error:
+                failed[module.name] = str(error)
+        assert not failed, "\n".join(f"{name}: {why}" for name, why in failed.items())
+
+    # Not `functools.wraps`: pytest would look for a fixture `module`.
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@cache
+def imports(module: Module) -> tuple[Import, ...]:
     """Every import of a module, also those in functions and those by a constant name; not those for types only."""
-    yield from _imports(module, module.tree.body, at_module_level=True)
+    return tuple(_imports(module, module.tree.body, at_module_level=True))
 
 
 def _imports(module: Module, nodes: list[ast.stmt] | list[ast.AST], *, at_module_level: bool) -> Iterator[Import]:

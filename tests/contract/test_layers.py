@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from onnx_gate.frameworks.registry import REGISTRY
-from tests.contract.sources import MODULES, PACKAGE, REPOSITORY, Module, imports, reachable
+from tests.contract.sources import MODULES, PACKAGE, REPOSITORY, Module, every_module, imports, reachable
 
 # Left may import right, never back; rooms in one set don't import each other.
 PARENT: tuple[set[str], ...] = (
@@ -51,8 +51,6 @@ HEAVY |= {package for info in REGISTRY.values() for package in info.packages}
 MOST_MODULES = 12
 MOST_LOOSE = 8
 
-every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
-
 
 def room_of(name: str) -> str:
     """The room of a module: the longest name of the plan that it lies in; empty for the package itself."""
@@ -74,6 +72,17 @@ def is_parents(name: str) -> bool:
     return any(room_of(name) in rooms for rooms in PARENT)
 
 
+def test_a_module_that_fails_a_test_of_every_module_is_named() -> None:
+    """With what is wrong in it."""
+
+    @every_module
+    def wrong(module: Module) -> None:
+        assert module.name != "onnx_gate.machine", "something"
+
+    with pytest.raises(AssertionError, match=r"onnx_gate\.machine.*something"):
+        wrong()
+
+
 def test_every_module_has_its_layer() -> None:
     """A new room is put into the order before anything imports it."""
     assert [name for name in MODULES if name != PACKAGE and not room_of(name)] == []
@@ -83,7 +92,7 @@ def test_every_module_has_its_layer() -> None:
 def test_left_may_import_right_and_never_back(module: Module) -> None:
     """A module imports its own room and those further right; the package itself holds just the version."""
     if module.name == PACKAGE:
-        assert not list(imports(module))
+        assert not imports(module)
         return
     own = room_of(module.name)
     wrong = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_gate.gate.numbers import contradictions
+from onnx_gate.gate.numbers.checks import contradictions
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.badness import badness
 from onnx_gate.records.found import Actual, Answer, OutputDiff

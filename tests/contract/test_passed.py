@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 import pytest
 
-from tests.contract.sources import MODULES, Module
+from tests.contract.sources import MODULES, Module, every_module
 
 VERDICT = "onnx_gate.gate.verdict"
 KEYWORDS = ("status", "verdict")
@@ -52,7 +52,7 @@ def _use(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
+@every_module
 def test_only_the_verdict_makes_a_pass(module: Module) -> None:
     """Everybody else may ask for it, count it, and colour it green."""
     if module.name not in (VERDICT, "onnx_gate.vocabulary"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.sources import MODULES, Module, imports
+from tests.contract.sources import MODULES, Module, every_module, imports
 
 SAFE = "onnx_gate.reports.safe"
 CONSOLE = "onnx_gate.gate.console"
@@ -16,8 +16,6 @@ MAKERS = {"Md": SAFE, "Html": SAFE, "_Safe": SAFE, "Command": CONSOLE}
 """Types for what is escaped, and the one module that may make each."""
 FINISHERS = {f"onnx_gate.reports.{name}" for name in ("safe", "markdown", "comment", "failure", "html")}
 """Who may see the markup of safe text: to measure it, and to hand over a finished report."""
-
-every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
 
 
 def carelessness(module: Module) -> Iterator[str]:

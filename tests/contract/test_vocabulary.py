@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
 from onnx_gate.errors import CannotJudge
 from onnx_gate.vocabulary import Absence, Cause
-from tests.contract.sources import MODULES, Module
+from tests.contract.sources import Module, every_module
 
 WORDS = {str(word) for word in (*Cause, *Absence)}
 SENTENCES = {"message", "fix", "advice", "breach"}
@@ -17,7 +15,7 @@ FIELDS = {*SENTENCES, "text", "error"}
 TAKEN_APART = {"startswith", "partition", "rpartition", "split", "removeprefix", "removesuffix", "find", "index"}
 
 
-@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
+@every_module
 def test_a_cause_is_never_a_free_string(module: Module) -> None:
     """Whatever raises, returns or compares a cause names the member, so that mypy and the import see a misspelt one."""
     wrong = [
@@ -35,7 +33,7 @@ def test_an_error_keeps_the_member() -> None:
     assert CannotJudge(Cause.NAN, "x").cause is Cause.NAN
 
 
-@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
+@every_module
 def test_no_room_reads_the_sentences_of_another(module: Module) -> None:
     """They are for people; whoever acts on what is wrong asks for its kind."""
     wrong = [

@@ -13,11 +13,14 @@ from tests import onnx_models
 from tests.conftest import Run, run_manifest
 
 SECRET = b"a-secret-in-the-configuration-of-git-that-is-long-enough-to-be-twelve-floats"
+HEADER = b'[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic ' + SECRET
 WEIGHTS = {
     "of-git": (".git/config", "in a folder of Git's own"),
     "linked": ("linked.bin", "behind a link"),
     "above": ("../above.bin", "outside of the model's folder"),
     "absolute": ("{above}", "outside of the model's folder"),
+    "of-git-elsewhere": ("store/config", "in a folder of Git's own"),
+    "included": ("ci/header.inc", "in a file that holds a secret"),
 }
 
 
@@ -48,6 +51,15 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Run:
     (folder / ".git/config").write_bytes(SECRET)
     (top / "above.bin").write_bytes(SECRET)
     (folder / "linked.bin").symlink_to(top / "above.bin")
+    # As `git clone --separate-git-dir` and a setting of `include` leave them.
+    for name, text in {
+        "store/config": SECRET,
+        "store/HEAD": b"",
+        "store/objects/x": b"",
+        "ci/header.inc": HEADER,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text)
     onnx_models.external(folder / "good.onnx")
     onnx_models.doubler(folder / "doubler.onnx")
     for name, (location, _) in WEIGHTS.items():

@@ -37,6 +37,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier, RegressorChain
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
 from sklearn.preprocessing import (
     Binarizer,
@@ -538,8 +539,9 @@ def test_a_union_and_selectors() -> None:
 
 
 def test_what_keeps_nothing_says_nothing() -> None:
-    """The values of training can't be read from coefficients."""
-    assert asked(LinearRegression().fit(X, Y)) == Domains()
+    """The values of training can't be read from ordinary coefficients, nor from those of products of columns."""
+    scaled = X / X.std(axis=0)
+    assert asked(LinearRegression().fit(scaled, scaled @ [3.0, 2.0])) == Domains()
     assert asked(make_pipeline(PolynomialFeatures(), Ridge()).fit(X / X.std(axis=0), Y)) == Domains()
 
 
@@ -587,3 +589,60 @@ def test_the_source_answers_rows_of_every_box(model: Any) -> None:
     )
     assert np.isfinite(drawn).all()
     assert len(model.predict(drawn)) == len(found.boxes)
+
+
+# weights
+
+
+def test_a_small_coefficient_asks_for_large_values() -> None:
+    """At values of 1 it could be anything; a column with an ordinary coefficient, or a scaler, needs nothing."""
+    model = LinearRegression().fit(np.c_[INCOME, AGE / 100], 5 + INCOME / 1e5 + AGE / 50)
+    found = known(model)
+    assert found.origins == (Origin.WEIGHTS,)
+    assert (found.centre, found.spread) == (0.0, pytest.approx(abs(model.intercept_ / model.coef_[0])))
+    assert list(asked(model).inputs["X"].columns) == [0]
+    scaled = make_pipeline(StandardScaler(), Ridge()).fit(X, INCOME / 1e5)
+    assert known(scaled).origins == (Origin.STATISTICS,)
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_a_networks_first_layer_says_how_large_its_columns_are() -> None:
+    """Its weights stand column by column, not row by row; what training left of none says nothing."""
+    model = MLPRegressor(hidden_layer_sizes=(3,), max_iter=1).fit(X, Y)
+    model.coefs_[0][:] = [[2e-6, 1e-6, 0.0], [0.5, 0.25, 0.1]]
+    model.intercepts_[0][:] = 4.0
+    assert (known(model).centre, known(model).spread) == (0.0, pytest.approx(2e6))
+    assert list(asked(model).inputs["X"].columns) == [0]
+    model.coefs_[0][0] = 1e-12
+    assert not asked(model).inputs
+
+
+# columns that are mixed
+
+
+def reached(model: Any, found: Domains) -> float:
+    """The share of leaves of all trees that the exact rows reach."""
+    rows = np.array([[float(box["X", number][0] or 0) for number in (0, 1)] for box in found.boxes if len(box) == 2])
+    leaves = model[-1].apply(model[:-1].transform(rows.astype(np.float32)))
+    every = sum(each.tree_.n_leaves for each in model[-1].estimators_)
+    return sum(len(np.unique(of_one)) for of_one in leaves.T) / every
+
+
+@pytest.mark.parametrize(
+    "steps", [(PCA(2),), (StandardScaler(), PCA(2)), (PCA(2), StandardScaler())], ids=["alone", "scaled", "whitened"]
+)
+def test_leaves_behind_components_are_reached(steps: Any) -> None:
+    """The steps are undone together, though none of their columns is a function of one input."""
+    model = make_pipeline(*steps, ExtraTreesRegressor(5, max_depth=5, random_state=0)).fit(X, INCOME / 1e4 + AGE)
+    found = asked(model)
+    assert Origin.LEAVES in found.origins
+    assert reached(model, found) > 0.95
+
+
+def test_leaves_behind_polynomials_are_reached_by_samples() -> None:
+    """Products can't be undone: of many rows those are kept that reach a leaf of their own, scaled before or not."""
+    for steps in ((StandardScaler(),), ()):
+        model = make_pipeline(
+            *steps, PolynomialFeatures(2, include_bias=False), ExtraTreesRegressor(5, max_depth=5, random_state=0)
+        ).fit(X, INCOME * AGE / 1e5)
+        assert reached(model, asked(model)) > 0.8

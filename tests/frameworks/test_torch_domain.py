@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -510,3 +511,82 @@ def test_inputs_in_order_and_by_name() -> None:
     found = domains_of(module, asked(left=("float32", ["batch", 4]), right=("float32", ["batch", 4])))
     assert (points(every(found, "left")), points(every(found, "right"))) == ([11], [22])
     assert isinstance(found.inputs["left"], Domain)
+
+
+def test_a_small_weight_of_a_first_layer_asks_for_large_values() -> None:
+    """Column by column; one whose weights are ordinary stays as it is, and what else is known of it says more."""
+    layer = nn.Linear(4, 2)
+    with torch.no_grad():
+        layer.weight[:] = torch.tensor([[2e-6, 3.0, 1.0, 0.0], [1e-6, 2.0, 0.0, 0.0]])
+        layer.bias[:] = torch.tensor([5.0, 1.0])
+    columns = domains_of(layer, FLOATS).inputs["x"].columns
+    assert list(columns) == [0]
+    assert (columns[0].origins, columns[0].centre) == ((Origin.WEIGHTS,), 0.0)
+    assert columns[0].spread == pytest.approx(2.5e6)
+    clipped = nn.Sequential(nn.Hardtanh(-7.0, 7.0), layer)
+    assert Origin.WEIGHTS not in every(domains_of(clipped, FLOATS), "x").origins
+
+
+def test_repeated_elements_are_followed() -> None:
+    """They are the same elements at more places."""
+    module = Calls(lambda own, x: x.repeat_interleave(2, dim=1) > 70.0)
+    assert points(every(domains_of(module, FLOATS), "x")) == [70.0]
+
+
+TWO = asked(a=("float32", ["batch", 2]), b=("float32", ["batch", 2]))
+
+
+def fed_rows(domains: Domains, *names: str) -> list[list[float]]:
+    """The rows that the search found, one input after the other."""
+    boxes = [box for box in domains.boxes if all(low == high for low, high in box.values())]
+    return [
+        [float(low or 0) for name in names for (owner, _), (low, _) in box.items() if owner == name] for box in boxes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "level", "limit"),
+    [
+        (lambda own, x: torch.log1p(x.abs()) > 9.0, lambda row: max(math.log1p(abs(x)) for x in row), 9.0),
+        (lambda own, x: x.sum(dim=1) - 2 * x[:, 0] > 3000.0, lambda row: sum(row) - 2 * row[0], 3000.0),
+        (lambda own, x: (x @ own.weights).clamp(max=40.0), lambda row: sum(row) * 0.5, 40.0),
+        (lambda own, x: x[:, 0] / (x[:, 1].abs() + 1) > 700.0, lambda row: row[0] / (abs(row[1]) + 1), 700.0),
+    ],
+    ids=["behind a logarithm", "columns together", "behind a layer", "a ratio"],
+)
+def test_what_no_line_leads_to_is_searched_for(function: Any, level: Any, limit: float) -> None:
+    """Both sides are fed close to where the module changes its mind, and one row far beyond, for the end of a clamp."""
+    found = domains_of(Calls(function, weights=torch.full((4, 1), 0.5)), FLOATS)
+    levels = [level(row) for row in fed_rows(found, "x")]
+    assert any(limit < each < 1.01 * limit for each in levels)
+    assert any(0.99 * limit < each < limit for each in levels)
+    assert max(levels) > 1.01 * limit
+
+
+def test_two_inputs_that_are_compared_with_each_other_are_fed_on_both_sides() -> None:
+    """Neither of them has a threshold of its own."""
+    found = domains_of(Calls(lambda own, a, b: torch.where(a - b > 500.0, a, b)), TWO)
+    distances = [max(row[0] - row[2], row[1] - row[3]) - 500.0 for row in fed_rows(found, "a", "b")]
+    assert any(0 < distance < 5 for distance in distances)
+    assert any(-5 < distance < 0 for distance in distances)
+
+
+def test_rows_of_a_table_that_two_ids_choose_together_are_fed() -> None:
+    """One key is made of two columns, and no column alone has the range of the table."""
+    spec = asked(a=("int64", ["batch"]), b=("int64", ["batch"]))
+    found = domains_of(Calls(lambda own, a, b: own.table[a * 30 + b], table=torch.zeros(1200, 2)), spec)
+    keys = {row[0] * 30 + row[1] for row in fed_rows(found, "a", "b")}
+    assert len(keys) > 100
+    assert max(keys) > 600
+
+
+def test_nothing_is_searched_for_where_the_manifest_gives_the_values() -> None:
+    """What the manifest says of the values comes first, and a network without such places is run once."""
+    spec = asked(x=("float32", ["batch", 4]))
+    given = replace(spec, inputs=(replace((spec.inputs or ())[0], range=(0.0, 1.0)),))
+    module = Calls(lambda own, x: x.sum(dim=1) - 2 * x[:, 0] > 3000.0)
+    assert not fed_rows(domains_of(module, given), "x")
+    calls: list[int] = []
+    counted = Calls(lambda own, x: calls.append(len(x)) or torch.tanh(x @ own.weights), weights=torch.ones(4, 1))
+    domains_of(counted, spec)
+    assert calls == [2]

@@ -196,6 +196,7 @@ def test_what_is_constant_is_not_called_flat_as_well() -> None:
     """One sentence for each output: the strongest."""
     [told] = warnings(values(lowest=1990.0, highest=1990.5, spread=FLAT))
     assert "a model that always answers the middle would pass" in told
+    assert "min_column_snr_db: 20" in told
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_gate.gate.numbers import contradictions, model_contradictions
+from onnx_gate.gate.numbers.checks import contradictions
+from onnx_gate.gate.numbers.models import model_contradictions
 from onnx_gate.gate.verdict import compared as judged
 from onnx_gate.protocol import decode, encode
 from onnx_gate.records.asked import GivenSpec, OutputRule, Tolerance
-from onnx_gate.records.found import Actual, Answer, Confusion, OutputDiff, Spread, Worst
+from onnx_gate.records.found import Actual, Answer, Confusion, Fed, OutputDiff, Spread, Worst
 from onnx_gate.records.limits import enough_agree
-from onnx_gate.records.ran import Latency, Timing
+from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports import json
 from onnx_gate.vocabulary import Status
@@ -250,9 +251,10 @@ def of_model(*checks: Check, framework: str = "sklearn", **given: Any) -> list[s
 
 
 def timed(provider: str, speedup: float | None) -> Latency:
-    """A time of one side and the other."""
-    timing = Timing(median=1.0, p95=1.0)
-    return Latency(provider=provider, case="c", batch=1, source=timing, actual=timing, speedup=speedup, repeats=5)
+    """A time of one side and the other, which make the speed-up; without one there was no source."""
+    actual = Timing(median=1.0, p95=1.0)
+    source = Timing(median=speedup, p95=speedup) if speedup else None
+    return Latency(provider=provider, case="c", batch=1, source=source, actual=actual, speedup=speedup, repeats=5)
 
 
 def test_a_limit_on_speed_needs_times_that_keep_it() -> None:
@@ -264,6 +266,71 @@ def test_a_limit_on_speed_needs_times_that_keep_it() -> None:
         assert of_model(speed, latency=told) == ["cpu keeps its min_speedup, and no speed-up was measured"]
     slow = of_model(speed, latency=(timed("cpu", 9.0), timed("cpu", 1.0)))
     assert slow == ["cpu keeps its min_speedup of 2, and is 1 times as fast"]
+
+
+def test_a_speed_up_that_its_own_times_deny() -> None:
+    """It is the ratio of the medians, to the last digits; and half of the runs took no longer than nearly all."""
+    honest, check = timed("cpu", 4.0), compared(np.ones(3), np.ones(3))
+    assert honest.source is not None
+    forged = (
+        (replace(honest, speedup=400.0), "its speed-up is 400, and its medians make it 4"),
+        (replace(honest, speedup=math.nan), "its speed-up is nan"),
+        (replace(honest, speedup=None), "its speed-up is missing"),
+        (replace(honest, source=None), "4 times as fast as a source that was not timed"),
+        (replace(honest, actual=Timing(median=1.0, p95=0.5)), "its times are not in order"),
+        (replace(honest, actual=Timing(median=0.0, p95=0.0)), "its times are not in order, or nothing took any"),
+    )
+    assert of_model(check, latency=(honest,)) == []
+    for latency, said in forged:
+        [reason] = of_model(check, latency=(latency,))
+        assert said in reason
+
+
+def test_counts_of_a_model_that_exceed_what_there_is() -> None:
+    """Nodes, landmarks, and elements that differ from run to run."""
+    check = compared(np.ones(3), np.ones(3))
+    elsewhere = (Elsewhere(node="n", op="Abs", provider="cpu"),)
+    assert of_model(check, placement={"cuda": Placement(nodes=3, on_provider=2, elsewhere=elsewhere)}) == []
+    for placed in (Placement(nodes=2, on_provider=2, elsewhere=elsewhere), Placement(nodes=2, on_provider=3)):
+        said = "more nodes ran on cuda and elsewhere than the 2 that there are"
+        assert of_model(check, placement={"cuda": placed}) == [said]
+    fed = Fed(inputs=(), landmarks=4, reached=5)
+    assert of_model(check, domains=fed) == ["5 landmarks were fed, and there are 4"]
+    numerics = Numerics(run_to_run=(RunToRun(output="y", differing=4, total=3),))
+    assert of_model(check, numerics={"cpu": numerics}) == ["4 elements differ from run to run on cpu, of 3"]
+
+
+def test_which_column_is_the_largest_is_only_known_where_somebody_asks() -> None:
+    """A limit does, and variants do: any other model that says so did not compare."""
+    scores = np.random.default_rng(0).random((20, 4))
+    asked, unasked = compared(scores, scores, min_top1=0.5), compared(scores, scores)
+    assert (asked.top1, unasked.top1) == (1.0, None)
+    assert of_model(asked) == of_model(unasked) == []
+    forged = replace(unasked, top1=0.5)
+    assert list(contradictions(forged)) == of_model(forged, variant_of="base") == []
+    assert of_model(forged) == ["c y: its top1 is 0.5, and no min_top1 asks for it"]
+    error = Check(provider="cpu", case="run", output="", status=Status.ERROR, message="x")
+    assert of_model(forged, error), "an error does not explain it"
+
+
+def test_a_share_of_rows_is_a_number_of_them() -> None:
+    """Where the shape says how many there are."""
+    scores = np.random.default_rng(0).random((20, 4))
+    honest = compared(scores, scores[:, ::-1].copy(), max_mismatch=1.0, min_top1=0.0)
+    assert honest.top1 is not None
+    assert list(contradictions(honest)) == []
+    [reason] = contradictions(replace(honest, top1=0.512))
+    assert reason == "its top1 is 0.512, which no number of its 20 rows makes"
+    [reason] = contradictions(replace(compared(np.ones(3), np.ones(3)), top1=1.0, limits={"min_top1": 0.5}))
+    assert reason == "its top1 is 1, and its shape has no columns"
+
+
+def test_relative_differences_and_saturated_elements_that_can_not_be() -> None:
+    """A mean is not above its largest, and no more elements are near 0 or 1 than there are."""
+    honest = compared(np.array([0.1, 0.5, 1.0]), np.array([0.1, 0.5, 1.0 + 1e-6]))
+    assert list(contradictions(honest)) == []
+    assert any("its mean_rel is 0.5, and its max_rel" in each for each in contradictions(replace(honest, mean_rel=0.5)))
+    assert "9 elements are saturated, and it compared 3" in list(contradictions(replace(honest, saturated=9)))
 
 
 def test_an_output_that_is_nan_in_every_case_proves_nothing() -> None:
@@ -373,7 +440,7 @@ def test_columns_that_can_not_be() -> None:
         "of its columns are flat": replace(honest, spread=replace(spread, flat=3)),
         "its flattest column varies by 900": replace(honest, spread=replace(spread, deviation=900.0)),
         "has the mean nan": replace(honest, spread=replace(spread, mean=math.nan)),
-        "its top1 is 2": replace(honest, top1=2.0),
+        "its top1 is 2, expected 0 to 1": replace(honest, top1=2.0),
     }
     for words, forged in forgeries.items():
         assert any(words in found for found in contradictions(forged)), words

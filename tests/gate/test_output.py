@@ -376,7 +376,7 @@ def test_reports_are_written_all_or_none(tmp_path: Path, works: int) -> None:
     with OutputFolder(tmp_path / "out", disk=disk) as folder:
         disk.full_after = works
         with pytest.raises(OSError, match="No space left"):
-            folder.write_all(dict.fromkeys(REPORTS, b"text"))
+            folder.write_all({name: [b"text"] for name in REPORTS})
         disk.full_after = None
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.gate.numbers import model_contradictions
-from onnx_gate.gate.strength import contradictions, judge_strength, warn_of_strength
-from onnx_gate.gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.gate.numbers.models import model_contradictions
+from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
+from onnx_gate.gate.strength.numbers import contradictions
+from onnx_gate.gate.verdict import Findings, judge_again, judge_model, judge_run
 from onnx_gate.records.asked import ProviderSpec, StrengthSpec, VariantSpec
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.records.strength import KindStrength, Strength, Survivors, wilson_upper
 from onnx_gate.vocabulary import Cause, Status
 from tests.gate.test_verdict import bad, diff, expectation, failure, found, no_gpu, spec
+from tests.golden.records import gate
 
 PASS = (expectation(), diff())
 GROUPS = (
@@ -231,7 +233,7 @@ def test_the_message_says_what_was_counted(of: Strength, words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "`min_strength` is set, and strength was not computed: nothing says why."),
+        ({}, "`min_strength` is set, and strength was not computed: its warnings and its log may say why."),
         ({"why": "the process crashed on a wrong model"}, "not computed: the process crashed on a wrong model."),
     ],
 )
@@ -322,6 +324,15 @@ def test_a_limit_takes_no_other_warning_away() -> None:
     ]
     only = "only one sample was compared: whatever depends on the inputs was not tried"
     assert all(each and only in each.warnings for each in warnings)
+
+
+def test_a_warning_that_was_left_out_is_made_anew() -> None:
+    """A result that somebody changed shows it all the same, and one that nobody changed shows it once."""
+    model = judged(*PASS, strength=strength(40, survivors=GROUPS))
+    assert model.coverage
+    forged = replace(model, coverage=replace(model.coverage, warnings=()))
+    again = judge_again(gate(model, forged)).models
+    assert [each.coverage for each in again] == [model.coverage, model.coverage]
 
 
 def test_no_check_is_made_of_nothing() -> None:

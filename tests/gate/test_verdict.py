@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from onnx_gate.gate.verdict import Findings, judge_model, judge_run, worst
+from onnx_gate.gate.verdict import Findings, judge_again, judge_model, judge_run, worst
 from onnx_gate.records.asked import Location, ModelSpec, ProviderSpec
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
-from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.records.result import Check, Coverage, ModelResult
 from onnx_gate.vocabulary import BreachKind, Cause, Status
+from tests.golden.families import FAMILIES
 from tests.golden.records import breaches_of
 
 PASSED, DIVERGED, ERROR, SKIPPED = Status.PASSED, Status.DIVERGED, Status.ERROR, Status.SKIPPED
@@ -376,3 +377,19 @@ def test_what_proves_nothing_says_what_to_do() -> None:
     empty, nan = (judge_model(found(expectation(), each)) for each in (diff(total=0), diff(nan_matched=4)))
     assert (empty.cause, nan.cause) == (Cause.CONTRACT, Cause.NAN)
     assert "Fix: feed data for which it isn't, or leave it out with `outputs: {y: ignore}`" in empty.error
+
+
+def test_warnings_are_made_anew_from_the_checks() -> None:
+    """A result that somebody else wrote can't leave one out, nor claim more than was compared; others' stay."""
+    result = FAMILIES["passed"]()
+    known = tuple(
+        Check(provider="cpu", case=f"c{n}", output="y", total=4, labels=("a",), status=PASSED) for n in (1, 2)
+    )
+    forged = Coverage(samples=99, elements=10**9, shapes=9, cases=9, providers=("cuda",), warnings=("seen elsewhere",))
+    model = replace(result.models[0], checks=known, coverage=forged)
+    again = judge_again(replace(result, models=(model,))).models[0].coverage
+    assert again is not None
+    assert (again.elements, again.cases, again.providers) == (8, 2, ("cpu",))
+    assert again.warnings == ("every label of `y` is a: a model that always says a would pass", "seen elsewhere")
+    once_more = judge_again(replace(result, models=(replace(model, coverage=again),))).models[0].coverage
+    assert once_more == again

@@ -10,7 +10,7 @@ from onnx_gate.github.api import Api
 from onnx_gate.github.comment import marker_of, write_comment
 from onnx_gate.github.event import PullRequest
 from onnx_gate.github.http import ApiError
-from onnx_gate.records.workflow import Workflow
+from onnx_gate.records.settings import Workflow
 from tests.github.server import BOT, REPOSITORY, TOKEN, Fault, GitHub
 
 MARKER = marker_of("onnx-gate.yml")

@@ -10,7 +10,7 @@ import pytest
 
 from onnx_gate.github.api import Api
 from onnx_gate.github.event import PullRequest, ask_for_pull_request, find_pull_request, follows_pull_request
-from onnx_gate.records.workflow import Workflow
+from onnx_gate.records.settings import Workflow
 from tests.github.server import REPOSITORY, TOKEN, GitHub
 
 HEAD, OTHER = "b" * 40, "c" * 40

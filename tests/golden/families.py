@@ -6,12 +6,25 @@ import math
 from dataclasses import replace
 
 from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
 from onnx_gate.records.asked import ManifestWarning, Tolerance
 from onnx_gate.records.found import ConvertInfo, Worst
 from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
-from onnx_gate.records.result import Check, GateResult, Part, ProviderState
+from onnx_gate.records.result import Check, GateResult, ModelResult, Part, ProviderState
+from onnx_gate.records.strength import Strength, Survivors
 from onnx_gate.vocabulary import BreachKind, Cause, Status
-from tests.golden.records import breach, breaches_of, error, floats, gate, given_rows, labels, model, skip
+from tests.golden.records import (
+    breach,
+    breaches_of,
+    error,
+    floats,
+    gate,
+    given_rows,
+    labels,
+    model,
+    skip,
+    strength_of,
+)
 
 CONVERSION = (
     "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
@@ -535,6 +548,77 @@ def given() -> GateResult:
     )
 
 
+def _with_strength(model_id: str, strength: Strength, *, least: float | None = None, line: int = 3) -> ModelResult:
+    """A model that agrees with its source, as a run judges its inputs."""
+    checks = floats("batch=1", "logits", 1e-8), floats("batch=7", "logits", 3e-7)
+    coverage = state_coverage(checks, also=warn_of_strength(strength, least))
+    limit = judge_strength(strength, least, checks)
+    return model(model_id, *limit, *checks, line=line, coverage=coverage, strength=strength)
+
+
+def strength() -> GateResult:
+    """Inputs that catch most wrong models, some, or too few, and a run that had no time for all."""
+    embedding = Survivors(
+        mutants=12,
+        reason="rows 10 to 30,521 of `emb.weight` are never read",
+        fix="add `range: [0, 30521]` to `tokens`",
+    )
+    column = Survivors(
+        mutants=5,
+        reason="column 1 of `output` is below atol everywhere",
+        fix="use `outputs: {output: {rtol: 1e-3, atol: 1e-9}}`",
+    )
+    unknown = Survivors(mutants=1, reason="no input that was tried tells it from the model")
+    leaves = Survivors(mutants=38, reason="no row of the data reaches 31 of 64 leaves of tree 7", fix="feed more rows")
+    return gate(
+        _with_strength(
+            "strong",
+            strength_of(
+                (("weights x 1.5", 40, 38, 36, 36), ("negated", 40, 38, 38, 38), ("Relu left out", 25, 24, 20, 20)),
+                survivors=(column, unknown),
+                half_tried=8,
+                half_caught=1,
+                rows=1024,
+                all_rows=4_500,
+                witnesses=256,
+                offered=6,
+            ),
+        ),
+        _with_strength(
+            "aimed",
+            strength_of(
+                (("a leaf moved", 60, 60, 40, 60), ("a threshold moved", 40, 40, 31, 40)),
+                survivors=(replace(leaves, mutants=29),),
+            ),
+            line=9,
+        ),
+        _with_strength(
+            "slow",
+            strength_of((("negated", 64, 64, 61, 61),), planned=100, incomplete="a quarter of `timeout` was used up"),
+            line=15,
+        ),
+        _with_strength("poor", strength_of((("negated", 60, 40, 10, 10),), survivors=(embedding, column)), line=21),
+        _with_strength(
+            "too-weak",
+            strength_of((("negated", 100, 100, 62, 62),), survivors=(replace(leaves, mutants=33), column), offered=31),
+            least=0.9,
+            line=27,
+        ),
+    )
+
+
+def before_strength() -> GateResult:
+    """The run before: the inputs of two models have become weaker since."""
+    before = {
+        "strong": strength_of((("negated", 100, 100, 99, 99),)),
+        "poor": strength_of((("negated", 60, 40, 11, 11),)),
+        "too-weak": strength_of((("negated", 100, 100, 95, 95),)),
+    }
+    models = {each.id: each for each in strength().models}
+    weaker = [_with_strength(model_id, found) for model_id, found in before.items()]
+    return gate(*({**models, **{each.id: each for each in weaker}}.values()))
+
+
 def before_diverged() -> GateResult:
     """The run before: one model has drifted since, two have diverged, one is fixed, one is new, one is gone."""
     now = {each.id: each for each in diverged().models}
@@ -548,11 +632,12 @@ def before_diverged() -> GateResult:
     )
 
 
-BEFORE = {"diverged": before_diverged}
+BEFORE = {"diverged": before_diverged, "strength": before_strength}
 """What the last comment told, where there was one."""
 
 FAMILIES = {
     "passed": passed,
+    "strength": strength,
     "diverged": diverged,
     "labels": confused_labels,
     "errors": errors,

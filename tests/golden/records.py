@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from onnx_gate.gate.coverage import state_coverage
@@ -10,6 +11,7 @@ from onnx_gate.gate.verdict import judge_run, worst
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.found import Breach, Confusion, ConvertInfo, Worst
 from onnx_gate.records.result import Check, Environment, GateResult, ModelResult, ProviderState
+from onnx_gate.records.strength import KindStrength, Strength
 from onnx_gate.vocabulary import BreachKind, Cause, Status
 from onnx_gate.wording.verdicts import with_fix
 
@@ -152,6 +154,14 @@ def skip(provider: str = "cuda", message: str = NO_GPU) -> Check:
         cause=Cause.PROVIDER_UNAVAILABLE,
         message=message,
     )
+
+
+def strength_of(kinds: Sequence[tuple[str, int, int, int, int]], **given: Any) -> Strength:
+    """Strength by kind: its name, how many were tried, counted, caught, and caught with aimed cases."""
+    names = ("tried", "counted", "caught", "aimed")
+    rows = tuple(KindStrength(kind=kind, **dict(zip(names, counts, strict=True))) for kind, *counts in kinds)
+    sums = {name: sum(getattr(kind, name) for kind in rows) for name in names}
+    return Strength(**{"planned": sums["tried"], "rows": 40, "all_rows": 40, "kinds": rows, **sums, **given})
 
 
 def model(model_id: str, *checks: Check, line: int = 3, **given: Any) -> ModelResult:

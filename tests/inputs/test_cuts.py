@@ -140,8 +140,22 @@ def test_a_dimension_that_was_run_at_one_size_is_a_warning_with_a_line_to_paste(
     assert "'seq' was run at one size only, 16" in warning
     assert "`dims: {seq: [8, 16]}`" in warning
     data = Dataset(recorded=(Recorded(name="r", inputs={"tokens": np.zeros((2, 1), np.int64)}, outputs={}),))
-    (warning,) = one_size_warnings(spec(TOKENS), plan_cases(spec(TOKENS), data)[0])
+    warning, batch = one_size_warnings(spec(TOKENS), plan_cases(spec(TOKENS), data)[0])
     assert "`dims: {seq: [1, 2]}`" in warning
+    assert "the batch was run at one size only, 2" in batch
+
+
+def test_a_batch_that_was_run_at_one_size_is_a_warning():
+    """It is a dimension like others: a batch built into the file would pass."""
+    model = spec(TOKENS, dims={"seq": (4, 8)}, batches=(8,))
+    (warning,) = one_size_warnings(model, plan_cases(model, None)[0])
+    assert "the batch was run at one size only, 8" in warning
+    assert "`batches: [1, 8]`" in warning
+    model = spec(TOKENS, batches=(1, 8))
+    (warning,) = one_size_warnings(model, plan_cases(model, tokens(1, 7))[0])
+    assert "the batch was run at one size only, 1" in warning
+    assert "Give data of more rows" in warning
+    assert one_size_warnings(model, plan_cases(model, tokens(9, 7))[0]) == []
 
 
 def test_two_sizes_are_no_news():

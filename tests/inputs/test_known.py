@@ -10,7 +10,7 @@ import pytest
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Cut, Domain, Domains, Values
 from onnx_gate.vocabulary import Origin
-from onnx_gate.worker.inputs.generate import rng_for
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.known import draw_known, gap_at, generate, joined, landmarks_of
 
 X = InputSpec(name="x", dtype="float32", shape=("batch", 3))

@@ -68,6 +68,16 @@ def test_a_box_that_is_a_point_is_fed_exactly():
     assert (feed == [1.5, -2.25, 7.0]).all(axis=1).any()
 
 
+def test_a_missing_value_goes_every_way_that_asks_for_its_column():
+    """Each node of a tree sends it in a direction of its own."""
+    boxes = tuple({("x", 0): (0.0, 1.0), ("x", 1): (float(i), i + 0.5)} for i in range(100))
+    domains = Domains(inputs={"x": Domain(columns={0: known(cuts=(Cut(at=0.0),), missing=True)})}, boxes=boxes)
+    feed = fed(plan_domain(spec(X), domains, file_size=SMALL), "x")
+    missing = feed[np.isnan(feed[:, 0])]
+    for i in range(100):
+        assert ((missing[:, 1] > i) & (missing[:, 1] < i + 0.5)).any()
+
+
 def test_missing_and_unknown_values_have_rows_of_their_own():
     """The source may refuse them, and nothing else is lost with such a row."""
     values = known(cuts=(Cut(at=5.0),), missing=True)

@@ -88,6 +88,27 @@ def wide_texts():
         say(("diff", {**DIFF, "case": f"{number} \U0001f642", "breaches": [wide] * 20}))
 
 
+def markup():
+    """Each character of a name becomes five in XML, for thousands of checks."""
+    for number in itertools.count():
+        say(
+            *[
+                ("diff", {**WRONG, "case": f"{number}.{line}" + "&" * 980, "output": "&" * 990, "breaches": [BREACH]})
+                for line in range(20)
+            ]
+        )
+
+
+markup_again = markup_once_more = markup
+
+
+def one_wide_character():
+    """In a report that is one text, all others take four bytes for it."""
+    smile = "\U0001f642"
+    say(("note", {"text": smile}), ("diff", {**WRONG, "case": smile, "breaches": [{**BREACH, "text": smile}]}))
+    return good()
+
+
 def latencies():
     """Small events, each kept as a record of its own with two more in it."""
     timing = {"median": 0.001, "p95": 0.001}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -111,6 +112,14 @@ def test_the_parent_stays_small(loud: Finished) -> None:
 def test_the_parent_stays_small_beside_a_single_one(tmp_path: Path, name: str) -> None:
     """Which has the share of all."""
     assert run_loud(tmp_path, [name]).kib < LARGEST_PARENT
+
+
+def test_the_reports_of_some_do_not_grow_by_the_text_of_another(tmp_path: Path) -> None:
+    """Names that become markup fill the share of all, and one model has a character that Python keeps at four bytes."""
+    finished = run_loud(tmp_path, ["markup", "markup_again", "markup_once_more", "one_wide_character"])
+    assert finished.kib < LARGEST_PARENT
+    report = ElementTree.parse(finished.output / "junit.xml").getroot()
+    assert int(report.attrib["tests"]) == len(report.findall("./testsuite/testcase")) > 1_000
 
 
 def test_what_is_kept_of_notes_is_limited(loud: Finished) -> None:

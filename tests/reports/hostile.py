@@ -19,13 +19,14 @@ from tests.golden.records import breach, error, floats, gate, labels, model, ski
 
 HARMLESS = "harmless"
 HOST = "https://evil.example"
-SHARPEST = ("image and pipe", "heading and img", "controls")
-"""Of the payloads, those of which one at least shows wherever text goes in raw, or escaped for another format."""
+SHARPEST = "all in one"
+"""Of the payloads, the one that shows wherever text goes in raw, or escaped for another format."""
 
 
 def payloads(host: str = HOST) -> dict[str, str]:
     """Texts by what they try to become; what they load, they load from the host."""
     return {
+        SHARPEST: f"\x07\x00\x1b[31m\ud800![x]({host}) | y\n## ✅\n<img src={host}>",
         "heading": "x\n## ✅ all passed\n",
         "heading and img": f"\n## ✅\n<img src={host}>",
         "heading under a line": "x\n===",

@@ -44,6 +44,7 @@ def with_itself(count: int = 1) -> GateResult:
             "x3 was skipped for 1 model; 2 more providers skipped",
         ),
         (with_itself(), "2 of 2 models passed; 1 of 2 models was compared with itself only"),
+        (with_itself(2), "3 of 3 models passed; 2 of 3 models were compared with themselves only"),
         (
             gate(model("a", floats("b", "y", 0.3, mismatched=3), cause=Cause.CONVERSION), model("b", skip())),
             "1 of 2 models diverged; 1 of 2 models was not compared",

@@ -159,7 +159,7 @@ def harmless(number: int, places: tuple[Place, ...]) -> dict[str, Structure]:
 def test_text_stays_text(place: Place) -> None:
     """In each place of a result, one after the other; what models have, in models of every kind."""
     for result in results() if place in OF_MODELS else results()[1:]:
-        assert_text(result, SHARPEST, place)
+        assert_text(result, [SHARPEST], place)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

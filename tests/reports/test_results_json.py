@@ -6,7 +6,7 @@ import json as plain_json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import jsonschema
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from onnx_gate.errors import UsageError
 from onnx_gate.publish import results_schema
 from onnx_gate.records.found import Worst
+from onnx_gate.records.result import ModelResult
 from onnx_gate.reports import json, junit
 from onnx_gate.shards.verify import own_misfits
 from tests.golden.families import FAMILIES
@@ -166,6 +167,23 @@ def test_unknown_keys_are_ignored_but_by_merge() -> None:
         json.parse_strictly(plain_json.dumps(document).encode())
 
 
+RESERVED = [name for name, hint in get_type_hints(ModelResult).items() if hint is type(None)]
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_reserved_field_that_a_newer_version_fills_is_ignored_but_by_merge(name: str) -> None:
+    """Its place is known, and what it holds is not."""
+    document = plain_json.loads(json.render(FAMILIES["diverged"]()))
+    for each in document["models"]:
+        each[name] = {"caught": [94, "NaN"]}
+    assert repr(json.parse(plain_json.dumps(document))) == repr(FAMILIES["diverged"]())
+    with pytest.raises(ValueError, match=name):
+        json.parse_strictly(plain_json.dumps(document).encode())
+    document["models"][0]["verdict"] = "fine"
+    with pytest.raises(ValueError, match=r"models\.0\.verdict"):
+        json.parse(plain_json.dumps(document))
+
+
 @pytest.mark.parametrize("version", [1, 3])
 def test_another_schema_is_refused_with_a_way_out(tmp_path: Path, version: int) -> None:
     """Not with the first field that differs."""
@@ -188,7 +206,7 @@ def test_every_golden_result_is_valid(family: str) -> None:
     document = plain_json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
     assert list(validator.iter_errors(document)) == []
     for model_ in document["models"]:
-        model_ |= {"strength": {"caught": 94}, "later": True}
+        model_ |= {"noise": {"floor": 1e-7}, "later": True}
     assert list(validator.iter_errors(document)) == []
     assert list(validator.iter_errors({**document, "verdict": "fine"})) != []
 

@@ -280,6 +280,23 @@ def test_files_are_named_in_several_ways(tmp_path: Path, monkeypatch: pytest.Mon
     assert {*places, key, repository / "ssh"} <= set(found.places)
 
 
+@pytest.mark.parametrize("setting", ["core.askPass", "user.signingKey"])
+def test_a_program_that_answers_and_a_key_that_signs_count(tmp_path: Path, setting: str) -> None:
+    """They are the job's own where they lie in the workspace, under any name."""
+    named = write(tmp_path / "ci/answer", "#!/bin/sh\necho abc\n" if setting == "core.askPass" else KEY)
+    section, key = setting.split(".")
+    found = find_credentials(checkout(tmp_path, f"[{section}]\n\t{key} = {named}\n"))
+    assert shown(found) == [f".git/config ({setting.lower()})"]
+    assert named in found.places
+
+
+@pytest.mark.parametrize("config", ["[core]\n\taskPass = /bin/sh\n", "[user]\n\tsigningKey = ci/key.pub\n"])
+def test_a_program_of_the_system_and_a_public_key_are_let_be(tmp_path: Path, config: str) -> None:
+    """Neither holds a login."""
+    write(tmp_path / "ci/key.pub", "ssh-ed25519 AAAA me@host.example\n")
+    assert shown(find_credentials(checkout(tmp_path, config))) == []
+
+
 def test_a_certificate_without_its_key_is_public(tmp_path: Path) -> None:
     """It goes over the wire in the clear."""
     write(tmp_path / "client.pem", "-----BEGIN CERTIFICATE-----\nabc\n")
@@ -464,6 +481,11 @@ HOLDING = {
     "kaggle.json": '{"username": "me", "key": "abc"}',
     ".dvc/config.local": "['remote \"store\"']\n    secret_access_key = abc\n",
     ".m2/settings.xml": "<server><password>abc</password></server>",
+    ".hg/hgrc": "[auth]\nhost.username = me\nhost.password = abc\n",
+    ".hgrc": "[paths]\ndefault = https://me:abc@host.example/r\n",
+    ".subversion/auth/svn.simple/0123456789abcdef0123456789abcdef": "K 8\npassword\nV 3\nabc\nEND\n",
+    ".config/hub": "github.com:\n- user: me\n  oauth_token: abc\n",
+    ".snowsql/config": "[connections]\naccountname = x\npassword = abc\n",
     ".pgpass": "db.example:5432:x:me:abc\n",
     **{
         f".netrc{copy}": "machine host.example login me password abc\n"
@@ -490,6 +512,7 @@ HARMLESS = {
     "pip.conf": "[global]\nindex-url = https://${USER}:${PASSWORD}@index.example/simple\ntimeout = 60\n",
     ".gitmodules": '[submodule "x"]\n\turl = https://host.example/x\n\turl = git@host.example:x\n',
     ".condarc": "channels:\n  - conda-forge\n",
+    ".hg/hgrc": "[paths]\ndefault = https://host.example/r\n",
     ".docker/config.json": '{"auths": {"registry.example": {}}, "credsStore": "desktop"}',
     "config.json": '{"auth": "abc"}',
     ".dvc/config": "[core]\n    remote = store\n['remote \"store\"']\n    url = s3://bucket\n    ask_password = true\n",

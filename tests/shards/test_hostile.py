@@ -15,6 +15,7 @@ import pytest
 from onnx_gate.gate.selection import make_scope
 from onnx_gate.records.asked import ManifestWarning
 from onnx_gate.records.found import Confusion, Worst
+from onnx_gate.records.ran import Latency, Timing
 from onnx_gate.records.result import GateResult
 from onnx_gate.reports import json
 from onnx_gate.vocabulary import BreachKind, Cause, Status
@@ -68,6 +69,8 @@ def difference(size: float) -> dict[str, Any]:
     return {"max_abs": size, "mean_abs": size, "rmse": size, "snr_db": -20 * math.log10(size), "worst": worst}
 
 
+TIMING = Timing(median=1.0, p95=1.0)
+FORGED_TIME = Latency(provider="cpu", case="c", batch=1, source=TIMING, actual=TIMING, speedup=9.0, repeats=5)
 TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "run's verdict": (lambda result, _: replace(result, verdict=Status.SKIPPED), "the verdict is skipped, its models"),
     "warning": (
@@ -234,6 +237,14 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "top1 of five": (
         lambda result, one: first_check(result, one, top1=5.0, limits={"min_top1": 0.9}),
         "its top1 is 5, expected 0 to 1",
+    ),
+    "top1 that nobody asked for": (
+        lambda result, one: first_check(result, one, top1=1.0),
+        "its top1 is 1, and no min_top1 asks for it",
+    ),
+    "speed-up that its times deny": (
+        lambda result, one: change_model(result, one, latency=(FORGED_TIME,)),
+        "its speed-up is 9, and its medians make it 1",
     ),
     "fix": (lambda result, one: first_check(result, one, fix="mend it"), "passed, and its fix is set"),
     "message": (lambda result, one: first_check(result, one, message="wrong"), "passed, and its message is set"),

@@ -14,7 +14,7 @@ import pytest
 from onnx_gate.cli.main import main
 from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.gate.output import LARGEST_WEAK_INPUTS
-from onnx_gate.gate.strength import is_of_strength, judge_strength, other_checks, warn_of_strength
+from onnx_gate.gate.strength.limit import is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks, judge_run
 from onnx_gate.records.result import GateResult, ModelResult, ProviderState
 from onnx_gate.records.strength import Strength

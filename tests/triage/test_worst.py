@@ -9,6 +9,7 @@ import pytest
 
 from onnx_gate.records.badness import badness, worst_first
 from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.ran import RunToRun
 from onnx_gate.records.result import Check
 from onnx_gate.reports import markdown
 from onnx_gate.vocabulary import Cause
@@ -51,6 +52,22 @@ def test_so_it_is_where_rounding_explains_all_of_them(diffs):
     found = triage(*noisy, rounding=Rounding(how="float64", mismatched=5))
     assert found.cause is Cause.PRECISION
     assert f"outputs: {{{shown(*noisy)}: {{rtol: 0.001, atol: 5e-05}}}}" in found.advice
+
+
+def test_a_provider_is_named_where_the_report_shows_it_first():
+    """Of two that are wrong where the CPU is right, advice is on the one that is farther off."""
+    near, far = diff(provider="cuda", max_abs=0.1), diff(provider="webgpu", max_abs=0.9)
+    found = triage(diff(wrong=False), near, far)
+    assert found.cause is Cause.PROVIDER
+    assert "The CPU agrees with the source, webgpu doesn't" in found.advice
+
+
+def test_chance_in_another_output_does_not_explain_the_worst():
+    """What is shown repeats itself: that another output doesn't is not why it is wrong."""
+    chance = {"cpu": (RunToRun(output="noisy", differing=3, total=10, max_abs=0.01),)}
+    noisy, shown_first = diff(output="noisy", max_abs=0.01), diff(output="wrong", max_abs=0.9)
+    assert triage(noisy, run_to_run=chance).cause is Cause.NONDETERMINISTIC
+    assert triage(noisy, shown_first, run_to_run=chance).cause is Cause.CONVERSION
 
 
 def test_of_cases_that_are_equally_wrong_triage_asks_about_the_richest():

@@ -16,7 +16,6 @@ from tests.conftest import Run
 CODE = """
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
@@ -42,6 +41,10 @@ def people(handle="ignore"):
 
 def strict():
     return people("error")
+"""
+# A file of its own: the others would import torch too, each in its process.
+PICKY = """
+import torch
 
 
 class Picky(torch.nn.Module):
@@ -65,6 +68,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     folder: Path = tmp_path_factory.mktemp("domains")
     (folder / "models.py").write_text(CODE)
+    (folder / "picky.py").write_text(PICKY)
     ages = np.linspace(20, 60, 40).astype(np.float32)
     pd.DataFrame({"age": ages, "city": ["Oslo", "Rome"] * 20}).to_csv(folder / "people.csv", index=False)
     return run_manifest(
@@ -78,7 +82,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
           - {{id: people, source: 'models.py:people', {TABLE}}}
           - {{id: strict, source: 'models.py:strict', {TABLE}}}
           - {{id: with-data, source: 'models.py:people', {TABLE}, data: people.csv}}
-          - {{id: picky, source: 'models.py:picky', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
+          - {{id: picky, source: 'picky.py:picky', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
         """,
     )
 

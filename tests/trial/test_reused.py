@@ -10,10 +10,8 @@ import pytest
 from onnx_gate.vocabulary import Status
 from tests.conftest import Run
 
-CODE = """
-import numpy as np
+MODULE = """
 import torch
-from sklearn.cluster import KMeans
 
 
 class Reusing(torch.nn.Module):
@@ -33,6 +31,10 @@ class Reusing(torch.nn.Module):
 
 def module():
     return Reusing().eval()
+"""
+ESTIMATOR = """
+import numpy as np
+from sklearn.cluster import KMeans
 
 
 def estimator():
@@ -47,12 +49,14 @@ def estimator():
 """
 
 
-@pytest.mark.parametrize(("framework", "function"), [("torch", "module"), ("sklearn", "estimator")])
+@pytest.mark.parametrize(
+    ("framework", "code", "function"), [("torch", MODULE, "module"), ("sklearn", ESTIMATOR, "estimator")]
+)
 def test_answers_that_share_memory_with_the_source_are_copied(
-    run: Callable[..., Run], tmp_path: Path, framework: str, function: str
+    run: Callable[..., Run], tmp_path: Path, framework: str, code: str, function: str
 ) -> None:
     """Each is compared with what the source said to the same feed, also after it was asked for the rows alone."""
-    (tmp_path / "source.py").write_text(CODE)
+    (tmp_path / "source.py").write_text(code)
     found = run(
         f"""
         version: 1

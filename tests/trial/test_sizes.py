@@ -184,6 +184,15 @@ def test_a_batch_that_the_file_fixes(
     assert ("the .onnx fixes the batch at 1" in warnings_of(found, "m")) is warned
 
 
+def test_sizes_under_defaults_that_the_file_fixes_are_a_warning(run: Callable[..., Run], tmp_path: Path) -> None:
+    """Other models of the manifest may have the dimension: nobody asks this one for it, and nobody saw it vary."""
+    fixed(tmp_path / "m.onnx", ["batch", 128])
+    found = run("version: 1\ndefaults: {dims: {seq: [2, 3]}}\nmodels: [{id: m, source: m.onnx}]")
+    assert found["m"].verdict is Status.PASSED
+    assert "`dims: {seq: [2, 3]}` is asked for" in warnings_of(found, "m")
+    assert "these sizes were not compared" in warnings_of(found, "m")
+
+
 def test_a_dimension_that_the_file_lacks_is_a_slip_where_it_has_another(
     run: Callable[..., Run], tmp_path: Path
 ) -> None:

@@ -12,8 +12,10 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.sklearn.parts import first_steps
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 
 Array = npt.NDArray[Any]
+_SHOWN = 12
 # They take a list of texts or labels, not a table of them.
 _TAKE_VECTORS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer", "LabelEncoder", "LabelBinarizer")
 
@@ -105,10 +107,7 @@ def _table(source: Any, spec: ModelSpec, arrays: dict[str, Array], fitted: list[
 def _other_columns(spec: ModelSpec, fitted: list[str], missing: list[str]) -> CannotJudge:
     return CannotJudge(
         Cause.LOAD_FAILED,
-        f"{spec.source.shown}: it was fitted on {len(fitted)} columns, and `inputs` has none named {_listed(missing)}",
+        f"{spec.source.shown}: it was fitted on {len(fitted)} columns, and `inputs` has none named "
+        f"{first(missing, _SHOWN)}",
         fix="name an input after each column, or give one block [batch, n] for columns that follow each other",
     )
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from onnx_gate.frameworks.sklearn.inputs import column_order
 from onnx_gate.frameworks.sklearn.parts import Part, last_step, parts
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import suggest
 
 ML_DOMAIN = "ai.onnx.ml"
 # The newest version of the domain that every supported runtime loads; tree converters would write 5 by default.
@@ -130,7 +130,7 @@ def _named(key: str, inside: list[Part]) -> list[Part]:
     raise CannotJudge(
         Cause.CONVERSION_FAILED,
         f"convert.options: got {key!r}, expected a class or a step of the model: {', '.join(known[:20])}",
-        fix=_nearest(key, known) or "correct its name",
+        fix=suggest(key, known) or "correct its name",
     )
 
 
@@ -143,7 +143,7 @@ def _check_options(key: str, chosen: Mapping[str, Any], part: Part) -> None:
             raise CannotJudge(
                 Cause.CONVERSION_FAILED,
                 f"convert.options.{key}: skl2onnx has no option {name!r} for {kind}; it has: {known}",
-                fix=_nearest(name, list(allowed)) or "remove it",
+                fix=suggest(name, allowed) or "remove it",
             )
         values = allowed.get(name) if allowed else None
         if values is not None and value is not None and value not in values:
@@ -162,11 +162,6 @@ def _allowed(model: Any) -> dict[str, Any] | None:
         return None
     found = converter.get_allowed_options()
     return dict(found) if isinstance(found, Mapping) else None if found == "passthrough" else {}
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def _unique(names: Iterable[str]) -> list[str]:

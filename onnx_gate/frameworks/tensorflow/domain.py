@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from onnx_gate.frameworks.tensorflow.domain_operators import follow, note
+from onnx_gate.frameworks.tensorflow.domain_operators import note
+from onnx_gate.frameworks.tensorflow.domain_trails import follow
 from onnx_gate.frameworks.tensorflow.export import trace
 from onnx_gate.frameworks.tensorflow.load import Source
 from onnx_gate.records.asked import ModelSpec

@@ -10,6 +10,7 @@ import onnx
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 from onnx_gate.worker.onnx_files.graph import every_node
 
 _SHOWN = 3
@@ -76,14 +77,12 @@ def refuse_unknown(model: Any, spec: ModelSpec) -> None:
     unknown = dict.fromkeys((node.op_type, node.name) for node in every_node(model) if not _is_known(model, node, spec))
     if not unknown:
         return
-    listed = ", ".join(f"{op} ({name})" for op, name in list(unknown)[:_SHOWN])
-    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+    named = first((f"{op} ({name})" for op, name in unknown), _SHOWN)
     ways = [_WAYS_OUT[op] for op in dict.fromkeys(op for op, _ in unknown) if op in _WAYS_OUT]
     translate = "`register: file.py:callable` that returns {TensorFlow operator: tf2onnx function}"
     raise CannotJudge(
         Cause.UNSUPPORTED_OPERATOR,
-        f"{spec.source.shown}: tf2onnx has no translation for {listed}{more}, and copies into the file what no runtime "
-        "knows",
+        f"{spec.source.shown}: tf2onnx has no translation for {named}, and copies into the file what no runtime knows",
         fix=f"{'; '.join(dict.fromkeys(ways)) or 'replace it in the model'}; or translate it: {translate}",
     )
 

@@ -14,6 +14,7 @@ from onnx_gate.frameworks.torch.state import changed_since, in_training, snapsho
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Triage
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 
 Ask = Callable[[dict[str, Any]], dict[str, Answer]]
 
@@ -23,26 +24,27 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
     if changed := _state(source, feed, ask):
         return Triage(
             cause=Cause.NONDETERMINISTIC,
-            advice=f"The source keeps state: each call changes {_list(changed)}, and the next one answers differently. "
-            "An ONNX file keeps nothing from call to call: make the state an input and an output of forward().",
+            advice=f"The source keeps state: each call changes {first(changed, 5)}, and the next one answers "
+            "differently. An ONNX file keeps nothing from call to call: make the state an input and an output of "
+            "forward().",
         )
     if training := in_training(source.module):
         return Triage(
             cause=Cause.TRAIN_MODE,
-            advice=f"In training mode, though the module was put into eval mode: {_list(training)}. "
+            advice=f"In training mode, though the module was put into eval mode: {first(training, 5)}. "
             "Don't call .train() in forward() or overwrite train(), and look for dropout or batch statistics there.",
         )
     if spec.onnx and (drawn := random_nodes(spec.onnx)):
         return Triage(
             cause=Cause.NONDETERMINISTIC,
-            advice=f"The shipped .onnx draws random numbers ({_list(drawn)}), and no two runtimes draw the same. "
+            advice=f"The shipped .onnx draws random numbers ({first(drawn, 5)}), and no two runtimes draw the same. "
             "Make the noise an input of forward(), and export it again.",
         )
     if source.frozen:
         return Triage(
             cause=Cause.CONVERSION,
             advice="The TorchScript exporter follows one example, and took for a constant what depends on a tensor's "
-            f"values: {_list(list(source.frozen))}. Use torch.where there, script the module with torch.jit.script, "
+            f"values: {first(source.frozen, 5)}. Use torch.where there, script the module with torch.jit.script, "
             "or export it with `convert: {exporter: dynamo}`, which refuses what it can't follow.",
         )
     if source.restricted:
@@ -74,8 +76,3 @@ def _other(value: Any) -> Any:
 
 def _same(one: dict[str, Answer], other: dict[str, Answer]) -> bool:
     return one.keys() == other.keys() and all(one[name].value.tobytes() == other[name].value.tobytes() for name in one)
-
-
-def _list(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

@@ -14,6 +14,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch import archive_entries, is_program, is_torchscript
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 from onnx_gate.worker.user_code import call, failed, kind_of, registered, require_content
 
 WAYS_OUT = (
@@ -132,7 +133,7 @@ def _misfits(module: torch.nn.Module, state: Any) -> tuple[str, str]:
     inner = [key for key, value in state.items() if isinstance(value, dict) and value]
     if inner and not all(isinstance(value, torch.Tensor) for value in state.values()):
         return (
-            f"this is a checkpoint with the entries {_list(list(state))}, expected a state dict alone",
+            f"this is a checkpoint with the entries {first(map(str, state), _SHOWN)}, expected a state dict alone",
             f"save the part with the weights: torch.save(checkpoint[{inner[0]!r}], …)",
         )
     wanted = module.state_dict()
@@ -144,9 +145,9 @@ def _misfits(module: torch.nn.Module, state: Any) -> tuple[str, str]:
         if isinstance(tensor, torch.Tensor) and key in state and state[key].shape != tensor.shape
     ]
     parts = [
-        f"missing: {_list(missing)}" if missing else "",
-        f"unexpected: {_list(unexpected)}" if unexpected else "",
-        f"of another shape: {_list(shapes)}" if shapes else "",
+        f"missing: {first(map(str, missing), _SHOWN)}" if missing else "",
+        f"unexpected: {first(map(str, unexpected), _SHOWN)}" if unexpected else "",
+        f"of another shape: {first(map(str, shapes), _SHOWN)}" if shapes else "",
     ]
     told = "; ".join(part for part in parts if part)
     if not told:
@@ -172,8 +173,3 @@ def _is_tied(key: str, wanted: dict[str, Any], state: dict[str, Any]) -> bool:
         for other in wanted
         if other != key
     )
-
-
-def _list(names: list[Any]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(str, names[:_SHOWN])) + more

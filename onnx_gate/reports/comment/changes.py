@@ -17,6 +17,8 @@ GREW = 10.0
 """Times that a difference has to grow to be told."""
 NOTICEABLE = 0.01
 """The share of its tolerance below which a difference is noise, however it grows."""
+WEAKER = 0.05
+"""The share of wrong models that has to slip through in addition."""
 NEAR = 0.5
 """The share of its tolerance from which a pass is a near one, if it is twice of what it was."""
 _MOST = 10
@@ -25,6 +27,7 @@ _KINDS = {
     "newly diverged": ICONS[Status.DIVERGED],
     "can no longer be judged": ICONS[Status.ERROR],
     "drifted": "📈",
+    "weaker inputs": "📉",
     "no longer compared": ICONS[Status.SKIPPED],
     "fixed": ICONS[Status.PASSED],
     "new": "🆕",
@@ -39,6 +42,8 @@ def changes(before: State, result: GateResult) -> list[Md]:
         old = before.models.get(key_of(model))
         if kind := _kind(model, old, before):
             found.setdefault(kind, []).append(_told(kind, model, old))
+        if old and (weaker := _weaker(model, old)):
+            found.setdefault("weaker inputs", []).append(weaker)
     items = [_item(icon, kind, found[kind]) for kind, icon in _KINDS.items() if kind in found]
     now = set(map(key_of, result.models))
     # Where passes aren't remembered, nobody knows what has gone.
@@ -71,6 +76,15 @@ def _drifted(old: Remembered, new: Remembered) -> bool:
     if new.v is Status.DIVERGED or old.u is None or new.u is None:
         return grew
     return grew or (new.u >= NEAR > old.u and new.u >= 2 * old.u)
+
+
+def _weaker(model: ModelResult, old: Remembered) -> Md | None:
+    """What its inputs caught, and what they catch now; None where that is about the same, or not known."""
+    now = remember(model).s
+    # Three digits are remembered.
+    if old.s is None or now is None or round(old.s - now, 3) < WEAKER:
+        return None
+    return md("{} (strength {} % → {} %)", code(model.id), number(100 * old.s), number(100 * now))
 
 
 def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:

@@ -46,6 +46,8 @@ class Remembered:
     """Its largest difference."""
     u: Number = None
     """How much of its tolerance that uses."""
+    s: Number = None
+    """The share of wrong models that its inputs catch, where all of them were tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,13 @@ def key_of(model: ModelResult) -> str:
 
 def remember(model: ModelResult) -> Remembered:
     """One model, in short."""
-    return Remembered(v=model.verdict, a=verdicts.is_allowed(model), m=_short(_largest(model)), u=_short(_used(model)))
+    return Remembered(
+        v=model.verdict,
+        a=verdicts.is_allowed(model),
+        m=_short(_largest(model)),
+        u=_short(_used(model)),
+        s=_short(_caught(model)),
+    )
 
 
 def _largest(model: ModelResult) -> float | None:
@@ -88,6 +96,11 @@ def _used(model: ModelResult) -> float | None:
     """How much of its tolerance a model uses where it differs most; 1 is all of it."""
     shares = (_used_by(check) for check in model.checks if check.status is model.verdict)
     return max((share for share in shares if share is not None), default=None)
+
+
+def _caught(model: ModelResult) -> float | None:
+    """What an unfinished run caught says little of its inputs."""
+    return model.strength.aimed_share if model.strength and not model.strength.incomplete else None
 
 
 def _used_by(check: Check) -> float | None:

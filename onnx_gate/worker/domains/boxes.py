@@ -13,7 +13,8 @@ import numpy.typing as npt
 from onnx_gate.records.domain import Box, Place
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.columns import Column, Columns
-from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, deal, rng_for
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, deal
 
 Array = npt.NDArray[Any]
 Ends = Mapping[Place, Interval]

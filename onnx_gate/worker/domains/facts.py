@@ -13,7 +13,8 @@ from onnx_gate.records.domain import MOST_BOXES, Cut, Domain, Domains, Place, Va
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.boxes import Leaves, Points, share_out
 from onnx_gate.worker.domains.columns import Column, Columns
-from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of, rng_for
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of
 
 Array = npt.NDArray[Any]
 MOST_CUTS = 512
@@ -34,6 +35,7 @@ class _Known:
     missing: bool = False
     missing_text: str | None = None
     unusual: dict[Scalar, None] = field(default_factory=dict)
+    weighed: float | None = None
 
 
 class Facts:
@@ -53,6 +55,15 @@ class Facts:
         if np.isfinite([low, middle, high]).all() and wide > 0:
             known = self._at(column, Origin.STATISTICS)
             known.usual = known.usual or (middle, wide)
+
+    def add_weighed(self, column: Column | None, spread: float) -> None:
+        """Values of this size matter to the model; what else is known of the column says more."""
+        if column is None or not _is_number(column) or not np.isfinite(spread):
+            return
+        low, high = column.to_input([-spread, spread]).tolist()
+        if np.isfinite([low, high]).all():
+            known = self._known.setdefault(column.place, _Known(dtype=column.dtype))
+            known.weighed = known.weighed or abs(high - low) / 2
 
     def add_range(self, column: Column | None, low: float, high: float, *, marked: bool = False) -> None:
         """Ordinary values lie between two; `marked` where the model was told of these two."""
@@ -143,6 +154,7 @@ class Facts:
         boxes = share_out(self._groups, f"{self._seed}/boxes", MOST_BOXES, ends)
         inputs: dict[str, dict[int, Values]] = {}
         for (name, number), known in sorted(self._known.items()):
+            _weigh(known)
             inputs.setdefault(name, {})[number] = _values(known)
         return Domains(
             inputs={name: Domain(columns=columns) for name, columns in inputs.items()},
@@ -171,6 +183,14 @@ def _ends(known: _Known) -> Interval:
         low = known.between[0] if known.between[0] < least else low
         high = known.between[1] if known.between[1] > most else high
     return (max(low, -0.5) if known.dtype.startswith(("uint", "bool")) else low), high
+
+
+def _weigh(known: _Known) -> None:
+    """Where nothing else says which values are ordinary, the weights do."""
+    said = known.usual or known.between or known.choices or known.cuts
+    if known.weighed is not None and not said:
+        known.usual = (0.0, known.weighed)
+        known.origins[Origin.WEIGHTS] = None
 
 
 def _values(known: _Known) -> Values:

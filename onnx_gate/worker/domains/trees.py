@@ -5,7 +5,6 @@ The leaves are chosen before their paths are walked, so that a large forest cost
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.domain import MOST_BOXES
+from onnx_gate.worker.domains.seeds import rng_for
 
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
@@ -36,8 +36,6 @@ class Tree:
     """The node that follows where it doesn't."""
     strict: bool | Array = False
     """Whether `<` leads to the left; else `<=` does. Of all nodes, or of each."""
-    missing_left: bool | Array | None = None
-    """Whether a missing value goes to the left, of all nodes or of each; None where there is no answer for it."""
     members: Mapping[int, Collection[float]] = field(default_factory=dict)
     """Of nodes that look for a category: the values that lead to the left."""
 
@@ -105,11 +103,6 @@ def deal(sizes: Sequence[int], most: int, rng: np.random.Generator) -> list[int]
         shares[given] += amount
         room[given] -= amount
     return [int(share) for share in shares]
-
-
-def rng_for(seed: str) -> np.random.Generator:
-    """A generator that depends on the text alone (Python's own hash changes from run to run)."""
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))
 
 
 def _known_members(trees: Sequence[Tree]) -> dict[int, set[float]]:

@@ -12,7 +12,7 @@ from onnx_gate.records.asked import DimLimits, InputSpec, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.data import Dataset
-from onnx_gate.worker.inputs.dims import combine, named_dims
+from onnx_gate.worker.inputs.dims import combine, has_batch, named_dims
 
 CUT_CASE = "cut:"
 MOST_CALLS = 8
@@ -75,7 +75,24 @@ def one_size_warnings(spec: ModelSpec, cases: list[Case]) -> list[str]:
         seen = {size for case in cases for size in _seen(spec, case, dim)}
         if len(seen) == 1 and _may_vary(spec, dim):
             found.append(_one_size(spec, dim, seen.pop()))
-    return found
+    batches = (
+        {size for case in cases if not case.edge for size in _seen(spec, case, "batch")} if has_batch(spec) else ()
+    )
+    return [*found, *(_one_batch(size, cases) for size in batches if len(batches) == 1)]
+
+
+def _one_batch(size: int, cases: list[Case]) -> str:
+    sizes = ", ".join(map(str, sorted((1 if size > 1 else 8, size))))
+    fix = (
+        "Give data of more rows, and several `batches`"
+        if any(case.sizes for case in cases)
+        else "Record calls of another"
+    )
+    fix = f"Add `batches: [{sizes}]`" if any(case.generated for case in cases) else fix
+    return (
+        f"the batch was run at one size only, {size}: a batch built into the model would not be seen. {fix}; write "
+        f"{size} for `batch` in `inputs` if the model takes no other"
+    )
 
 
 def _seen(spec: ModelSpec, case: Case, dim: str) -> list[int]:

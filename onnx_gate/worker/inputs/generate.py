@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,12 +13,6 @@ from onnx_gate.records.asked import InputSpec
 Array = npt.NDArray[Any]
 DEFAULT_INTEGERS = (0, 9)
 DEFAULT_WORDS = ("alpha", "beta", "gamma", "delta")
-
-
-def rng_for(seed: str) -> np.random.Generator:
-    """A generator that depends on the text alone (Python's own hash changes from run to run)."""
-    digest = hashlib.sha256(seed.encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
 def shape_of(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:

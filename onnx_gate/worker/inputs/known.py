@@ -12,7 +12,8 @@ import numpy.typing as npt
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Cut, Domain, Domains, Values
 from onnx_gate.vocabulary import Scalar
-from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, is_float, rng_for, shape_of
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, is_float, shape_of
 
 Array = npt.NDArray[Any]
 ULPS = 64

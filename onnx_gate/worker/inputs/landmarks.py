@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ import numpy.typing as npt
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import Box, Cut, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
-from onnx_gate.worker.inputs.generate import integer_range, is_float, rng_for, shape_of
+from onnx_gate.worker.inputs.generate import integer_range, is_float, shape_of
 from onnx_gate.worker.inputs.known import (
     beyond_cuts,
     can_hold,
@@ -48,6 +50,11 @@ class _Column:
     column: int | None
     """None for all elements."""
     values: Values
+
+    @property
+    def place(self) -> Place:
+        """Of all elements, that of the first."""
+        return self.given.name, self.column or 0
 
     def cells(self, array: Array) -> Array:
         """The part of the rows that it stands for, one line for each row."""
@@ -124,12 +131,16 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainR
         return None
     columns = list(_columns(spec, domains, sizes))
     landmarks = [list(dict.fromkeys(landmarks_of(each.given, each.values))) for each in columns]
-    apart = list(_apart(columns))
+    ways: dict[Place, list[Box]] = {}
+    for way in domains.boxes:
+        for place in way:
+            ways.setdefault(place, []).append(way)
+    apart = list(_apart(columns, ways))
     long = _longest(spec, domains, sizes)
     known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
     if not known and long is None:
         return None
-    plan = _Plan(spec, domains, sizes, rows=_most_rows(spec, columns, sizes, file_size))
+    plan = _Plan(spec, domains, sizes, ways=ways, rows=_most_rows(spec, columns, sizes, file_size))
     fed = plan.place(columns, landmarks, apart)
     return plan.finish(known=known, fed=fed, long=long)
 
@@ -170,11 +181,15 @@ def _within(given: InputSpec, values: Values) -> Values:
     )
 
 
-def _apart(columns: list[_Column]) -> Iterator[tuple[int, Scalar]]:
-    """Values that the source might refuse, by the number of their column: each in rows of its own."""
+def _apart(columns: list[_Column], ways: Mapping[Place, Sequence[Box]]) -> Iterator[tuple[int, Scalar]]:
+    """Values that the source might refuse, by the number of their column: each in rows of its own.
+
+    A missing value once on each way to a leaf that asks for the column: every node has a direction of its own for it.
+    """
     for number, each in enumerate(columns):
         if each.values.missing and is_float(each.given) and each.given.range is None:
-            yield from ((number, math.nan) for _ in range(_MISSING_ROWS))
+            rows = max(_MISSING_ROWS, len(ways.get(each.place, ())))
+            yield from ((number, math.nan) for _ in range(rows))
         if each.values.missing_text is not None and each.given.dtype == "string":
             yield number, each.values.missing_text
         yield from ((number, value) for value in each.values.unusual if can_hold(each.given, value))
@@ -213,7 +228,15 @@ def _most_rows(spec: ModelSpec, columns: list[_Column], sizes: Mapping[str, int]
 class _Plan:
     """Puts landmarks into rows of ordinary values."""
 
-    def __init__(self, spec: ModelSpec, domains: Domains, sizes: Mapping[str, int], *, rows: int) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        domains: Domains,
+        sizes: Mapping[str, int],
+        *,
+        ways: Mapping[Place, Sequence[Box]],
+        rows: int,
+    ) -> None:
         self._spec = spec
         self._domains = domains
         self._sizes = dict(sizes)
@@ -222,10 +245,11 @@ class _Plan:
         self._batched = has_batch(spec)
         self._arrays: dict[str, Array] = {}
         self._reaches: dict[Place, float] = {}
-        self._ways: dict[Place, list[Box]] = {}
-        for box in domains.boxes:
-            for place in box:
-                self._ways.setdefault(place, []).append(box)
+        # Shuffled, for not all of them may find a row; each is taken once before any is taken again.
+        self._ways = {
+            place: itertools.cycle([boxes[i] for i in self._rng.permutation(len(boxes))])
+            for place, boxes in ways.items()
+        }
 
     def place(self, columns: list[_Column], landmarks: list[list[Scalar]], apart: list[tuple[int, Scalar]]) -> int:
         """Fill the rows; returns how many landmarks found a place."""
@@ -306,8 +330,8 @@ class _Plan:
 
     def _apart(self, row: int, column: _Column, value: Scalar) -> None:
         """One value in a row that is ordinary but for it; a missing one on the way to a leaf that asks for it."""
-        if value != value and (ways := self._ways.get((column.given.name, column.column or 0))):
-            self._box(row, ways[int(self._rng.integers(len(ways)))])
+        if value != value and (ways := self._ways.get(column.place)):
+            self._box(row, next(ways))
         cells = column.cells(self._arrays[column.given.name][row : row + 1]).copy()
         cells.ravel()[self._rng.integers(0, cells.size)] = value
         self._write(column, slice(row, row + 1), cells)

@@ -8,6 +8,7 @@ from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.found import Breach, Graph, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.wording.hints import first
 from onnx_gate.worker.user_code import describe
 
 _FEW = 5
@@ -28,11 +29,9 @@ def random_warnings(graph: Graph) -> list[str]:
     """Of nodes that draw random numbers: the one feed that is run twice may not show it."""
     if not graph.random_nodes:
         return []
-    named = ", ".join(graph.random_nodes[:_FEW])
-    more = f" and {len(graph.random_nodes) - _FEW} more" if len(graph.random_nodes) > _FEW else ""
     return [
-        f"the ONNX file draws random numbers ({named}{more}): its answers need not repeat, here or on another machine; "
-        "make the noise an input of the model"
+        f"the ONNX file draws random numbers ({first(graph.random_nodes, _FEW)}): its answers need not repeat, here or "
+        "on another machine; make the noise an input of the model"
     ]
 
 

@@ -10,7 +10,10 @@ from typing import Any
 import onnx
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.repository.checkouts import is_bare
+from onnx_gate.repository.files import list_folder, read_plain_text
 from onnx_gate.repository.secret_files import find_secret
+from onnx_gate.repository.secrets import is_secret
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.runtime.tensors import is_external, tensors_in
 
@@ -87,6 +90,8 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
         raise _not_its_own(shown, name, "in a hidden file or folder")
     path = folder
     for part in given.parts:
+        if is_bare(frozenset(entry.name for entry in list_folder(path))):
+            raise _not_its_own(shown, name, "in a folder of Git's own")
         path /= part
         if path.is_symlink():
             raise _not_its_own(shown, name, "behind a link")
@@ -98,7 +103,7 @@ def _own_file(folder: Path, name: str, shown: str) -> Path:
         )
     if not path.is_file():
         raise _not_its_own(shown, name, "in something that is no plain file")
-    if find_secret(path):
+    if find_secret(path) or is_secret(read_plain_text(path)):
         raise _not_its_own(shown, name, "in a file that holds a secret")
     return path
 

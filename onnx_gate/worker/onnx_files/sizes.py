@@ -24,12 +24,15 @@ class FixedSizes:
 def fixed_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes:
     """Of a model whose schema is that of the file: what its own keys name and the file fixes is a breach."""
     batch = _fixed_batch(graph)
-    dims, breaches = _fixed_dims(spec, graph)
+    dims, lacking = _fixed_dims(spec, graph)
+    own = "dims" in spec.own
+    breaches = [_breach(*each) for each in lacking] if own else []
     if batch and "batches" in spec.own and any(size != batch[1] for size in spec.batches):
         asked = ", ".join(map(str, spec.batches))
         text = f"`batches: [{asked}]` is asked for, and dimension 0 is fixed at {batch[1]} in the file"
         breaches.append(_breach(f"input {batch[0]}", text))
     warnings = [_batch_warning(*batch)] if batch and "batches" not in spec.own else []
+    warnings += [] if own else [f"{text}: these sizes were not compared" for _, text in lacking]
     return FixedSizes(spec=replace(spec, dims=dims), breaches=tuple(breaches), warnings=tuple(warnings))
 
 
@@ -48,8 +51,8 @@ def _batch_warning(name: str, size: int) -> str:
     )
 
 
-def _fixed_dims(spec: ModelSpec, graph: Graph) -> tuple[dict[str, tuple[int, ...]], list[OutputDiff]]:
-    """The dimensions under `dims` that the file has, and a breach for each of the model's own that it fixes.
+def _fixed_dims(spec: ModelSpec, graph: Graph) -> tuple[dict[str, tuple[int, ...]], list[tuple[str, str]]]:
+    """The dimensions under `dims` that the file has; of each that it fixes, the place and what is asked for.
 
     An unknown name is a slip, which is reported elsewhere, where the file has another one that nobody mentions, or has
     the sizes that are asked for.
@@ -57,24 +60,24 @@ def _fixed_dims(spec: ModelSpec, graph: Graph) -> tuple[dict[str, tuple[int, ...
     named = {size for value in graph.inputs for axis, size in enumerate(value.shape or ()) if _is_open(size, axis)}
     fixed = [value for value in graph.inputs if any(isinstance(size, int) for size in (value.shape or ())[1:])]
     has = {size for value in fixed for size in (value.shape or ())[1:]}
-    unknown = [dim for dim in spec.dims if dim not in named] if "dims" in spec.own else []
+    unknown = [dim for dim in spec.dims if dim not in named]
     if named - set(spec.dims) or not any(has and set(spec.dims[dim]) - has for dim in unknown):
         return dict(spec.dims), []
     known = {dim: sizes for dim, sizes in spec.dims.items() if dim not in unknown}
-    return known, [_dim_breach(dim, spec.dims[dim], fixed[0]) for dim in unknown]
+    return known, [_asked(dim, spec.dims[dim], fixed[0]) for dim in unknown]
 
 
 def _is_open(size: int | str | None, axis: int) -> bool:
     return not isinstance(size, int) and axis > 0
 
 
-def _dim_breach(dim: str, sizes: tuple[int, ...], value: GraphValue) -> OutputDiff:
+def _asked(dim: str, sizes: tuple[int, ...], value: GraphValue) -> tuple[str, str]:
     shape = "[" + ", ".join("?" if size is None else str(size) for size in value.shape or ()) + "]"
     text = (
         f"`dims: {{{dim}: [{', '.join(map(str, sizes))}]}}` is asked for, and the file leaves no dimension beside the "
         f"batch open: its shape is {shape}"
     )
-    return _breach(f"input {value.name}, {dim}", text)
+    return f"input {value.name}, {dim}", text
 
 
 def _breach(what: str, text: str) -> OutputDiff:

@@ -17,6 +17,7 @@ from onnx_gate.providers import short_name
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.records.ran import Elsewhere, Placement
 from onnx_gate.vocabulary import Absence
+from onnx_gate.wording.hints import first
 
 RECORD = "session.record_ep_graph_assignment_info"
 _OP = re.compile(r'"op_name" ?: ?"([^"]*)"')
@@ -94,9 +95,8 @@ def breaches(provider: ProviderSpec, placement: Placement | None) -> list[str]:
         )
     forbidden = [node for node in placement.elsewhere if _is_one_of(node.op, provider.forbid_elsewhere)]
     if forbidden:
-        shown = ", ".join(f"{node.op} ({node.node}) on {node.provider}" for node in forbidden[:5])
-        more = f" and {len(forbidden) - 5} more" if len(forbidden) > 5 else ""
-        found.append(f"forbid_elsewhere wants these on {provider.name}: {shown}{more}")
+        shown = first((f"{node.op} ({node.node}) on {node.provider}" for node in forbidden), 5)
+        found.append(f"forbid_elsewhere wants these on {provider.name}: {shown}")
     return found
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.worker.compare.form import parts_of
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.inputs.generate import rng_for
 from onnx_gate.worker.strength.plan import SEED
 from onnx_gate.worker.trial.prepared import Prepared
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_gate.worker.inputs.generate import rng_for
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 
 SEED = "strength"

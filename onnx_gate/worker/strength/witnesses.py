@@ -18,8 +18,9 @@ from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.worker.compare.form import parts_of
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
-from onnx_gate.worker.inputs.generate import dtype_of, integer_limits, is_float, rng_for
+from onnx_gate.worker.inputs.generate import dtype_of, integer_limits, is_float
 from onnx_gate.worker.inputs.known import generate
 from onnx_gate.worker.inputs.landmarks import plan_domain
 from onnx_gate.worker.strength.blueprint import Blueprint, Mutated

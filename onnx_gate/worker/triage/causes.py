@@ -140,12 +140,12 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
             advice="The source itself answers the same feed differently each time: it is random or keeps state. "
             "Remove what is random from the forward pass, or compare a deterministic part of the model.",
         )
-    if provider := _only_on_one_provider(evidence.diffs, compared):
+    if any(diff.provider == "cpu" for diff in evidence.diffs) and not _cpu_is_wrong(evidence.diffs):
         return Triage(
             cause=Cause.PROVIDER,
-            advice=f"The CPU agrees with the source, {provider} doesn't: the file is right and the provider's "
+            advice=f"The CPU agrees with the source, {worst.provider} doesn't: the file is right and the provider's "
             f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
-            f"`providers: {{{provider}: {{tolerance: …}}}}`.",
+            f"`providers: {{{worst.provider}: {{tolerance: …}}}}`.",
         )
     return _optimizer(worst, evidence.ask.unoptimized(worst)) if worst.provider == "cpu" else None
 
@@ -232,12 +232,6 @@ def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
 
 def _is_noise(compared: list[OutputDiff]) -> bool:
     return all(diff.snr_db is not None and diff.snr_db >= NOISE_DB for diff in compared)
-
-
-def _only_on_one_provider(diffs: tuple[OutputDiff, ...], wrong: list[OutputDiff]) -> str:
-    """The provider that is wrong where the CPU was run and is right."""
-    ran = any(diff.provider == "cpu" for diff in diffs)
-    return wrong[0].provider if ran and not _cpu_is_wrong(diffs) else ""
 
 
 def _cpu_is_wrong(diffs: tuple[OutputDiff, ...]) -> bool:

@@ -29,8 +29,9 @@ class Precise:
 
 
 def find_chance(run_to_run: Mapping[str, tuple[RunToRun, ...]], wrong: list[OutputDiff]) -> Triage | None:
-    """The cause where a provider that does not repeat itself explains the divergence."""
-    for diff in wrong:
+    """The cause where a provider that does not repeat itself explains the divergence that reports show."""
+    shown = [(diff.provider, diff.output) for diff in worst_first(wrong)[:1]]
+    for diff in (diff for diff in wrong if (diff.provider, diff.output) in shown):
         for found in run_to_run.get(diff.provider, ()):
             if found.output == diff.output and _explains(found, diff):
                 return Triage(

@@ -16,8 +16,8 @@ from onnx_gate.vocabulary import BreachKind
 from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.compare.form import in_numpys_own, kind_of
 from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.inputs.generate import rng_for
 from onnx_gate.worker.inputs.known import NEAR_ZERO, ULPS
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import Answering

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Breach, GraphValue, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.wording.hints import suggest
 from onnx_gate.worker.compare.form import kind_of, onnx_name, parts_of
 from onnx_gate.worker.compare.rules import ignored
 
@@ -68,11 +68,10 @@ def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
     names = [value.name for value in outputs]
     for name in rules:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
             raise CannotJudge(
                 Cause.CONTRACT,
                 f"the manifest has a rule for an output {name!r}; the ONNX model has: {', '.join(names)}",
-                fix=f"did you mean {near[0]!r}?" if near else "correct its name in `outputs`",
+                fix=suggest(name, names) or "correct its name in `outputs`",
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ import onnxruntime as ort
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec, VariantSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import suggest
 from onnx_gate.worker.runtime.options import session_options
 from onnx_gate.worker.user_code import describe, failed
 
@@ -76,13 +76,12 @@ def _require_names(where: str, variant: VariantSpec, nodes: list[Any], takes: li
     for option, names in known.items():
         for name in variant.options.get(option, ()):
             if name not in names:
-                near = difflib.get_close_matches(name, names, n=1)
                 there = ", ".join(sorted({one for one in names if one})[:_MOST_OPS])
                 what = "the tool quantises none such" if option == "ops" else "the model has none such"
                 raise CannotJudge(
                     Cause.CONVERSION_FAILED,
                     f"{where}: `{option}` names {name!r}: {what}, but {there}",
-                    fix=f"did you mean {near[0]!r}?" if near else f"correct `{option}`",
+                    fix=suggest(name, names) or f"correct `{option}`",
                 )
 
 

@@ -13,7 +13,8 @@ from onnx_gate.frameworks.sklearn.domain.texts import add_texts
 from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.columns import Columns
 from onnx_gate.worker.domains.facts import Facts
-from onnx_gate.worker.domains.trees import rng_for
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.weights import spreads_of
 
 Array = npt.NDArray[Any]
 MOST_POINTS = 1024
@@ -222,6 +223,20 @@ def _within(model: Any, count: int) -> Any:
     return np.sqrt(variances.mean(axis=0) if variances.ndim > 1 else variances)
 
 
+def _weights(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
+    """Of linear models and of a network's first layer."""
+    layers, offsets = _first(model, "coefs_"), _first(model, "intercepts_")
+    weights = _first(model, "coef_") if layers is None else np.asarray(layers[0]).T
+    offset = _first(model, "intercept_") if offsets is None else offsets[0]
+    if weights is None or not hasattr(model, "predict") or any(column is None for column in columns):
+        # Beside products of a column, its own weight says nothing of its size.
+        return
+    rows = np.atleast_2d(dense(weights))
+    if rows.shape[-1] == len(columns):
+        for column, spread in zip(columns, spreads_of(rows, 0.0 if offset is None else offset).tolist(), strict=True):
+            facts.add_weighed(column, spread)
+
+
 def _words(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
     """Of vectorizers."""
     if columns and callable(getattr(model, "build_analyzer", None)):
@@ -229,5 +244,6 @@ def _words(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 _READERS: tuple[Callable[[Facts, Any, Columns, str], None], ...] = (
-    *(_means, _ranges, _normalised, _quantiles, _edges, _constants, _counts, _categories, _missing, _points, _words),
+    *(_means, _ranges, _normalised, _quantiles, _edges, _constants, _counts, _categories, _missing, _points, _weights),
+    _words,
 )

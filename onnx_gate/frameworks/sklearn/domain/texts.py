@@ -7,7 +7,7 @@ from typing import Any
 from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.columns import Column
 from onnx_gate.worker.domains.facts import Facts
-from onnx_gate.worker.domains.trees import rng_for
+from onnx_gate.worker.domains.seeds import rng_for
 
 _UNKNOWN = ("zyqx", "unheardof", "qwvzt")
 _PLAIN = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it", "rains", "in", "spain")

@@ -60,7 +60,6 @@ def _from_nodes(predictor: Any) -> Tree:
         threshold=nodes["num_threshold"],
         left=np.where(leaf, -1, nodes["left"].astype(np.int64)),
         right=np.where(leaf, -1, nodes["right"].astype(np.int64)),
-        missing_left=nodes["missing_go_to_left"].astype(bool),
         members={int(node): _members(sets[nodes["bitset_idx"][node]]) for node in named},
     )
 

@@ -12,6 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from onnx_gate.frameworks.boosters.common import library_of
 from onnx_gate.frameworks.boosters.domain import add_booster
 from onnx_gate.frameworks.sklearn.domain.following import follow, width_of
+from onnx_gate.frameworks.sklearn.domain.joint import with_joint_leaves
 from onnx_gate.frameworks.sklearn.domain.learnt import learn
 from onnx_gate.frameworks.sklearn.domain.trees import add_histogram_trees, add_trees
 from onnx_gate.frameworks.sklearn.inputs import fitted_columns
@@ -27,8 +28,14 @@ _ONE = ("best_estimator_", "estimator_", "regressor_")
 def input_domain(source: Any, spec: ModelSpec, example: dict[str, Any]) -> Domains:
     """All that the parts of an estimator know of the inputs."""
     walk = _Walk(Facts(f"{spec.base}/domain"), f"{spec.base}/domain")
-    walk.through(source, first_columns(source, spec))
-    return walk.facts.domains()
+    columns = first_columns(source, spec)
+    walk.through(source, columns)
+    domains = walk.facts.domains()
+    try:
+        return with_joint_leaves(source, spec, columns, walk.seen_last, domains)
+    except Exception:
+        # Steps of any making may fail in any way: the rest is known all the same.
+        return domains
 
 
 def first_columns(source: Any, spec: ModelSpec) -> Columns:
@@ -58,6 +65,8 @@ class _Walk:
         self.facts = facts
         self._seed = seed
         self._parts = 0
+        self.seen_last: Columns | None = None
+        """What the last step of a pipeline sees; of pipelines within others, the outermost comes last."""
 
     def through(self, model: Any, columns: Columns) -> Columns | None:
         """What the model makes of its columns; None where not even their number is known. Never fails."""
@@ -83,8 +92,11 @@ class _Walk:
 
     def _steps(self, steps: Sequence[Any], columns: Columns) -> Columns | None:
         seen: Columns | None = columns
+        before: Columns | None = columns
         for step in steps:
+            before = seen
             seen = self.through(step, seen if seen is not None else [])
+        self.seen_last = before
         return seen
 
     def _branches(self, model: Any, columns: Columns) -> Columns:

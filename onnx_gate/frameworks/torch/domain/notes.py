@@ -208,6 +208,18 @@ def _masks(tracer: Tracer, trail: Trail, value: torch.Tensor, with_: torch.Tenso
     return (wider or bool(trail.truth)) and tracer.clues.left_out(trail, 0.0)
 
 
+def _product(tracer: Tracer, call: Call) -> None:
+    """A linear layer that comes first; its weights say how large the columns are."""
+    name = next((name for name in ("mat1", "self") if call[name] is not None), "self")
+    trail, weights = tracer.trail(call[name]), tracer.constant(call["mat2"])
+    if trail is None:
+        return
+    if weights is not None and weights.ndim == 2:
+        bias = tracer.constant(call["self"]) if call.name == "addmm" else None
+        tracer.clues.weighed(trail, weights.T, np.zeros(1) if bias is None else bias)
+    tracer.clues.used(trail)
+
+
 def _one_of(tracer: Tracer, call: Call) -> None:
     trail, known = tracer.trail(call["elements"]), tracer.constant(call["test_elements"])
     if trail is not None and known is not None:
@@ -235,4 +247,5 @@ _NOTES: dict[str, Callable[[Tracer, Call], None]] = {
     "masked_fill": _fill,
     **dict.fromkeys(("add", "sub", "rsub", "mul", "div"), _combine),
     "isin": _one_of,
+    **dict.fromkeys(("addmm", "mm"), _product),
 }

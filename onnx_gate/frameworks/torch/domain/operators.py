@@ -18,7 +18,7 @@ VIEWS = frozenset(
         *("repeat", "index_select", "index", "gather", "unfold", "diagonal", "lift_fresh"),
         *("lift_fresh_copy", "tril", "triu", "pixel_unshuffle", "pixel_shuffle", "movedim"),
         *("reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "im2col"),
-        *("repeat_interleave"),
+        "repeat_interleave",
     }
 )
 """They change the places of values, never the values."""

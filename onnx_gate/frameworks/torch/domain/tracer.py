@@ -44,6 +44,8 @@ class Call:
 
 Note = Callable[["Tracer", Call], None]
 """What a call says about the inputs."""
+Watch = Callable[["Tracer", Call, Any], None]
+"""What a call decided, with its result."""
 Follow = Callable[["Tracer", Call], "list[Trail | None] | None"]
 """The trails of a call's results."""
 
@@ -58,11 +60,12 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """No: torch would import its compiler for that, which takes seconds."""
         return False
 
-    def __init__(self, clues: Clues, note: Note, follow: Follow) -> None:
+    def __init__(self, clues: Clues, note: Note, follow: Follow, watch: Watch | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.clues = clues
         self._note = note
         self._follow = follow
+        self._watch = watch
         # By tensor, and for as long as it lives.
         self._trails: Any = WeakTensorKeyDictionary()
         self._tainted: Any = WeakTensorKeyDictionary()
@@ -104,6 +107,9 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tainted = any(tensor in self._tainted for tensor in call.tensors())
         trails = self._ahead(call) if tainted else None
         result = func(*args, **kwargs)
+        if tainted and self._watch is not None:
+            with contextlib.suppress(Exception):
+                self._watch(self, call, result)
         self._keep(result, trails, tainted)
         return result
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 from onnx_gate.worker.inputs.data.names import as_yaml
 
 _SHOWN = 12
@@ -37,8 +38,8 @@ def _check_chosen(fitted: tuple[str, ...], chosen: tuple[str, ...], shown: str) 
     right = tuple(known[name] if name in known else next(others, name) for name in fitted)
     raise CannotJudge(
         Cause.LOAD_FAILED,
-        f"{shown}: `columns` chooses {_listed(chosen)}; the model was fitted on {_listed(fitted)}: fed by position, "
-        "each would stand for another",
+        f"{shown}: `columns` chooses {first(chosen, _SHOWN)}; the model was fitted on {first(fitted, _SHOWN)}: fed by "
+        "position, each would stand for another",
         fix=f"choose them in this order: `columns: {as_yaml(right)}`",
     )
 
@@ -54,7 +55,7 @@ def _as_fitted(name: str, fitted: tuple[str, ...]) -> str:
 
 def _other_columns(spec: ModelSpec, got: tuple[str, ...], wanted: tuple[str, ...]) -> CannotJudge:
     shown = spec.data.shown if spec.data else ""
-    where = f"{shown}: the columns are {_listed(got)}; the model was fitted on {_listed(wanted)}"
+    where = f"{shown}: the columns are {first(got, _SHOWN)}; the model was fitted on {first(wanted, _SHOWN)}"
     if set(wanted) <= set(got):
         fix = f"choose them in this order: `columns: {as_yaml(wanted)}`"
         if spec.data and spec.data.callable:
@@ -64,7 +65,3 @@ def _other_columns(spec: ModelSpec, got: tuple[str, ...], wanted: tuple[str, ...
     return CannotJudge(
         Cause.LOAD_FAILED, where, fix=f"{fix}; or say which ones take their places, in that order, with `columns: […]`"
     )
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import suggest
 
 Arrays = dict[str, npt.NDArray[Any]]
 _NO_TEXT = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
@@ -144,8 +145,8 @@ def _as_yaml(name: str) -> str:
 
 
 def _guess(name: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"did you mean {near[0]!r}? Else " if near else ""
+    near = suggest(name, names)
+    return f"{near} Else " if near else ""
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_gate.records.domain import Cut, Values
 from onnx_gate.vocabulary import Origin, Scalar
+from onnx_gate.worker.domains.weights import spreads_of
 from onnx_gate.worker.inputs.trails.findings import MOST_CUTS, Findings
 from onnx_gate.worker.inputs.trails.trail import NOWHERE, Array, Space, Trail
 
@@ -118,6 +119,16 @@ class Clues:
             reach=trail.reach,
         )
         self.statistics(chosen, np.array(0.0), np.array(1.0))
+
+    def weighed(self, trail: Trail, weights: Array, offsets: Array) -> None:
+        """The inputs themselves go into a linear layer, column by column: a small weight goes with large values."""
+        if not trail.plain or trail.whole or trail.ids.shape[-1:] != weights.shape[-1:]:
+            return
+        spreads = np.broadcast_to(spreads_of(weights, offsets), trail.ids.shape)
+        for name, columns, spread, _ in self._groups(trail, spreads):
+            if self.is_float(name):
+                fact = Values(origins=(Origin.WEIGHTS,), centre=0.0, spread=spread)
+                self.findings.add(name, fact, columns)
 
     def scaled(self, trail: Trail) -> None:
         """The value was divided: by 255, where it is a pixel."""

@@ -84,6 +84,8 @@ def combine(facts: list[Values]) -> Values | None:
     """Several facts of the same values as one; None where there are none."""
     if any(_beyond_truth(fact) for fact in facts):
         facts = [fact for fact in facts if Origin.MASKS not in fact.origins]
+    if any(_is_ordinary(fact) and Origin.WEIGHTS not in fact.origins for fact in facts):
+        facts = [fact for fact in facts if Origin.WEIGHTS not in fact.origins]
     origins = {origin for fact in facts for origin in fact.origins}
     strongest = next((origin for origin in _WEAKER if origin in origins), None)
     weak = _WEAKER[strongest] if strongest is not None else frozenset()
@@ -98,6 +100,11 @@ def combine(facts: list[Values]) -> Values | None:
         never_empty = any(fact.never_empty for fact in facts)
         result = replace(result, marks=_within(result), never_empty=never_empty)
     return replace(result, cuts=_thinned(result.cuts))
+
+
+def _is_ordinary(fact: Values) -> bool:
+    """Whether it says which values are ordinary."""
+    return fact.centre is not None or fact.low is not None or bool(fact.choices or fact.cuts)
 
 
 def _beyond_truth(fact: Values) -> bool:

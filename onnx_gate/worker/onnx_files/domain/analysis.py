@@ -17,14 +17,17 @@ from onnx import inliner
 
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
-from onnx_gate.worker.onnx_files.domain.arithmetic import ARITHMETIC, lose
-from onnx_gate.worker.onnx_files.domain.encoders import ENCODERS, ENCODERS_CONTRIB, ENCODERS_ML
-from onnx_gate.worker.onnx_files.domain.ensembles import ENSEMBLES_CONTRIB, ENSEMBLES_ML
-from onnx_gate.worker.onnx_files.domain.findings import Fed, Findings
+from onnx_gate.worker.onnx_files.domain.drafts import Fed
+from onnx_gate.worker.onnx_files.domain.findings import Findings
 from onnx_gate.worker.onnx_files.domain.flow import Dim, Flow, Part, either
-from onnx_gate.worker.onnx_files.domain.lengths import LENGTHS, LENGTHS_CONTRIB
-from onnx_gate.worker.onnx_files.domain.routing import ROUTING, ROUTING_ML
-from onnx_gate.worker.onnx_files.domain.step import Handler, Known, Step
+from onnx_gate.worker.onnx_files.domain.operators.arithmetic import ARITHMETIC
+from onnx_gate.worker.onnx_files.domain.operators.comparisons import COMPARISONS
+from onnx_gate.worker.onnx_files.domain.operators.encoders import ENCODERS, ENCODERS_CONTRIB, ENCODERS_ML
+from onnx_gate.worker.onnx_files.domain.operators.ensembles import ENSEMBLES_CONTRIB, ENSEMBLES_ML
+from onnx_gate.worker.onnx_files.domain.operators.lengths import LENGTHS, LENGTHS_CONTRIB
+from onnx_gate.worker.onnx_files.domain.operators.rounding import ROUNDING
+from onnx_gate.worker.onnx_files.domain.operators.routing import ROUTING, ROUTING_ML
+from onnx_gate.worker.onnx_files.domain.step import Handler, Known, Step, lose
 from onnx_gate.worker.onnx_files.domain.stored import Beside, Stored, made_of, of_constant, of_tensor
 
 MOST_NODES = 100_000
@@ -32,7 +35,11 @@ MOST_DEPTH = 8
 """So deep sub-graphs are followed."""
 _ML, _CONTRIB = "ai.onnx.ml", "com.microsoft"
 HANDLERS: dict[tuple[str, str], Handler] = {
-    **{("", name): handler for table in (ROUTING, LENGTHS, ARITHMETIC, ENCODERS) for name, handler in table.items()},
+    **{
+        ("", name): handler
+        for table in (ROUTING, LENGTHS, ARITHMETIC, COMPARISONS, ROUNDING, ENCODERS)
+        for name, handler in table.items()
+    },
     **{(_ML, name): handler for table in (ROUTING_ML, ENCODERS_ML, ENSEMBLES_ML) for name, handler in table.items()},
     **{
         (_CONTRIB, name): handler

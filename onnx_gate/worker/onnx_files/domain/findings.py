@@ -4,96 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnx_gate.records.domain import MOST_BOXES, Box, Cut, Domain, Domains, Place, Values
+from onnx_gate.records.domain import MOST_BOXES, Box, Domain, Domains, Place
 from onnx_gate.vocabulary import Origin, Scalar
-from onnx_gate.worker.onnx_files.domain.flow import BOOL, FLOATS, INTEGERS, TEXT, UINT8, Dim, Flow, Part
+from onnx_gate.worker.onnx_files.domain.drafts import Draft, Fed, values
+from onnx_gate.worker.onnx_files.domain.flow import BOOL, INTEGERS, TEXT, UINT8, Flow, Part
 
 MOST_CHOICES = 4096
 MOST_CUTS = 4096
-FEW_IDS = 256
-"""So many ids are listed one by one where they are fed as floats."""
 PIXELS = (1 / 255, 1 / 127.5)
-OF_MASKS = {
-    "Mul",
-    "ReduceSum",
-    "Where",
-    "And",
-    "Or",
-    "Not",
-    "Expand",
-    "CumSum",
-    "Equal",
-    "MatMul",
-    "Shape",
-    "ReduceMax",
-}
-"""What is done with a mask, beside comparing it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fed:
-    """An input of the graph."""
-
-    kind: int
-    """Its element type, in ONNX's numbers."""
-    dims: tuple[Dim, ...] | None
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it holds floats."""
-        return self.kind in FLOATS
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether a row of it is more than one value."""
-        return self.dims is None or (len(self.dims) > 1 and self.dims[-1] != 1)
-
-
-@dataclass
-class Draft:
-    """What is known of one column, or of each element."""
-
-    origins: dict[Origin, None] = field(default_factory=dict)
-    scales: list[tuple[float, float]] = field(default_factory=list)
-    levels: list[float] = field(default_factory=list)
-    low: float = -math.inf
-    high: float = math.inf
-    ids: bool = False
-    choices: dict[Scalar, None] = field(default_factory=dict)
-    cuts: dict[float, float] = field(default_factory=dict)
-    marks: dict[Scalar, None] = field(default_factory=dict)
-    cast: dict[Scalar, None] = field(default_factory=dict)
-    unusual: dict[Scalar, None] = field(default_factory=dict)
-    missing: bool = False
-    mask: bool = False
-    maybe_mask: bool = False
-    pixels: bool = False
-    uses: set[str] = field(default_factory=set)
-
-    def plus(self, other: Draft) -> Draft:
-        """Both together: what is known of each element is known of a column."""
-        return Draft(
-            origins=self.origins | other.origins,
-            scales=self.scales or other.scales,
-            levels=self.levels or other.levels,
-            low=max(self.low, other.low),
-            high=min(self.high, other.high),
-            ids=self.ids or other.ids,
-            choices=self.choices or other.choices,
-            cuts=other.cuts | self.cuts,
-            marks=self.marks | other.marks,
-            cast=self.cast | other.cast,
-            unusual=self.unusual | other.unusual,
-            missing=self.missing or other.missing,
-            mask=self.mask or other.mask,
-            maybe_mask=self.maybe_mask or other.maybe_mask,
-            pixels=self.pixels or other.pixels,
-            uses=self.uses | other.uses,
-        )
 
 
 class Findings:
@@ -301,84 +222,6 @@ class Findings:
 
     def _as_fed(self, part: Part, raw: float) -> Scalar:
         return round(raw) if self.inputs[part.name].kind in INTEGERS and math.isfinite(raw) else float(raw)
-
-
-def values(draft: Draft, fed: Fed) -> Values | None:
-    """The record of a draft; None where it says nothing."""
-    found = Values(
-        origins=tuple(draft.origins),
-        cuts=tuple(Cut(at=at, reach=reach) for at, reach in sorted(draft.cuts.items())),
-        marks=tuple(draft.marks),
-        unusual=tuple(draft.unusual),
-        missing=draft.missing,
-    )
-    found = _ordinary(draft, fed, found)
-    if found.origins:
-        return found
-    return None
-
-
-def _ordinary(draft: Draft, fed: Fed, found: Values) -> Values:
-    """What it ordinarily holds: what is sure comes before what is likely."""
-    if draft.ids:
-        return _of_ids(draft, fed, found)
-    if draft.choices:
-        return replace(found, choices=tuple(draft.choices))
-    if _holds_mask(draft, fed):
-        return _of_mask(fed, found)
-    if draft.cast:
-        found = replace(found, marks=tuple(draft.marks | draft.cast), origins=_with(found, Origin.CONSTANTS))
-    if draft.pixels:
-        low, high = max(draft.low, 0.0), min(draft.high, 255.0)
-        return replace(found, low=low, high=high, origins=_with(found, Origin.IMAGES))
-    if draft.scales:
-        centre, spread = _together(draft.scales)
-        found = replace(found, centre=centre, spread=spread)
-    elif draft.levels:
-        centre = sum(draft.levels) / len(draft.levels)
-        found = replace(found, centre=centre, spread=max(1.0, abs(centre) / 2))
-    if math.isfinite(draft.low) and math.isfinite(draft.high) and draft.low < draft.high:
-        found = replace(found, low=draft.low, high=draft.high)
-    return found
-
-
-def _of_ids(draft: Draft, fed: Fed, found: Values) -> Values:
-    low, high = draft.low, draft.high
-    if high < low:
-        return found
-    if fed.is_float and high - low < FEW_IDS:
-        return replace(found, choices=tuple(float(each) for each in range(int(low), int(high) + 1)))
-    inside = tuple(
-        mark for mark in found.marks if not isinstance(mark, str) and mark is not None and low <= mark <= high
-    )
-    return replace(found, low=low, high=high, marks=inside)
-
-
-def _of_mask(fed: Fed, found: Values) -> Values:
-    choices: tuple[Scalar, ...] = (False, True) if fed.kind == BOOL else (0, 1)
-    if fed.is_float:
-        choices = (0.0, 1.0)
-    return Values(origins=(Origin.MASKS,), choices=choices, never_empty=fed.has_rows)
-
-
-def _holds_mask(draft: Draft, fed: Fed) -> bool:
-    if draft.mask:
-        return True
-    return draft.maybe_mask and not fed.is_float and draft.uses <= OF_MASKS and _only_0_and_1(draft)
-
-
-def _only_0_and_1(draft: Draft) -> bool:
-    return not draft.scales and all(0 <= at <= 1 for at in draft.cuts) and set(draft.marks) <= {0, 1}
-
-
-def _with(found: Values, origin: Origin) -> tuple[Origin, ...]:
-    return tuple(dict.fromkeys((*found.origins, origin)))
-
-
-def _together(scales: list[tuple[float, float]]) -> tuple[float, float]:
-    """Of a mixture of all: channels, or uses, that are scaled each in its way."""
-    centres, spreads = np.array(scales).T
-    return float(centres.mean()), float(np.sqrt((spreads**2).mean() + centres.var()))
 
 
 def _is_mask(part: Part) -> bool:

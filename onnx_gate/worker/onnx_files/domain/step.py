@@ -13,6 +13,8 @@ from onnx_gate.worker.onnx_files.domain.findings import Findings
 from onnx_gate.worker.onnx_files.domain.flow import Counting, Dim, Flow, Sizes
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
 
+MOST_CONSTANTS = 1024
+"""So many numbers of one operator are looked at."""
 Known = Flow | Stored | Sizes | Counting | None
 
 
@@ -68,6 +70,17 @@ Handler = Callable[[Step], Sequence[Known]]
 Handlers = Mapping[str, Handler]
 
 
+def lose(step: Step) -> Sequence[Known]:
+    """An operator that nothing is followed through."""
+    flows = [each for each in step.inputs if isinstance(each, Flow)]
+    for flow in flows:
+        if flow.known and not flow.reduced:
+            step.findings.lost(flow, step.op)
+    dims = max((flow.dims for flow in flows if flow.dims is not None), key=len, default=None)
+    kept = Flow(dims=dims) if step.op in _SHAPE_STAYS and dims is not None else None
+    return [kept, *[None] * (len(step.node.output) - 1)]
+
+
 def from_end(axis: int, rank: int | None) -> int | None:
     """An axis counted from the end; None where nobody knows."""
     if axis < 0:
@@ -86,3 +99,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], bytes):
         return [each.decode("utf-8", "replace") for each in value]
     return value
+
+
+_SHAPE_STAYS = {
+    *("Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "LayerNormalization"),
+    *("Softmax", "LeakyRelu", "Elu", "HardSwish", "Softplus", "Sin", "Cos", "Max", "Min", "Reciprocal", "Sign", "Relu"),
+    *("Clip", "RMSNormalization", "SimplifiedLayerNormalization", "FastGelu", "BiasGelu", "Round", "Floor", "Ceil"),
+}

@@ -10,11 +10,10 @@ import numpy as np
 from onnx_gate.records.domain import Box, Place
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, cuts_of, members_of
-from onnx_gate.worker.onnx_files.domain.arithmetic import lose
 from onnx_gate.worker.onnx_files.domain.findings import Findings
 from onnx_gate.worker.onnx_files.domain.flow import Flow, Lookup, Part
-from onnx_gate.worker.onnx_files.domain.points import note_points
-from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step
+from onnx_gate.worker.onnx_files.domain.operators.points import note_points
+from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, lose
 from onnx_gate.worker.onnx_files.domain.stored import Beside, of_tensor
 
 MOST_NODES = 2_000_000
@@ -28,7 +27,6 @@ def _old_trees(step: Step) -> Iterator[Tree]:
         np.array(step.attribute(f"nodes_{name}") or []) for name in ("featureids", "truenodeids", "falsenodeids")
     )
     values = _numbers(step, "nodes_values")
-    missing = np.array(step.attribute("nodes_missing_value_tracks_true") or np.zeros(len(ids)), dtype=bool)
     modes = np.array([str(mode) for mode in step.attribute("nodes_modes") or []])
     order = np.lexsort((ids, trees))
     for own in np.split(order, np.flatnonzero(np.diff(trees[order])) + 1):
@@ -41,12 +39,11 @@ def _old_trees(step: Step) -> Iterator[Tree]:
             modes=modes[own],
             yes=np.where(leaf, -1, places[np.where(leaf, 0, yes[own])]),
             no=np.where(leaf, -1, places[np.where(leaf, 0, no[own])]),
-            missing=missing[own],
             members={},
         )
 
 
-def _tree(*, features: Any, values: Any, modes: Any, yes: Any, no: Any, missing: Any, members: dict[int, Any]) -> Tree:
+def _tree(*, features: Any, values: Any, modes: Any, yes: Any, no: Any, members: dict[int, Any]) -> Tree:
     """With `<` or `<=` in every node: whatever asks the other way round has its branches swapped."""
     turned = np.isin(modes, ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ"))
     named = np.flatnonzero(np.isin(modes, ("BRANCH_EQ", "BRANCH_NEQ")))
@@ -56,7 +53,6 @@ def _tree(*, features: Any, values: Any, modes: Any, yes: Any, no: Any, missing:
         left=np.where(turned, no, yes),
         right=np.where(turned, yes, no),
         strict=np.isin(modes, ("BRANCH_LT", "BRANCH_GTE")),
-        missing_left=missing ^ turned,
         members={**{int(node): (float(values[node]),) for node in named}, **members},
     )
 
@@ -83,10 +79,9 @@ def _new_trees(step: Step) -> Iterator[Tree]:
         name: list(step.attribute(f"nodes_{name}") or [])
         for name in ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
     }
-    missing = list(step.attribute("nodes_missing_value_tracks_true") or [0] * len(modes))
     groups = _groups(modes.tolist(), arrays["membership_values"])
     for root in step.attribute("tree_roots") or ():
-        yield _grown(int(root), lists, modes.tolist(), splits.tolist(), missing, groups)
+        yield _grown(int(root), lists, modes.tolist(), splits.tolist(), groups)
 
 
 def _groups(modes: list[int], values: Any) -> dict[int, list[float]]:
@@ -103,7 +98,6 @@ def _grown(
     lists: dict[str, list[int]],
     modes: list[int],
     splits: list[float],
-    missing: list[int],
     groups: dict[int, list[float]],
 ) -> Tree:
     """One tree, its leaves as nodes of their own. One that is a single leaf has both branches lead there."""
@@ -134,7 +128,6 @@ def _grown(
         modes=np.array([*names, *["LEAF"] * leaves]),
         yes=np.array([*yes, *[-1] * leaves]),
         no=np.array([*no, *[-1] * leaves]),
-        missing=np.array([*(missing[node] for node in nodes), *[0] * leaves], dtype=bool),
         members={place: groups[node] for place, node in enumerate(nodes) if node in groups},
     )
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from onnx_gate.vocabulary import Origin, Scalar
-from onnx_gate.worker.onnx_files.domain.arithmetic import lose, with_constant
 from onnx_gate.worker.onnx_files.domain.flow import MOST_COLUMNS, TEXT, Cell, Flow, Lookup, Part
-from onnx_gate.worker.onnx_files.domain.points import note_zeros
-from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step
+from onnx_gate.worker.onnx_files.domain.operators.arithmetic import with_constant
+from onnx_gate.worker.onnx_files.domain.operators.points import note_zeros
+from onnx_gate.worker.onnx_files.domain.step import MOST_CONSTANTS, Handlers, Known, Step, lose
 from onnx_gate.worker.onnx_files.domain.stored import Beside, of_tensor
 
 SINGLE_WORDS = 256
@@ -191,6 +191,17 @@ def _texts(grams: list[str], joint: str) -> tuple[list[str], list[str]]:
     return [*alone, *together][:MOST_TEXTS], others
 
 
+def _one_of_depth(step: Step) -> Sequence[Known]:
+    """OneHot: whole numbers below a depth, and one that isn't among them."""
+    flow, depth = step.flow(), step.numbers(1)
+    if flow is None or not depth:
+        return lose(step)
+    for part in flow.parts:
+        if 0 < depth[0] <= MOST_CONSTANTS:
+            step.findings.categories(part, range(depth[0]), unknown=True)
+    return [None]
+
+
 ENCODERS_ML: Handlers = {
     "LabelEncoder": _labels,
     "CategoryMapper": _labels,
@@ -200,5 +211,5 @@ ENCODERS_ML: Handlers = {
     "Binarizer": _binarised,
     "Normalizer": _normalised,
 }
-ENCODERS: Handlers = {"StringNormalizer": _cased, "TfIdfVectorizer": _counted}
+ENCODERS: Handlers = {"StringNormalizer": _cased, "TfIdfVectorizer": _counted, "OneHot": _one_of_depth}
 ENCODERS_CONTRIB: Handlers = {"Tokenizer": _tokenised}

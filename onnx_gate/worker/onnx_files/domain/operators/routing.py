@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_gate.worker.onnx_files.domain.flow import Counting, Dim, Flow, Sizes, either, joined
-from onnx_gate.worker.onnx_files.domain.lengths import sliced_table
-from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, from_end
+from onnx_gate.worker.onnx_files.domain.operators.lengths import row_of, sliced_table
+from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, from_end, lose
 from onnx_gate.worker.onnx_files.domain.stored import Stored
 
 
@@ -149,7 +149,7 @@ def _sliced(
     return replace(picked, dims=None if dims is None else (*dims[:-1], len(picked.cells)))
 
 
-def picked(step: Step, flow: Flow) -> Known:
+def _picked(step: Step, flow: Flow) -> Known:
     """Gather with constant places: on the last axis, some columns."""
     places, axis = step.array(1), step.axis(flow)
     if axis is None or places is None:
@@ -248,6 +248,29 @@ def _features(step: Step) -> Sequence[Known]:
     return [joined(flows) if len(flows) == len(step.inputs) else None]
 
 
+def _gathered(step: Step) -> Sequence[Known]:
+    data, places = step.given(0), step.given(1)
+    if isinstance(data, Sizes):
+        numbers = step.numbers(1)
+        inside = numbers is not None and all(-len(data.items) <= each < len(data.items) for each in numbers)
+        return [Sizes(items=tuple(data.items[each] for each in numbers)) if inside and numbers is not None else None]
+    if isinstance(data, Stored):
+        axis = int(step.attribute("axis", 0))
+        return [row_of(step, data, places, axis if axis >= 0 else axis + len(data.shape or ()))]
+    if isinstance(data, Flow) and not data.reduced and isinstance(places, Stored):
+        return [_picked(step, data)]
+    return lose(step)
+
+
+def _gathered_each(step: Step) -> Sequence[Known]:
+    """As many rows of a table as there are elements."""
+    data = step.given(0)
+    if isinstance(data, Stored):
+        axis = int(step.attribute("axis", 0))
+        row_of(step, data, step.given(1), axis if axis >= 0 else axis + len(data.shape or ()))
+    return lose(step)
+
+
 ROUTING: Handlers = {
     "Identity": _same,
     "Dropout": _same,
@@ -261,5 +284,7 @@ ROUTING: Handlers = {
     "Slice": _slice,
     "Split": _split,
     "Concat": _concat,
+    "Gather": _gathered,
+    "GatherElements": _gathered_each,
 }
 ROUTING_ML: Handlers = {"ArrayFeatureExtractor": _extract, "FeatureVectorizer": _features}

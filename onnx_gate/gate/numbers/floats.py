@@ -1,0 +1,213 @@
+"""Numbers of an output that has a tolerance, each held against the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from onnx_gate.records.found import Spread
+from onnx_gate.records.limits import FEWEST_ROWS
+from onnx_gate.records.result import Check
+from onnx_gate.vocabulary import Scalar
+
+ROUNDING = 1e-5
+"""The largest difference of an output is taken in its own dtype, which may be float32."""
+TINY = 1e-37
+"""Larger than any denormal float32, which some libraries make the processor take for 0."""
+# Means are sums over millions of elements.
+_OF_A_SUM = 1e-2
+_OF_A_COSINE = 1e-6
+_OF_A_SHARE = 1e-9
+_OF_DECIBELS = 0.5
+# The square of a smaller number may be 0.
+_SQUARE_VANISHES = 1e-150
+_RANGE = ("lowest", "highest")
+
+
+def of_floats(check: Check) -> Iterator[str]:
+    """What can't be of an output that has a tolerance."""
+    if check.confusion or check.labels:
+        yield "it has a tolerance, and lists labels, which have none"
+    if check.nonfinite_mismatched > check.mismatched:
+        yield f"{check.nonfinite_mismatched:,} elements are wrong for a NaN or Inf, and {check.mismatched:,} in all"
+    if check.mismatched + check.nan_matched > check.total:
+        yield f"more elements are wrong, or NaN on both sides, than the {check.total:,} that it compared"
+    if len(check.nan_columns) > check.nan_matched:
+        yield f"{len(check.nan_columns):,} columns are NaN, and {check.nan_matched:,} elements"
+    if check.saturated > check.total:
+        yield f"{check.saturated:,} elements are saturated, and it compared {check.total:,}"
+    yield from _of_the_winners(check)
+    yield from _of_the_columns(check)
+    yield from _of_what_is_defined(check)
+    yield from _of_the_range(check)
+    yield from _of_the_means(check)
+    yield from _of_the_worst(check)
+    yield from _of_the_noise(check)
+
+
+def _of_the_winners(check: Check) -> Iterator[str]:
+    """A share of rows is a whole number of them; only what has columns has such rows."""
+    if check.top1 is None:
+        return
+    if not 0 <= check.top1 <= 1:
+        yield f"its top1 is {check.top1:g}, expected 0 to 1"
+        return
+    ranked = _ranked_rows(check)
+    if ranked is not None and abs(check.top1 * ranked - round(check.top1 * ranked)) > _OF_A_SHARE * ranked:
+        yield f"its top1 is {check.top1:g}, which no number of its {ranked:,} rows makes"
+    if ranked == 0:
+        yield f"its top1 is {check.top1:g}, and its shape has no columns"
+
+
+def _ranked_rows(check: Check) -> int | None:
+    """Those that have a largest element; None where calls of other shapes, or sequences, leave it open."""
+    if check.dtype.startswith("sequence of ") or check.total != math.prod(check.shape):
+        return None
+    return check.total // check.shape[-1] if len(check.shape) > 1 else 0
+
+
+def _of_the_columns(check: Check) -> Iterator[str]:
+    snr, spread = check.column_snr_db, check.spread
+    if snr is not None and "min_column_snr_db" not in check.limits:
+        yield f"its column_snr_db is {snr:g}, and no limit asks for it"
+    if snr is not None and (math.isnan(snr) or (check.nonfinite_mismatched and snr != -math.inf)):
+        yield f"its column_snr_db is {snr:g}"
+    if snr is not None and snr > -math.inf and spread is None:
+        yield f"its column_snr_db is {snr:g}, of fewer than {FEWEST_ROWS} rows"
+    if spread is not None:
+        yield from _of_the_spread(spread)
+
+
+def _of_the_spread(spread: Spread) -> Iterator[str]:
+    if spread.rows < FEWEST_ROWS:
+        yield f"it says how much {spread.rows} rows vary, expected at least {FEWEST_ROWS}"
+    if not 0 <= spread.varying <= 1:
+        yield f"its columns vary by {spread.varying:g} of their size, expected 0 to 1"
+    if spread.flat > spread.columns:
+        yield f"{spread.flat:,} of its columns are flat, and {spread.columns:,} vary"
+    if spread.flat and not 0 < spread.deviation <= spread.allowed:
+        yield f"its flattest column varies by {spread.deviation:g}, where {spread.allowed:g} is allowed"
+    if not math.isfinite(spread.mean):
+        yield f"its flattest column has the mean {spread.mean:g}"
+
+
+def _of_what_is_defined(check: Check) -> Iterator[str]:
+    """To leave a number out is no way around it: they are there or not, all together."""
+    numbers = ("mean_abs", "rmse", *_RANGE)
+    missing = [name for name in numbers if getattr(check, name) is None]
+    if missing and len(missing) < len(numbers):
+        yield f"its {missing[0]} is missing, and the others of {', '.join(numbers)} are not"
+    finite = not missing
+    if finite and check.nan_matched + check.nonfinite_mismatched == check.total:
+        yield "every element is NaN or infinite, and it has the numbers of finite ones"
+    for name in ("max_rel", "mean_rel", "cosine"):
+        if not finite and getattr(check, name) is not None:
+            yield f"no element is finite on both sides, and its {name} is {getattr(check, name):g}"
+    differs = finite or check.nonfinite_mismatched > 0
+    for name in ("max_abs", "worst"):
+        if (getattr(check, name) is not None) != differs:
+            yield f"its {name} is {'missing' if differs else 'there'}, and {'an' if differs else 'no'} element has one"
+    if not differs and check.snr_db is not None:
+        yield f"no element is finite on both sides, and its snr_db is {check.snr_db:g}"
+
+
+def _of_the_range(check: Check) -> Iterator[str]:
+    if check.lowest is None or check.highest is None:
+        return
+    if not -math.inf < check.lowest <= check.highest < math.inf:
+        yield f"its reference goes from {check.lowest:g} to {check.highest:g}, expected finite numbers in order"
+
+
+def _of_the_means(check: Check) -> Iterator[str]:
+    largest = check.max_abs
+    for name, value in (("mean_abs", check.mean_abs), ("rmse", check.rmse)):
+        # The sum of large float64, or of their squares, may be infinite where no difference is.
+        if value is None or value == math.inf:
+            continue
+        if not value >= 0 or (largest is not None and value > largest * (1 + _OF_A_SUM) + TINY):
+            yield f"its {name} is {value:g}, and its largest difference {largest if largest is not None else 'none'}"
+    mean, most = check.mean_rel, check.max_rel
+    if mean is not None and most is not None and mean != math.inf and not 0 <= mean <= most * (1 + _OF_A_SUM) + TINY:
+        yield f"its mean_rel is {mean:g}, and its max_rel {most:g}"
+    if check.cosine is not None and not abs(check.cosine) <= 1 + _OF_A_COSINE:
+        yield f"its cosine is {check.cosine:g}"
+
+
+def _of_the_worst(check: Check) -> Iterator[str]:
+    if check.worst is None or check.tolerance is None:
+        return
+    reference, actual = as_number(check.worst.reference), as_number(check.worst.actual)
+    if reference is None or actual is None:
+        yield f"the worst is {check.worst.actual!r} instead of {check.worst.reference!r}, expected numbers"
+    elif not (math.isfinite(reference) and math.isfinite(actual)):
+        yield from _of_a_worst_that_is_not_finite(check, reference, actual)
+    elif check.nonfinite_mismatched:
+        yield f"{check.nonfinite_mismatched:,} elements are wrong for a NaN or Inf, and the worst is {actual:g}"
+    else:
+        yield from _of_a_finite_worst(check, reference, abs(actual - reference))
+
+
+def _of_a_worst_that_is_not_finite(check: Check, reference: float, actual: float) -> Iterator[str]:
+    """What is NaN or infinite on both sides alike is never the worst."""
+    if not check.nonfinite_mismatched:
+        why = " for a NaN or Inf" if check.mismatched else ""
+        yield f"it counts no wrong element{why}, and the worst is {actual:g} instead of {reference:g}"
+    if check.max_abs is not None and math.isfinite(check.max_abs):
+        yield f"the worst is {actual:g} instead of {reference:g}, and its largest difference is {check.max_abs:g}"
+
+
+def _of_a_finite_worst(check: Check, reference: float, distance: float) -> Iterator[str]:
+    """The worst is that of the wrong elements which differs most; where none is wrong, that of all."""
+    allowed, most = allowed_at(check, abs(reference)), allowed_at(check, _largest_reference(check))
+    largest = 0.0 if check.max_abs is None else check.max_abs
+    if distance > largest * (1 + ROUNDING) + TINY or not largest >= 0:
+        yield f"the worst element differs by {distance:g}, and its largest difference is {largest:g}"
+    if not check.mismatched and distance > allowed * (1 + ROUNDING) + TINY:
+        yield f"it counts no wrong element, and the worst differs by {distance:g}, where {allowed:g} is allowed"
+    if check.mismatched and distance < allowed * (1 - ROUNDING):
+        yield f"the worst of its wrong elements differs by {distance:g}, where {allowed:g} is allowed"
+    if abs(reference) > _largest_reference(check) * (1 + ROUNDING) + TINY:
+        yield f"the worst should be {reference:g}, and its reference goes from {check.lowest} to {check.highest}"
+    # An element that is not wrong may differ by more than one that is, if its reference is larger.
+    reached = max(distance, most) if check.mismatched else distance
+    if largest > reached * (1 + ROUNDING) + TINY:
+        yield f"no element can differ by more than {reached:g}, and its largest difference is {largest:g}"
+
+
+def allowed_at(check: Check, size: float) -> float:
+    """How far an element may be from a reference of that size."""
+    return check.tolerance.atol + check.tolerance.rtol * size if check.tolerance else 0.0
+
+
+def _largest_reference(check: Check) -> float:
+    return max(abs(check.lowest or 0.0), abs(check.highest or 0.0))
+
+
+def _of_the_noise(check: Check) -> Iterator[str]:
+    """The mean of the squares is at least that of one element, and the signal no larger than its largest element."""
+    rmse, largest, mean, snr = check.rmse, check.max_abs, check.mean_abs, check.snr_db
+    if snr is not None and (math.isnan(snr) or (check.nonfinite_mismatched and snr != -math.inf)):
+        yield f"its snr_db is {snr:g}"
+    if rmse is None or largest is None or mean is None or not math.isfinite(rmse):
+        return
+    grown = rmse * (1 + 2 * _OF_A_SUM) + _SQUARE_VANISHES
+    if mean != math.inf and mean > grown:
+        yield f"its rmse is {rmse:g}, and its mean_abs {mean:g}"
+    if math.isfinite(largest) and largest > grown * math.sqrt(check.total):
+        yield f"its rmse is {rmse:g}, and its largest difference {largest:g}"
+    if rmse > _SQUARE_VANISHES and snr is not None and snr > _highest_snr(check, rmse) + _OF_DECIBELS:
+        yield f"its snr_db is {snr:g}, and its rmse {rmse:g}"
+
+
+def _highest_snr(check: Check, rmse: float) -> float:
+    """Where every element of the reference were the largest."""
+    signal = _largest_reference(check)
+    return 20 * (math.log10(signal) - math.log10(rmse)) if signal else -math.inf
+
+
+def as_number(value: Scalar) -> float | None:
+    """As it was compared: a float of another side may be a bool or text. None for what is no number."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return None

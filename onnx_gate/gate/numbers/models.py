@@ -1,0 +1,104 @@
+"""Numbers of a model as a whole: times, placement, and what its checks are together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from onnx_gate.gate.numbers.checks import SPEED, Contradiction
+from onnx_gate.gate.strength import numbers as strength_numbers
+from onnx_gate.records.limits import counts_rows
+from onnx_gate.records.ran import Latency, Placement
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.vocabulary import Status
+
+SCORES = "min_top1"
+"""The limit for which it is counted how often the same column is the largest."""
+_OF_A_RATIO = 1e-6
+
+
+def model_contradictions(model: ModelResult) -> Iterator[str]:
+    """What can't be of a model as a whole, one sentence each."""
+    for time in model.latency:
+        yield from _of_a_time(time)
+    for provider, placement in model.placement.items():
+        yield from _of_a_placement(provider, placement)
+    yield from strength_numbers.model_contradictions(model)
+    yield from _of_what_was_fed(model)
+    yield from _of_winners_that_nobody_asked_for(model)
+    # An error explains the rest.
+    if any(check.status is Status.ERROR for check in model.checks):
+        return
+    for check in model.checks:
+        if check.status is Status.PASSED and SPEED in check.limits:
+            yield from _of_the_speed(check, model)
+    yield from _of_what_proves_nothing(model)
+
+
+def require_consistent_model(model: ModelResult) -> None:
+    """Raise Contradiction with the first thing that can't be of the model as a whole."""
+    for reason in model_contradictions(model):
+        raise Contradiction(reason)
+
+
+def _of_a_time(time: Latency) -> Iterator[str]:
+    """The ratio is that of the medians; without a source there is none."""
+    sides = [side for side in (time.source, time.actual) if side]
+    if any(not 0 < side.median <= side.p95 for side in sides):
+        yield f"{time.provider} at {time.case}: its times are not in order, or nothing took any"
+    elif time.source is None and time.speedup is not None:
+        yield f"{time.provider} at {time.case} is {time.speedup:g} times as fast as a source that was not timed"
+    elif time.source is not None and not _is_ratio(time.speedup, time.source.median, time.actual.median):
+        ratio = time.source.median / time.actual.median
+        said = "missing" if time.speedup is None else f"{time.speedup:g}"
+        yield f"{time.provider} at {time.case}: its speed-up is {said}, and its medians make it {ratio:g}"
+
+
+def _is_ratio(speedup: float | None, source: float, actual: float) -> bool:
+    return speedup is not None and math.isclose(speedup, source / actual, rel_tol=_OF_A_RATIO)
+
+
+def _of_a_placement(provider: str, placement: Placement) -> Iterator[str]:
+    """The list of the others may have been cut short."""
+    if placement.on_provider + len(placement.elsewhere) > placement.nodes:
+        yield f"more nodes ran on {provider} and elsewhere than the {placement.nodes:,} that there are"
+
+
+def _of_what_was_fed(model: ModelResult) -> Iterator[str]:
+    if model.domains and model.domains.reached > model.domains.landmarks:
+        yield f"{model.domains.reached:,} landmarks were fed, and there are {model.domains.landmarks:,}"
+    for provider, numerics in model.numerics.items():
+        for found in numerics.run_to_run:
+            if found.differing > found.total:
+                yield f"{found.differing:,} elements differ from run to run on {provider}, of {found.total:,}"
+
+
+def _of_winners_that_nobody_asked_for(model: ModelResult) -> Iterator[str]:
+    """Which column is the largest is only looked at for a limit, and in variants."""
+    for check in model.checks:
+        if check.top1 is not None and SCORES not in check.limits and model.variant_of is None:
+            yield f"{check.case} {check.output}: its top1 is {check.top1:g}, and no {SCORES} asks for it"
+
+
+def _of_the_speed(check: Check, model: ModelResult) -> Iterator[str]:
+    measured = [one.speedup for one in model.latency if one.provider == check.provider and one.speedup]
+    if not measured:
+        yield f"{check.provider} keeps its {SPEED}, and no speed-up was measured"
+    elif min(measured) < check.limits[SPEED]:
+        yield f"{check.provider} keeps its {SPEED} of {check.limits[SPEED]:g}, and is {min(measured):g} times as fast"
+
+
+def _of_what_proves_nothing(model: ModelResult) -> Iterator[str]:
+    """An output that is empty, or NaN on both sides, in every case: `run` makes an error of it."""
+    # Only an .onnx has recorded outputs, which are empty where they are meant to be.
+    may_be_empty = model.framework == "onnx" and not model.weak_reference
+    by_output: dict[tuple[str, str], list[Check]] = {}
+    for check in model.checks:
+        if check.status is not Status.SKIPPED and SPEED not in check.limits and not counts_rows(check.limits):
+            by_output.setdefault((check.provider, check.output), []).append(check)
+    for (provider, output), checks in by_output.items():
+        total, matched = sum(check.total for check in checks), sum(check.nan_matched for check in checks)
+        if any(check.status is not Status.PASSED for check in checks) or matched < total:
+            continue
+        if total or not may_be_empty:
+            yield f"{output} is {'NaN' if total else 'empty'} in every case on {provider}, and passes"
