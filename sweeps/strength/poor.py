@@ -73,7 +73,7 @@ def _with_data(folder: Path, file: Shipped, seed: int) -> tuple[dict[str, Any], 
     keys = {key: value for key, value in file.keys.items() if key != "dims"}
     plain = next(plain_feeds(file.model, np.random.default_rng([seed, ROWS])))
     feed = {name: value[:ROWS] for name, value in plain.items()}
-    is_plain = _is_taken(folder, keys, file.model, feed)
+    is_plain = _is_taken(folder, file.keys, file.model, feed)
     feed = feed if is_plain else _blind_rows(folder, file)
     data = f"{file.name}.poor.npz"
     np.savez(folder / data, **{name: v.astype(str) if v.dtype == object else v for name, v in feed.items()})
