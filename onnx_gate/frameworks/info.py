@@ -81,6 +81,9 @@ class FrameworkInfo:
     """Whether its converter may write a lower opset than asked for: one that is all the model needs."""
     computes_in_float64: bool = False
     """Whether its models compute in float64, and so have a second answer for data that was rounded to the schema."""
+    scopes: str = ""
+    """The metadata of a node in which its exporter lists the modules that the node comes from, the outermost first and
+    the operator last; empty where it writes none."""
     variables: tuple[str, ...] = ()
     """Environment variables that a worker needs for it, as regular expressions; its plug-in may set them."""
 

@@ -80,3 +80,8 @@ def code_forms() -> list[str]:
 def worker_variables() -> list[str]:
     """The environment variables that frameworks need, as regular expressions."""
     return [pattern for info in REGISTRY.values() for pattern in info.variables]
+
+
+def scope_keys() -> list[str]:
+    """The metadata in which exporters list the modules that a node comes from."""
+    return [info.scopes for info in REGISTRY.values() if info.scopes]

@@ -90,6 +90,7 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
 
 def _save_again(prepared: Prepared, said: list[Event], folder: Path, read: list[str], send: Send) -> None:
     """With the strength of the inputs, and the cases that were aimed at what they would have missed."""
+    send(Stage(name="save reference"))
     try:
         save_reference(prepared, said, folder, read, prepared.strength)
     except BaseException as error:

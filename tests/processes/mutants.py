@@ -47,6 +47,8 @@ def once_compared(act):
         return []
 
     vars(judge)["measure_latency"] = in_its_place
+    # What comes after it is said above.
+    vars(judge)["judge_strength"] = lambda *_, **__: []
     return good()
 
 

@@ -81,4 +81,5 @@ INFO = FrameworkInfo(
         "register": "file.py:callable that registers custom converters or operators",
     },
     variables=(r"TORCH\w*",),
+    scopes="pkg.torch.onnx.name_scopes",
 )

@@ -21,7 +21,8 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import MOST_BOXES, Box, Domains, Place
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.columns import Columns
-from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, rng_for
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of
 from onnx_gate.worker.inputs.known import generate
 
 Array = npt.NDArray[Any]

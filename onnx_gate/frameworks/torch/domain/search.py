@@ -16,7 +16,8 @@ from onnx_gate.frameworks.torch.domain.switches import Outcome, Switches
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import Box, Domain, Domains, Place
 from onnx_gate.vocabulary import Scalar
-from onnx_gate.worker.inputs.generate import integer_limits, is_float, rng_for
+from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.inputs.generate import integer_limits, is_float
 from onnx_gate.worker.inputs.known import generate
 
 Array = npt.NDArray[Any]

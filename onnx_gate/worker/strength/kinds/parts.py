@@ -6,10 +6,9 @@ import ast
 from collections import Counter
 from typing import Any
 
+from onnx_gate.frameworks.registry import scope_keys
 from onnx_gate.worker.strength.blueprint import Blueprint, NodePath, nodes_in
 
-_SCOPES = "pkg.torch.onnx.name_scopes"
-"""Where the exporter of PyTorch writes the modules that a node comes from, the outermost first."""
 _BLOCK = 8
 """Nodes of a block where nobody says which part they belong to."""
 
@@ -54,7 +53,7 @@ class Parts:
 def _named(node: Any) -> str:
     """The module that the exporter wrote down, or the folders of the node's name."""
     for entry in node.metadata_props:
-        if entry.key == _SCOPES:
+        if entry.key in scope_keys():
             # The last is the operator; some before it name no module, but how the exporter came to it.
             scopes = [scope for scope in _listed(entry.value)[:-1] if not scope.startswith("_")]
             return scopes[-1] if scopes else ""
