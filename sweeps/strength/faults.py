@@ -66,11 +66,11 @@ def _entries(old: Any, node: Any) -> Iterator[str]:
     lists = [{each.name: helper.get_attribute_value(each) for each in one.attribute} for one in (old, node)]
     keys = next((name for name in lists[1] if name.startswith("keys_")), None)
     for name in _changed(old, node):
-        values = [each.get(name) for each in lists]
-        if not all(isinstance(value, list) for value in values):
+        before, after = (each.get(name) for each in lists)
+        if not isinstance(before, list) or not isinstance(after, list):
             continue
-        shown = lists[1][keys] if keys and len(lists[1][keys]) == len(values[1]) else values[1]
-        for entry, one, other in zip(shown, *values, strict=False):
+        shown = lists[1][keys] if keys and len(lists[1][keys]) == len(after) else after
+        for entry, one, other in zip(shown, before, after, strict=False):
             if one != other and isinstance(entry, bytes):
                 yield entry.decode("utf-8", "replace")
 
