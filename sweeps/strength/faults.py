@@ -32,11 +32,14 @@ def fault_of(healthy: onnx.ModelProto, wrong: onnx.ModelProto) -> Fault:
     names = {name for name, tensor in tensors(wrong) if before.get(name) != tensor.SerializeToString()}
     known = {node.output[0]: node for node in _nodes(healthy)}
     answers = {output.name for output in wrong.graph.output}
+    there = {*known, *before, *(given.name for given in healthy.graph.input)}
     missing = False
     for node in _nodes(wrong):
         old = known.get(node.output[0])
         changed = _changed(old, node) if old is not None else set()
-        if old is None or changed or _reads_others(old, node):
+        # Of a step that was put between, the step is the fault, and not who reads it.
+        turned = old is not None and _reads_others(old, node) and set(node.input) <= there
+        if old is None or changed or turned:
             # Every fault changes an answer: to name that points nowhere.
             names |= {node.name or node.op_type, *node.output} - answers
             names |= set(_entries(old, node))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_gate.records.asked import SessionSpec
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft
@@ -15,6 +16,7 @@ from onnx_gate.worker.strength.kinds.attributes import attribute_sites
 from onnx_gate.worker.strength.kinds.labels import label_sites
 from onnx_gate.worker.strength.kinds.mutants import Entry
 from onnx_gate.worker.strength.kinds.parts import Parts
+from onnx_gate.worker.strength.kinds.weights import weight_sites
 
 
 def _blueprint(path: Path, node: Any, given: int) -> Blueprint:
@@ -68,3 +70,20 @@ def test_the_threshold_of_a_binarizer_can_be_off(tmp_path: Path, threshold: floa
     mutant.change(draft)
     (changed,) = draft.model.graph.node
     assert helper.get_attribute_value(changed.attribute[0]) == other
+
+
+@pytest.mark.parametrize(("limit", "other"), [(80, 120), (1, 2), (0, 1), (-4, -6), (2**62 + 1, None)])
+def test_whole_numbers_that_ids_are_cut_at_can_be_off(tmp_path: Path, limit: int, other: int | None) -> None:
+    """By half of it, at least by 1, and never beyond what their dtype holds."""
+    values = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch"]) for name in "xy"]
+    stored = [numpy_helper.from_array(np.array(limit), "last")]
+    graph = helper.make_graph([helper.make_node("Min", ["x", "last"], ["y"])], "net", values[:1], values[1:], stored)
+    path = tmp_path / "cut.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    blueprint = Blueprint(str(path), session=SessionSpec())
+    (site,) = weight_sites(blueprint, Parts(blueprint))
+    mutant, draft = site.make(0), Draft(blueprint)
+    assert (mutant is None) == (other is None)
+    if mutant is not None:
+        mutant.change(draft)
+        assert numpy_helper.to_array(draft.model.graph.initializer[0]) == other
