@@ -17,6 +17,7 @@ from pathlib import Path
 from onnx_gate.records.result import Environment
 from sweeps.page import DOCS, table, versions
 from sweeps.strength import healthy, poor
+from sweeps.strength.faults import points_at
 from sweeps.strength.healthy import LEAST, Judged
 from sweeps.strength.poor import POINTED, Poor
 from sweeps.wrong_models import suite
@@ -74,7 +75,7 @@ def wrong_rows(wrong: Sequence[Poor]) -> list[tuple[object, ...]]:
 
 def _said(each: Poor) -> str:
     """The sentence that points there, or else the first."""
-    pointing = [sentence for sentence in each.sentences if poor.points_at(each.fault, [sentence])]
+    pointing = [sentence for sentence in each.sentences if points_at(each.fault, [sentence])]
     return next(iter([*pointing, *each.sentences]), "")
 
 

@@ -32,11 +32,14 @@ def fault_of(healthy: onnx.ModelProto, wrong: onnx.ModelProto) -> Fault:
     names = {name for name, tensor in tensors(wrong) if before.get(name) != tensor.SerializeToString()}
     known = {node.output[0]: node for node in _nodes(healthy)}
     answers = {output.name for output in wrong.graph.output}
+    there = {*known, *before, *(given.name for given in healthy.graph.input)}
     missing = False
     for node in _nodes(wrong):
         old = known.get(node.output[0])
         changed = _changed(old, node) if old is not None else set()
-        if old is None or changed or _reads_others(old, node):
+        # Of a step that was put between, the step is the fault, and not who reads it.
+        turned = old is not None and _reads_others(old, node) and set(node.input) <= there
+        if old is None or changed or turned:
             # Every fault changes an answer: to name that points nowhere.
             names |= {node.name or node.op_type, *node.output} - answers
             names |= set(_entries(old, node))
@@ -66,11 +69,11 @@ def _entries(old: Any, node: Any) -> Iterator[str]:
     lists = [{each.name: helper.get_attribute_value(each) for each in one.attribute} for one in (old, node)]
     keys = next((name for name in lists[1] if name.startswith("keys_")), None)
     for name in _changed(old, node):
-        values = [each.get(name) for each in lists]
-        if not all(isinstance(value, list) for value in values):
+        before, after = (each.get(name) for each in lists)
+        if not isinstance(before, list) or not isinstance(after, list):
             continue
-        shown = lists[1][keys] if keys and len(lists[1][keys]) == len(values[1]) else values[1]
-        for entry, one, other in zip(shown, *values, strict=False):
+        shown = lists[1][keys] if keys and len(lists[1][keys]) == len(after) else after
+        for entry, one, other in zip(shown, before, after, strict=False):
             if one != other and isinstance(entry, bytes):
                 yield entry.decode("utf-8", "replace")
 

@@ -20,7 +20,7 @@ from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Status
 from sweeps.gate import run_gate
-from sweeps.wrong_models.entry import Entry, Model
+from sweeps.wrong_models.entry import Entry, Feed, Model
 from sweeps.wrong_models.files import SUFFIXES
 from sweeps.wrong_models.suite import TENTH
 
@@ -101,15 +101,19 @@ def _rows(model: Model) -> int:
 
 def _keys(folder: Path, name: str, entry: Entry, model: Model) -> dict[str, Any]:
     """The model as the manifest has it, with its source and its data written."""
-    np.savez(folder / f"{name}.npz", **{given: _writable(array) for given, array in model.own.items()})
+    write_rows(folder / f"{name}.npz", model.own)
     source = _source(folder, name, entry, model.source)
     inputs = {given: dict(each) for given, each in model.inputs.items()}
     keys = {"id": name, "source": source, "framework": entry.framework, "inputs": inputs, "data": f"{name}.npz"}
     return {**keys, **({"convert": dict(model.convert)} if model.convert else {})}
 
 
-def _writable(array: Any) -> Any:
-    return array.astype(str) if array.dtype == object else array
+def write_rows(path: Path, feed: Feed) -> None:
+    """Rows as a file of data."""
+    plain: dict[str, Any] = {
+        name: array.astype(str) if array.dtype == object else array for name, array in feed.items()
+    }
+    np.savez(path, **plain)
 
 
 def _source(folder: Path, name: str, entry: Entry, source: Any) -> str:

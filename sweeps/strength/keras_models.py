@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from onnx_gate.frameworks.keras.backend import choose_backend
 from sweeps.strength.tables import rows, tokens
 from sweeps.wrong_models.entry import Entry, Model, Random, floats
-from sweeps.wrong_models.keras_nets import keras
+
+choose_backend()
+# Keras reads its backend as it is imported.
+import keras  # noqa: E402
 
 layers = keras.layers
 

@@ -17,7 +17,8 @@ from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.vocabulary import Status
 from sweeps.gate import run_gate
 from sweeps.strength.faults import Fault, fault_of, points_at
-from sweeps.wrong_models.entry import Feed, Model
+from sweeps.strength.healthy import write_rows
+from sweeps.wrong_models.entry import Feed
 from sweeps.wrong_models.files import Shipped, ship
 from sweeps.wrong_models.proof import answers, different_rows, plain_feeds
 from sweeps.wrong_models.suite import Chosen
@@ -73,20 +74,22 @@ def _with_data(folder: Path, file: Shipped, seed: int) -> tuple[dict[str, Any], 
     keys = {key: value for key, value in file.keys.items() if key != "dims"}
     plain = next(plain_feeds(file.model, np.random.default_rng([seed, ROWS])))
     feed = {name: value[:ROWS] for name, value in plain.items()}
-    is_plain = _is_taken(folder, keys, file.model, feed)
+    is_plain = _is_taken(folder, file.keys, feed)
     feed = feed if is_plain else _blind_rows(folder, file)
     data = f"{file.name}.poor.npz"
-    np.savez(folder / data, **{name: v.astype(str) if v.dtype == object else v for name, v in feed.items()})
+    write_rows(folder / data, feed)
     return {**keys, "data": data}, is_plain
 
 
-def _is_taken(folder: Path, keys: dict[str, Any], model: Model, feed: Feed) -> bool:
+def _is_taken(folder: Path, keys: dict[str, Any], feed: Feed) -> bool:
     """Whether the source answers it: some refuse words that they don't know, and the wrong file answers as it does."""
     path = folder / "asked.yml"
     path.write_text(one_model(keys), encoding="utf-8")
     (spec,) = load_manifest(path).models
+    plugin = get_plugin(spec.framework)
     try:
-        references = [given.value for given in get_plugin(spec.framework).predict(model.source, spec, feed).values()]
+        found = plugin.predict(plugin.load(spec), spec, feed)
+        references = [given.value for given in found.values()]
         return not different_rows(references, answers(onnx.load(folder / keys["onnx"]), feed))
     except Exception:
         return False

@@ -23,7 +23,7 @@ def train(module: nn.Module, feeds: tuple[Array, ...], target: Array, random: Ra
         chosen = random.integers(0, len(target), _ROWS)
         scores = module(*(torch.from_numpy(feed[chosen]) for feed in feeds))
         optimizer.zero_grad()
-        nn.functional.cross_entropy(scores, torch.from_numpy(target[chosen].astype(np.int64))).backward()
+        nn.functional.cross_entropy(scores, torch.from_numpy(target[chosen].astype(np.int64))).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return module.eval()
 
@@ -38,7 +38,7 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What the last step knows."""
-        return self.head(self.steps(x.unflatten(1, (8, 8)))[0][:, -1])  # type: ignore[no-any-return]
+        return self.head(self.steps(x.reshape(-1, 8, 8))[0][:, -1])  # type: ignore[no-any-return]
 
 
 class Bag(nn.Module):
@@ -100,7 +100,8 @@ def _words(make: Callable[[int], nn.Module], *, masked: bool = False) -> Entry:
     def build(random: Random) -> Model:
         torch.manual_seed(int(random.integers(2**31)))
         given = tokens(random)
-        feeds, own = (given.fit,), {"tokens": given.test}
+        feeds: tuple[Array, ...] = (given.fit,)
+        own = {"tokens": given.test}
         ids = {"dtype": "int64", "shape": ["batch", given.test.shape[1]]}
         inputs = {"tokens": ids}
         if masked:

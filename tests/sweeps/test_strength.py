@@ -16,9 +16,9 @@ from sweeps.wrong_models import suite
 
 SEED = 4
 """Draws the tenth."""
-WITHOUT_NETWORKS = ("sklearn_models", "booster_models", "onnx_models")
-WRONG_WITHOUT_NETWORKS = ("sklearn_numbers", "sklearn_words", "boosters")
-"""Of the networks, exporting alone takes longer than all of this."""
+WITHOUT_NETWORKS = ("sklearn_models", "onnx_models")
+WRONG_WITHOUT_NETWORKS = ("sklearn_numbers", "sklearn_words")
+"""To import and export the others takes longer than all of this."""
 
 
 @pytest.mark.extras
@@ -39,7 +39,7 @@ def test_survivors_point_at_what_poor_data_does_not_show(tmp_path: Path) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _, wrong = poor.judge(tmp_path, suite.choose(tenth=SEED, families=WRONG_WITHOUT_NETWORKS), seed=0)
-    assert len(wrong) >= 4
+    assert len(wrong) >= 3
     assert not poor.shortcomings(wrong)
 
 

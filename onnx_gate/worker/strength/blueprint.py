@@ -72,7 +72,12 @@ class Blueprint:
         self._mapped_from: dict[str, Any] = {}
         self._files = {file.name: file for file in external}
         self._take_out()
-        self._values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in self._weights.items()}
+        self._values = {
+            name: ort.OrtValue.ortvalue_from_numpy(array)
+            for name, array in self._weights.items()
+            if name not in self._mapped_from
+        }
+        self._tables = _looked_up(self.model.graph)
         self._bytes = self.model.SerializeToString()
         self._small = {tensor.name: tensor for tensor in self.model.graph.initializer if not is_external(tensor)}
 
@@ -83,7 +88,9 @@ class Blueprint:
                 continue
             self._weights[tensor.name] = array
             if is_external(tensor):
-                self._mapped_from[tensor.name] = TensorProto.FromString(tensor.SerializeToString())
+                # It stays where it is: the runtime maps it as well, and would copy what it is handed.
+                self._mapped_from[tensor.name] = tensor
+                continue
             name, kind, dims = tensor.name, tensor.data_type, list(tensor.dims)
             tensor.Clear()
             tensor.name, tensor.data_type, tensor.data_location = name, kind, TensorProto.EXTERNAL
@@ -161,8 +168,13 @@ class Blueprint:
             options.add_session_config_entry(_FOLDER, str(Path(self.path).parent))
         own = {} if draft is None else {name: ort.OrtValue.ortvalue_from_numpy(a) for name, a in draft.weights.items()}
         values = {**self._values, **own}
-        if values:
-            options.add_external_initializers(list(values), list(values.values()))
+        shared = {name for name in own if name in self._tables and draft and draft.weights[name].nbytes > SLICE}
+        for name in shared:
+            # Neither copied nor looked at while the file is loaded, which is right where rows are looked up only.
+            options.add_initializer(name, values[name])
+        handed = {name: value for name, value in values.items() if name not in shared}
+        if handed:
+            options.add_external_initializers(list(handed), list(handed.values()))
         graph = self._bytes if draft is None or not draft.edited else draft.model.SerializeToString()
         session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         return Mutated(session, values, loops=self._loops)
@@ -278,6 +290,16 @@ def node_at(graph: Any, path: NodePath) -> Any:
         return node
     inner = next(each.g for each in node.attribute if each.name == path[1])
     return node_at(inner, path[2:])
+
+
+def _looked_up(graph: Any) -> frozenset[str]:
+    """Stored tensors of which rows are looked up, and that nothing else reads."""
+    tables, others = set[str](), {output.name for output in graph.output}
+    for _, node in nodes_in(graph):
+        table = list(node.input[:1]) if node.op_type == "Gather" and node.domain in ("", "ai.onnx") else []
+        tables.update(table)
+        others.update(node.input[len(table) :])
+    return frozenset(tables - others)
 
 
 def _lift_constants(graph: Any) -> None:

@@ -35,10 +35,11 @@ KINDS: Mapping[Kind, KindInfo] = {
         KindInfo(
             kind=Kind.SCALED,
             size="all values of one tensor × 1.5",
-            of="stored floats; what linear models, scalers, imputers and support vectors have learnt",
+            of="stored floats; whole numbers that others are compared with; what linear models, scalers, imputers and "
+            "support vectors have learnt",
         ),
-        KindInfo(kind=Kind.NEGATED, size="all values of one tensor × −1", of="the same"),
-        KindInfo(kind=Kind.ZEROED, size="one row, channel or element set to 0", of="the same"),
+        KindInfo(kind=Kind.NEGATED, size="all values of one tensor × −1", of="the same, without whole numbers"),
+        KindInfo(kind=Kind.ZEROED, size="one row, channel or element set to 0", of="the same, without whole numbers"),
         KindInfo(
             kind=Kind.REPLACED,
             size="one row becomes the row that is half a table away",

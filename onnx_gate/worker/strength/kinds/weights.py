@@ -27,6 +27,8 @@ _LISTS: dict[str, tuple[str, ...]] = {
     "LabelEncoder": ("values_floats",),
 }
 """Attributes that hold what a model has learnt."""
+_COMPARING = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Min", "Max", "Clip"))
+"""Operators that compare whole numbers with stored ones, or cut them there."""
 
 
 def weight_sites(blueprint: Blueprint, parts: Parts) -> Iterator[Site]:
@@ -35,6 +37,8 @@ def weight_sites(blueprint: Blueprint, parts: Parts) -> Iterator[Site]:
         array = blueprint.array(name)
         if array is not None and array.dtype.kind == "f" and array.size:
             yield from _tensor(name, array, parts)
+        elif array is not None and array.dtype.kind in "iu" and array.size and _is_compared(name, parts):
+            yield _site_of_limit(name, array, parts.of_tensor(name))
     for path, node in parts.nodes:
         for attribute in _LISTS.get(node.op_type, ()):
             values = _floats(node, attribute)
@@ -65,6 +69,24 @@ def _tensor(name: str, array: Array, parts: Parts) -> Iterator[Site]:
         yield Site(kind=Kind.REPLACED, part=part, count=lines, make=lambda line: _replaced(part, name, array, line))
     if array.dtype.itemsize > 2:
         yield whole(Kind.HALF, _rounded)
+
+
+def _is_compared(name: str, parts: Parts) -> bool:
+    """Whether ids and other whole numbers are compared with it, or cut at it, and nothing else is done with it."""
+    readers = parts.readers.get(name, [])
+    return bool(readers) and all(node.op_type in _COMPARING for _, node, _ in readers)
+
+
+def _site_of_limit(name: str, array: Array, part: str) -> Site:
+    """Half as much again, in whole numbers; of 0 and 1, one more."""
+    most = np.iinfo(array.dtype).max
+
+    def larger(values: Array) -> Array:
+        grown = np.maximum(np.abs(values.astype(np.float64)) * (FACTOR - 1), 1) * np.where(values < 0, -1, 1)
+        return np.where(values > most // 2, values, values + grown.astype(values.dtype)).astype(values.dtype)
+
+    make = partial(_changed, Kind.SCALED, part, name, array, larger)
+    return Site(kind=Kind.SCALED, part=part, count=1, make=lambda _: make())
 
 
 def _looks_up(node: Any, place: int) -> bool:
