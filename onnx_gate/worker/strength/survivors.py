@@ -29,7 +29,6 @@ _FINER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """Tolerances to try, in those that were held."""
 _MOST_EXPLAINED = 100
 _LISTED = 8
-"""Names in a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,9 +170,7 @@ class Explaining:
         together = len(unread) == unread[-1] - unread[0] + 1
         shown = f"rows {unread[0]:,} to {unread[-1]:,}" if together else f"{len(unread):,} of {count:,} rows"
         given = self._input_of(tensor)
-        line = f"Use `range: [0, {count - 1}]` for `{given.name}`" if given and given.values is None else ""
-        fix = self._fix(line)
-        return f"{shown} of `{tensor}` are never read", fix
+        return f"{shown} of `{tensor}` are never read", self._fix(_ids(given, count) if given else "")
 
     def _input_of(self, tensor: str) -> InputSpec | None:
         """The input whose values are the ids, if it is one of whole numbers that are fed as they are."""
@@ -254,11 +251,11 @@ class Explaining:
         names = list(
             dict.fromkeys(value for mutant in own if isinstance(mutant.aim, Entry) for value in mutant.aim.values)
         )
-        return f"no row shows whether {_listed(names)} are swapped (in `{place}`)", self._fix("")
+        return f"no row tells {_listed(names)} of `{place}` apart", self._fix("")
 
     def idle(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Parts that change no answer."""
-        return f"no row uses {_places(own)} (in `{place}`)", self._fix("")
+        return f"no row makes use of {_places(own)}", self._fix("")
 
     def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Columns that are 0 or equal to their neighbours in all answers."""
@@ -340,17 +337,22 @@ _TOPICS: Mapping[str, Callable[[Explaining, str, Sequence[Mutant]], tuple[str, s
 }
 
 
+def _ids(given: InputSpec, count: int) -> str:
+    """All ids of a table, as a line of the manifest: beside what is there, or in the place of it."""
+    line = f"`range: [0, {count - 1}]`"
+    key = "range" if given.range is not None else "values" if given.values is not None else ""
+    return f"Use {line} for `{given.name}`, in the place of `{key}`" if key else f"Add {line} to `{given.name}`"
+
+
 def _places(own: Sequence[Mutant]) -> str:
     return _listed([mutant.place for mutant in own])
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first few, each once, and how many more there are."""
+    """The first few of them, each once."""
     names = list(dict.fromkeys(names))
-    shown, more = [f"`{name}`" for name in names[:_LISTED]], len(names) - _LISTED
-    if more > 0:
-        return f"{', '.join(shown)} and {more} more"
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
 def _where(aim: OutputColumn) -> str:
