@@ -12,6 +12,7 @@ import pytest
 
 from onnx_gate import __version__
 from onnx_gate.cli.main import main, main_action
+from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.gate.selection import make_scope
 from onnx_gate.records.asked import Manifest, RunOptions, Tolerance
 from onnx_gate.records.found import Confusion, ConvertInfo, Worst
@@ -301,7 +302,7 @@ def whole_result() -> GateResult:
         message="libcublas.so.12: <not> found & \x1b[31mred\x1b[0m ]]> é 🟥",
     )
     skipped = replace(error, status=Status.SKIPPED, message="this machine has no such device")
-    return GateResult(
+    result = GateResult(
         verdict=Status.DIVERGED,
         exit_code=1,
         complete=True,
@@ -350,6 +351,9 @@ def whole_result() -> GateResult:
             ModelResult(id="idle", line=20, framework="onnx", verdict=Status.SKIPPED, checks=(skipped,)),
         ),
     )
+    # Of each model, what a run makes of its checks.
+    models = tuple(replace(model, coverage=state_coverage(model.checks)) for model in result.models)
+    return replace(result, models=models)
 
 
 @pytest.fixture

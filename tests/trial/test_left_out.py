@@ -103,7 +103,7 @@ def test_an_output_that_is_ignored(run: Run) -> None:
     assert run["ignored"].ignored == {"cpu": ("label",)}
     assert run["ignored"].outputs == ("probabilities", "label")
     page = markdown.render(run.result)
-    assert "| label ignored, ⚠️ see below |" in page
+    assert "| label ignored, ⚠️ see below" in page
     assert "- not compared on cpu, since the manifest ignores it: `label`" in page
     assert "⚠ ignored: output `label` was not compared" in run.log
 
