@@ -106,6 +106,15 @@ def test_the_users_own_rows_are_never_left_out(stump, tmp_path):
     assert not warning
 
 
+@pytest.mark.parametrize("count", [2, 6, 200])
+def test_what_ties_does_no_longer_a_little_away(count):
+    """Of more than two equal values some would go the same way, and the order of these would still be anybody's."""
+    away = moved({"x": np.full((16, 3, count), 5.0, np.float32)}, np.random.default_rng(0))
+    assert away is not None
+    assert all(len(np.unique(row)) == count for row in away["x"].reshape(-1, count))
+    assert np.abs(away["x"] - 5).max() < 1e-3 * 5
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_one_of_a_few_values_is_not_moved_away(tmp_path, known):
     """A mask holds 0 and 1: that the answers agree beside these says nothing, for nobody feeds what lies there."""

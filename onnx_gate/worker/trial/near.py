@@ -296,7 +296,15 @@ def _moved(array: Array, rng: np.random.Generator) -> Array:
         usual = np.nanmedian(np.abs(np.where(np.isfinite(wide), wide, 0.0)), axis=0, keepdims=True) if wide.ndim else 0
     scale = np.maximum(np.maximum(np.abs(wide), usual), NEAR_ZERO)
     step = ULPS * _PRECISION.get(array.dtype.name, 2.0**-23) * scale
-    return np.where(np.isfinite(wide), wide + step * rng.choice([-1.0, 1.0], size=wide.shape), wide).astype(array.dtype)
+    away = step * rng.choice([-1.0, 1.0], size=wide.shape) * _steps(wide.shape, rng)
+    return np.where(np.isfinite(wide), wide + away, wide).astype(array.dtype)
+
+
+def _steps(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """How many times as far each element goes, from 1 on: no two of a row alike, so that what ties does no longer."""
+    count = shape[-1] if shape else 1
+    each = 1 + np.arange(count) / min(max(1, count), ULPS)
+    return rng.permuted(np.broadcast_to(each, shape or (1,)), axis=-1).reshape(shape)
 
 
 def _tolerance(rule: OutputRule) -> Tolerance:
