@@ -107,7 +107,7 @@ class TestTable:
         before, _ = judged(tmp_path, **keys)
         found = topic(before, "never read")
         assert found.reason == "rows 4 to 39 of `0.weight` are never read"
-        assert found.fix == "Use `range: [0, 39]` for `tokens`, in the place of `range`"
+        assert found.fix == "Use `range: [0, 39]` for `tokens` instead of `range: [0, 3]`"
         after, _ = judged(tmp_path, **pasted(keys, found.fix))
         assert share(before) < 0.5
         assert share(after) > 0.95

@@ -338,10 +338,13 @@ _TOPICS: Mapping[str, Callable[[Explaining, str, Sequence[Mutant]], tuple[str, s
 
 
 def _ids(given: InputSpec, count: int) -> str:
-    """All ids of a table, as a line of the manifest: beside what is there, or in the place of it."""
+    """All ids of a table, as a line of the manifest: beside what is there, or instead of it."""
     line = f"`range: [0, {count - 1}]`"
-    key = "range" if given.range is not None else "values" if given.values is not None else ""
-    return f"Use {line} for `{given.name}`, in the place of `{key}`" if key else f"Add {line} to `{given.name}`"
+    if given.range is not None:
+        low, high = given.range
+        return f"Use {line} for `{given.name}` instead of `range: [{low:g}, {high:g}]`"
+    instead = " instead of `values`" if given.values is not None else ""
+    return f"Use {line} for `{given.name}`{instead}" if instead else f"Add {line} to `{given.name}`"
 
 
 def _places(own: Sequence[Mutant]) -> str:
