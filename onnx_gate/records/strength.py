@@ -119,7 +119,8 @@ class Strength:
 
 def wilson_upper(hits: int, total: int) -> float:
     """The upper end of the 95 % interval of a share."""
-    share, z2 = hits / total, _Z * _Z
+    # More hits than there are is a lie: it is refused by whoever looks at all numbers, and must not fail here.
+    share, z2 = min(1.0, hits / total), _Z * _Z
     middle = share + z2 / (2 * total)
     wide = _Z * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
     return min(1.0, (middle + wide) / (1 + z2 / total))

@@ -340,3 +340,10 @@ def test_no_check_is_made_of_nothing() -> None:
     passed = judged(*PASS).checks
     assert judge_strength(None, None, passed) == ()
     assert judge_strength(None, 0.9, ()) == ()
+
+
+def test_a_share_above_one_is_refused_and_fails_nothing_before() -> None:
+    """`report` asks for the interval before it looks whether the numbers can be true."""
+    lie = Strength(planned=23, tried=23, counted=22, caught=22, aimed=23)
+    assert lie.upper == 1.0
+    assert any("aimed" in each for each in contradictions(lie))
