@@ -37,8 +37,13 @@ class JudgedCall:
     @property
     def size(self) -> int:
         """Bytes."""
-        answers = sum(part.nbytes for answer in self.reference.values() for part in parts_of(answer.value))
-        return answers + sum(int(getattr(value, "nbytes", 0)) for value in self.feed.values())
+        return bytes_of(self.feed, self.reference)
+
+
+def bytes_of(feed: Feed, answers: Answers) -> int:
+    """Of a feed and what is answered to it."""
+    answered = sum(part.nbytes for answer in answers.values() for part in parts_of(answer.value))
+    return answered + sum(int(getattr(value, "nbytes", 0)) for value in feed.values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
-from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import dtype_of, integer_limits, is_float
@@ -25,7 +24,7 @@ from onnx_gate.worker.inputs.known import generate
 from onnx_gate.worker.inputs.landmarks import plan_domain
 from onnx_gate.worker.strength.blueprint import Blueprint, Mutated
 from onnx_gate.worker.strength.boxes import boxes_for
-from onnx_gate.worker.strength.feeds import Judged, feed_rows
+from onnx_gate.worker.strength.feeds import Judged, bytes_of, feed_rows
 from onnx_gate.worker.strength.jury import as_reference
 from onnx_gate.worker.strength.kinds.mutants import Mutant, TableRow, TreeSpot
 from onnx_gate.worker.strength.plan import SEED
@@ -66,8 +65,7 @@ class Witness:
     @property
     def size(self) -> int:
         """Bytes."""
-        answers = sum(part.nbytes for answer in self.reference.values() for part in parts_of(answer.value))
-        return answers + sum(int(getattr(value, "nbytes", 0)) for value in self.feed.values())
+        return bytes_of(self.feed, self.reference)
 
 
 class Witnesses:
