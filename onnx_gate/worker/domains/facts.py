@@ -32,6 +32,7 @@ class _Known:
     choices: dict[Scalar, None] = field(default_factory=dict)
     cuts: dict[float, float] = field(default_factory=dict)
     marks: dict[Scalar, None] = field(default_factory=dict)
+    exact: dict[float, None] = field(default_factory=dict)
     missing: bool = False
     missing_text: str | None = None
     unusual: dict[Scalar, None] = field(default_factory=dict)
@@ -106,6 +107,12 @@ class Facts:
             kept = [plain for value in values if (plain := _plain(value, column.dtype)) is not None]
             if kept:
                 self._at(column, origin).marks.update(dict.fromkeys(kept))
+
+    def add_sought(self, column: Column | None, value: float, origin: Origin) -> None:
+        """A value that the model looks for: it is fed once, and only exactly it leads elsewhere."""
+        self.add_marks(column, (value,), origin)
+        if column is not None and column.is_raw and _plain(value, column.dtype) is not None:
+            self._at(column, origin).exact[float(value)] = None
 
     def add_unusual(self, column: Column | None, values: Iterable[Any], origin: Origin = Origin.CATEGORIES) -> None:
         """Values that the source may refuse."""
@@ -205,6 +212,7 @@ def _values(known: _Known) -> Values:
         choices=tuple(known.choices),
         cuts=_cuts(known),
         marks=tuple(value for value in known.marks if value not in known.choices),
+        exact=tuple(known.exact),
         missing=known.missing,
         missing_text=known.missing_text,
         unusual=tuple(value for value in known.unusual if value not in known.choices),

@@ -281,6 +281,7 @@ def _join_values(first: Values, second: Values) -> Values:
         choices=first.choices or second.choices,
         cuts=tuple(dict.fromkeys((*first.cuts, *second.cuts))),
         marks=tuple(dict.fromkeys((*first.marks, *second.marks, *(second.choices if first.choices else ())))),
+        exact=tuple(dict.fromkeys((*first.exact, *second.exact))),
         missing=first.missing or second.missing,
         missing_text=first.missing_text or second.missing_text,
         unusual=tuple(dict.fromkeys((*first.unusual, *second.unusual, *_other_ends(first, second)))),

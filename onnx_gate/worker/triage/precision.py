@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -130,10 +131,13 @@ def round_feed(feed: dict[str, Any]) -> dict[str, Any]:
     return {name: _rounded(value) for name, value in feed.items()}
 
 
-def nudge_feed(feed: dict[str, Any], number: int, eps: float = FLOAT32_EPS) -> dict[str, Any]:
-    """The inputs moved by one or two roundings, relative to the largest value of their column."""
+def nudge_feed(
+    feed: dict[str, Any], number: int, eps: float = FLOAT32_EPS, held: Mapping[str, Mask] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The inputs, but for those that are held, moved by one or two roundings of the largest value of their column."""
     rng = np.random.default_rng(number)
-    return {name: _nudged(value, number, eps, rng) for name, value in feed.items()}
+    nudged = {name: _nudged(value, number, eps, rng) for name, value in feed.items()}
+    return {**nudged, **{name: np.where(held[name], feed[name], nudged[name]) for name in held if name in feed}}
 
 
 def measure(rounding: Rounding) -> str:

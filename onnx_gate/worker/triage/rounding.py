@@ -29,6 +29,7 @@ from onnx_gate.worker.triage.precision import (
     nudge_feed,
     round_feed,
 )
+from onnx_gate.worker.trial.near import held_elements
 from onnx_gate.worker.trial.prepared import Prepared
 
 CPU = ProviderSpec(name="cpu")
@@ -138,7 +139,9 @@ class RoundingOpinion:
         feed = widened(seen.call.feed, wide.spec)
         actual = seen.actuals[name]
         reference = self._answer_wide(name, feed).reshape(actual.shape)
-        answers = [self._answer_wide(name, nudge_feed(feed, n, eps)).reshape(actual.shape) for n in range(NUDGES)]
+        held = held_elements(self._prepared, seen.call.feed)
+        feeds = [nudge_feed(feed, number, eps, held) for number in range(NUDGES)]
+        answers = [self._answer_wide(name, each).reshape(actual.shape) for each in feeds]
         return compare_noise(reference, actual, answers, tolerance, smooth=not rounds)
 
     def _rounds_inside(self, call: Call) -> bool:

@@ -170,7 +170,7 @@ class _Near:
         rng = rng_for(f"{self._prepared.spec.base}/{self._case.name}/near")
         away = None
         for _ in range(_TRIES):
-            feed = moved(answered.call.feed, rng, self._fixed(answered.call.feed))
+            feed = moved(answered.call.feed, rng, held_elements(self._prepared, answered.call.feed))
             if feed is None:
                 return None
             call = Call(feed=feed, first_row=answered.call.first_row)
@@ -179,15 +179,6 @@ class _Near:
             if looked is None or ((looked[0] | looked[1]) & wrong).any():
                 return None
         return away
-
-    def _fixed(self, feed: Feed) -> dict[str, Array]:
-        """Elements that are one of a few values, such as a mask's 0 and 1: what lies beside these is never fed."""
-        known = self._prepared.domains.inputs
-        return {
-            given.name: fixed_elements(feed[given.name], given, known.get(given.name))
-            for given in self._prepared.spec.inputs or ()
-            if _is_float(feed.get(given.name))
-        }
 
     def _repeats(self, answered: _Answered, wrong: Array) -> bool:
         """Whether the same rows are wrong when asked again: a source with a memory may agree by chance."""
@@ -267,16 +258,27 @@ def moved(feed: Feed, rng: np.random.Generator, fixed: Mapping[str, Array] = NOT
     return {**feed, **{name: np.where(fixed[name], feed[name], v) if name in fixed else v for name, v in away.items()}}
 
 
+def held_elements(prepared: Prepared, feed: Feed) -> dict[str, Array]:
+    """Elements that are one of a few values, such as a mask's 0 and 1: what lies beside these is never fed."""
+    known = prepared.domains.inputs
+    return {
+        given.name: fixed_elements(feed[given.name], given, known.get(given.name))
+        for given in prepared.spec.inputs or ()
+        if _is_float(feed.get(given.name))
+    }
+
+
 def fixed_elements(value: Array, given: InputSpec, domain: Domain | None) -> Array:
-    """Which elements are one of the values that the manifest lists, or that are all that the model takes there."""
+    """Which elements are one of the values that the manifest lists, or that the model looks for, or takes alone."""
     fixed = np.isin(value, np.array(given.values, dtype=value.dtype)) if given.values else np.zeros(value.shape, bool)
     if domain is None:
         return np.asarray(fixed)
-    if domain.every and domain.every.choices:
-        fixed |= _is_one_of(value, domain.every.choices)
+    if domain.every:
+        fixed |= _is_one_of(value, (*domain.every.choices, *domain.every.exact))
     for column, values in domain.columns.items():
-        if values.choices and value.ndim > 1 and column < value.shape[-1]:
-            fixed[..., column] |= _is_one_of(value[..., column], values.choices)
+        place = (..., column) if value.ndim > 1 else (...,)
+        if column < (value.shape[-1] if value.ndim > 1 else 1):
+            fixed[place] |= _is_one_of(value[place], (*values.choices, *values.exact))
     return np.asarray(fixed)
 
 

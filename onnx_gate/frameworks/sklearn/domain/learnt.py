@@ -181,7 +181,7 @@ def _missing(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
         if isinstance(stands, str):
             facts.add_missing(column, text=stands)
         elif isinstance(stands, int | float) and stands == stands:
-            facts.add_marks(column, (stands,), Origin.MISSING)
+            facts.add_sought(column, stands, Origin.MISSING)
         else:
             facts.add_missing(column)
 

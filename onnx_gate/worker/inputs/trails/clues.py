@@ -66,7 +66,9 @@ class Clues:
         around, at = trail.back(np.asarray(constant, dtype=np.float64))
         for name, columns, value, _ in self._groups(around, at):
             if self._holds(name, value):
-                self.findings.add(name, Values(origins=(Origin.CONSTANTS,), marks=(_number(value),)), columns)
+                exact = (value,) if trail.plain else ()
+                fact = Values(origins=(Origin.CONSTANTS,), marks=(_number(value),), exact=exact)
+                self.findings.add(name, fact, columns)
 
     def rows(self, trail: Trail, rows: int, padding: int | None = None, *, from_the_end: bool = False) -> None:
         """The value is the number of a row of a table."""

@@ -134,6 +134,7 @@ def _merged(one: Values, other: Values) -> Values:
         choices=one.choices or other.choices,
         cuts=_joined(one.cuts, other.cuts),
         marks=tuple(dict.fromkeys((*one.marks, *other.marks))),
+        exact=tuple(dict.fromkeys((*one.exact, *other.exact))),
         missing=one.missing or other.missing,
         missing_text=one.missing_text if one.missing_text is not None else other.missing_text,
         unusual=tuple(dict.fromkeys((*one.unusual, *other.unusual))),

@@ -71,6 +71,8 @@ class Draft:
     """Where something changes, with the size of the numbers that it is computed with on the way."""
     marks: dict[Scalar, None] = field(default_factory=dict)
     """To be fed once."""
+    exact: dict[float, None] = field(default_factory=dict)
+    """Those of the marks that are looked for."""
     cast: dict[Scalar, None] = field(default_factory=dict)
     """The same, unless it holds ids or categories."""
     unusual: dict[Scalar, None] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class Draft:
             choices=self.choices or other.choices,
             cuts=other.cuts | self.cuts,
             marks=self.marks | other.marks,
+            exact=self.exact | other.exact,
             cast=self.cast | other.cast,
             unusual=self.unusual | other.unusual,
             missing=self.missing or other.missing,
@@ -114,6 +117,7 @@ def values(draft: Draft, fed: Fed) -> Values | None:
         origins=tuple(draft.origins),
         cuts=tuple(Cut(at=at, reach=reach) for at, reach in sorted(draft.cuts.items())),
         marks=tuple(draft.marks),
+        exact=tuple(draft.exact),
         unusual=tuple(draft.unusual),
         missing=draft.missing,
     )

@@ -50,6 +50,12 @@ class Findings:
             for value in values:
                 self._cut(part, value, origin)
 
+    def sought(self, part: Part, value: float, origin: Origin = Origin.CONSTANTS) -> None:
+        """A value that is looked for: it is fed once, and only exactly it leads elsewhere."""
+        self.mark(part, [value], origin)
+        if self._is_number(part) and part.exact and part.coarse == 1 and math.isfinite(raw := part.raw(value)):
+            self._draft(part, origin).exact[raw] = None
+
     def mark_cast(self, part: Part, values: Iterable[float]) -> None:
         """The same, unless it turns out that only ids or categories are fed."""
         if self._is_number(part) and self._is_sharp(part):

@@ -52,7 +52,7 @@ def _compare(step: Step, flow: Flow, part: Part, number: Scalar) -> None:
     else:
         findings.cut(part, float(number))
         if step.op == "Equal":
-            findings.mark(part, [float(number)])
+            findings.sought(part, float(number))
         if number in (0, 1) and abs(part.factor) == 1:
             findings.mask(part, sure=False)
 

@@ -94,7 +94,7 @@ def _imputed(step: Step) -> Sequence[Known]:
         if replaced != replaced:
             step.findings.missing(part)
         else:
-            step.findings.mark(part, [float(replaced)], Origin.MISSING)
+            step.findings.sought(part, float(replaced), Origin.MISSING)
     return [flow]
 
 
