@@ -26,10 +26,12 @@ Run = Callable[[Feed, Switches], bool]
 """Runs the module with somebody watching; whether it answered."""
 ROWS = 37
 """Of each run: a number that no other dimension is likely to have."""
-MOST_FOUND = 192
+MOST_FOUND = 512
 MOST_WEIGHTS = 5_000_000
 _SIZES = (10.0, 100.0, 1e3, 1e4, 1e5)
 _ID_SIZES = (15, 25, 40, 60, 100, 250, 1000, 10_000, 100_000)
+_MORE_RUNS = 8
+"""With ids as large as the module takes them, where they choose rows of a table together."""
 _HALVINGS = 14
 """Then two rows lie within a thousandth of where the module changes its mind, and rounding doesn't decide."""
 
@@ -54,11 +56,20 @@ def search(run: Run, spec: ModelSpec, domains: Domains) -> list[Box]:
     if not tried.run(first) or not tried.rows:
         return []
     ordinary = set(tried.rows)
-    for feed in _stretched(spec, first, domains):
-        tried.run(feed)
+    answered = [feed for feed in _stretched(spec, first, domains) if tried.run(feed)]
+    if answered and any(isinstance(decided, int) for _, decided in tried.rows):
+        for feed in _redrawn(spec, answered[-1]):
+            tried.run(feed)
+    halved = tried.halved()
     found = [row for outcome, row in tried.rows.items() if outcome not in ordinary]
-    found += tried.halved()
-    return list(_boxes(spec, found[:MOST_FOUND]))
+    return list(_boxes(spec, [*halved, *_spread(found, MOST_FOUND - len(halved))]))
+
+
+def _spread(rows: list[Feed], most: int) -> list[Feed]:
+    """All of them, or so many from the first to the last: those of small ids were found first."""
+    if len(rows) <= most:
+        return rows
+    return [rows[number] for number in np.linspace(0, len(rows) - 1, num=max(0, most)).astype(int)]
 
 
 def _stretched(spec: ModelSpec, first: Feed, domains: Domains) -> Iterator[Feed]:
@@ -80,6 +91,18 @@ def _stretched(spec: ModelSpec, first: Feed, domains: Domains) -> Iterator[Feed]
             yield first | {
                 given.name: _ids(given, first[given.name], size, rng) for given in free if not is_float(given)
             }
+
+
+def _redrawn(spec: ModelSpec, feed: Feed) -> Iterator[Feed]:
+    """Other ids of the same size: so few rows show but a part of a table."""
+    rng = rng_for(f"{spec.base}/search/ids")
+    free = [given for given in spec.inputs or () if _is_free(given) and not is_float(given)]
+    for _ in range(_MORE_RUNS if free else 0):
+        yield feed | {
+            given.name: _ids(given, feed[given.name], int(feed[given.name].max()) + 1, rng)
+            for given in free
+            if feed[given.name].max() > 0
+        }
 
 
 def _is_open(domain: Domain | None) -> bool:
