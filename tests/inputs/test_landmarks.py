@@ -78,6 +78,27 @@ def test_a_missing_value_goes_every_way_that_asks_for_its_column():
         assert ((missing[:, 1] > i) & (missing[:, 1] < i + 0.5)).any()
 
 
+def test_missing_values_take_the_rows_that_nobody_else_needs():
+    """A quarter is theirs in any case; two ways that differ in the column alone are one where its value is missing."""
+    sides = ((0.0, 1.0), (1.0, 2.0))
+    boxes = tuple({("x", 0): side, ("x", 1): (float(i), i + 0.5)} for i in range(300) for side in sides)
+    domains = Domains(inputs={"x": Domain(columns={0: known(cuts=(Cut(at=1.0),), missing=True)})}, boxes=boxes)
+    rows = plan_domain(spec(X), domains, file_size=SMALL)
+    assert rows is not None
+    assert rows.fed == rows.known == 2 + 600 + 300
+    missing = fed(rows, "x")[np.isnan(fed(rows, "x")[:, 0])]
+    assert len(np.unique(np.floor(missing[:, 1]))) == 300
+
+
+def test_any_two_values_are_missing_at_once_in_some_rows():
+    """What a tree does with the second may be told only where the first is missing too."""
+    columns = dict.fromkeys(range(3), known(cuts=(Cut(at=5.0),), missing=True))
+    feed = fed(plan_domain(spec(X), Domains(inputs={"x": Domain(columns=columns)}), file_size=SMALL), "x")
+    missing = np.isnan(feed)
+    assert {tuple(row) for row in missing[missing.sum(axis=1) == 2]} == {(1, 1, 0), (1, 0, 1), (0, 1, 1)}
+    assert missing.sum(axis=1).max() == 2
+
+
 def test_missing_and_unknown_values_have_rows_of_their_own():
     """The source may refuse them, and nothing else is lost with such a row."""
     values = known(cuts=(Cut(at=5.0),), missing=True)
@@ -86,9 +107,9 @@ def test_missing_and_unknown_values_have_rows_of_their_own():
     rows = plan_domain(spec(X, CITY), domains, file_size=SMALL)
     feed, cities = fed(rows, "x"), fed(rows, "city")
     missing = np.isnan(feed)
-    assert missing[:, 0].any()
-    assert missing[:, 1].any()
-    assert missing.sum(axis=1).max() == 1
+    alone = missing[missing.sum(axis=1) == 1]
+    assert alone[:, 0].any()
+    assert alone[:, 1].any()
     assert not missing[(cities == "unknown").ravel()].any()
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.asked import InputSpec
-from onnx_gate.records.domain import NOTHING_KNOWN, Cut, Domain, Domains, Values
+from onnx_gate.records.domain import NOTHING_KNOWN, Box, Cut, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import Scalar
 from onnx_gate.worker.domains.seeds import rng_for
-from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, is_float, shape_of
+from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, integer_range, is_float, shape_of
 
 Array = npt.NDArray[Any]
 ULPS = 64
@@ -240,6 +240,33 @@ def can_hold(given: InputSpec, value: Scalar) -> bool:
         return value in (0, 1)
     least, most = integer_limits(given) if dtype_of(given).kind not in "c" else (0, 0)
     return float(value).is_integer() and least <= int(value) <= most
+
+
+def within_range(given: InputSpec, values: Values) -> Values:
+    """What the manifest's range leaves of it: no end of a range of the model's own, and nothing that is missing."""
+    if given.range is None:
+        return values
+    low, high = given.range if is_float(given) else integer_range(given)
+    return Values(
+        origins=values.origins,
+        low=float(low),
+        high=float(high),
+        cuts=tuple(cut for cut in values.cuts if low < cut.at < high),
+        marks=tuple(m for m in values.marks if isinstance(m, int | float) and low <= m <= high),
+    )
+
+
+def ways_of(domains: Domains, places: Iterable[Place]) -> dict[Place, list[Box]]:
+    """Of each column that may miss its value: the ways that ask for it. Those that differ in it alone are one."""
+    found: dict[Place, list[Box]] = {}
+    for place in dict.fromkeys(places):
+        if others := {_beside(way, place): way for way in domains.boxes if place in way}:
+            found[place] = list(others.values())
+    return found
+
+
+def _beside(way: Box, place: Place) -> frozenset[Any]:
+    return frozenset(item for item in way.items() if item[0] != place)
 
 
 def joined(first: Domains, second: Domains) -> Domains:

@@ -17,7 +17,7 @@ from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
 from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
-from onnx_gate.worker.inputs.generate import integer_range, is_float, shape_of
+from onnx_gate.worker.inputs.generate import is_float, shape_of
 from onnx_gate.worker.inputs.known import (
     can_hold,
     draw_known,
@@ -26,6 +26,8 @@ from onnx_gate.worker.inputs.known import (
     landmarks_of,
     mend_rows,
     shrunk,
+    ways_of,
+    within_range,
 )
 
 Array = npt.NDArray[Any]
@@ -38,8 +40,11 @@ FEW_CELLS = 1 << 16
 """Elements that are fed to a small model in any case."""
 SMALL_FILE = 1 << 20
 _MISSING_ROWS = 16
+_PAIR_ROWS = 8
+"""For each two columns that miss their values at once; a tree may send both on, one after the other."""
+_MOST_PAIR_ROWS = 128
 _APART = 4
-"""One in so many rows may be for values that the source might refuse."""
+"""One in so many rows may be for values that the source might refuse; more, where the others leave room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,11 @@ class _Column:
     def place(self) -> Place:
         """Of all elements, that of the first."""
         return self.given.name, self.column or 0
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether a missing value is to be fed there."""
+        return self.values.missing and is_float(self.given) and self.given.range is None
 
     def cells(self, array: Array) -> Array:
         """The part of the rows that it stands for, one line for each row."""
@@ -131,10 +141,7 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainR
         return None
     columns = list(_columns(spec, domains, sizes))
     landmarks = [list(dict.fromkeys(landmarks_of(each.given, each.values))) for each in columns]
-    ways: dict[Place, list[Box]] = {}
-    for way in domains.boxes:
-        for place in way:
-            ways.setdefault(place, []).append(way)
+    ways = ways_of(domains, [each.place for each in columns if each.values.missing])
     apart = list(_apart(columns, ways))
     long = _longest(spec, domains, sizes)
     known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
@@ -161,38 +168,31 @@ def _columns(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Ite
         if domain is None or given.values is not None:
             continue
         if domain.every:
-            yield _Column(given=given, column=None, values=_within(given, domain.every))
+            yield _Column(given=given, column=None, values=within_range(given, domain.every))
         for column, values in domain.columns.items():
             if column < _width(given, sizes):
-                yield _Column(given=given, column=column, values=_within(given, values))
+                yield _Column(given=given, column=column, values=within_range(given, values))
 
 
-def _within(given: InputSpec, values: Values) -> Values:
-    """What the manifest's range leaves of it: no end of a range of the model's own, and nothing that is missing."""
-    if given.range is None:
-        return values
-    low, high = given.range if is_float(given) else integer_range(given)
-    return Values(
-        origins=values.origins,
-        low=float(low),
-        high=float(high),
-        cuts=tuple(cut for cut in values.cuts if low < cut.at < high),
-        marks=tuple(m for m in values.marks if isinstance(m, int | float) and low <= m <= high),
-    )
+_Apart = tuple[tuple[_Column, ...], Scalar]
+"""Columns of one row, and the value that they have there."""
 
 
-def _apart(columns: list[_Column], ways: Mapping[Place, Sequence[Box]]) -> Iterator[tuple[int, Scalar]]:
-    """Values that the source might refuse, by the number of their column: each in rows of its own.
+def _apart(columns: list[_Column], ways: Mapping[Place, Sequence[Box]]) -> Iterator[_Apart]:
+    """Values that the source might refuse, with their columns: each in rows of its own.
 
     A missing value once on each way to a leaf that asks for the column: every node has a direction of its own for it.
     """
-    for number, each in enumerate(columns):
-        if each.values.missing and is_float(each.given) and each.given.range is None:
+    for each in columns:
+        if each.may_miss:
             rows = max(_MISSING_ROWS, len(ways.get(each.place, ())))
-            yield from ((number, math.nan) for _ in range(rows))
+            yield from (((each,), math.nan) for _ in range(rows))
         if each.values.missing_text is not None and each.given.dtype == "string":
-            yield number, each.values.missing_text
-        yield from ((number, value) for value in each.values.unusual if can_hold(each.given, value))
+            yield (each,), each.values.missing_text
+        yield from (((each,), value) for value in each.values.unusual if can_hold(each.given, value))
+    pairs = list(itertools.combinations([each for each in columns if each.may_miss], 2))
+    rows = min(_PAIR_ROWS, _MOST_PAIR_ROWS // max(1, len(pairs)))
+    yield from ((pair, math.nan) for pair in pairs for _ in range(rows))
 
 
 def _longest(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Feed | None:
@@ -251,22 +251,22 @@ class _Plan:
             for place, boxes in ways.items()
         }
 
-    def place(self, columns: list[_Column], landmarks: list[list[Scalar]], apart: list[tuple[int, Scalar]]) -> int:
+    def place(self, columns: list[_Column], landmarks: list[list[Scalar]], apart: list[_Apart]) -> int:
         """Fill the rows; returns how many landmarks found a place."""
-        apart = self._some(apart, max(1, self._most // _APART))
-        rest = max(1, self._most - len(apart))
         needed = max(
             (math.ceil(2 * len(each) / self._cells(column)) for column, each in zip(columns, landmarks, strict=True)),
             default=0,
         )
         wanted = len(self._domains.boxes)
+        apart = self._some(apart, max(1, self._most // _APART, self._most - needed - wanted))
+        rest = max(1, self._most - len(apart))
         cells = min(needed, max(rest - wanted, rest // 2))
         boxes = self._some(self._domains.boxes, rest - cells)
         self._arrays = self._ordinary(cells + len(boxes) + len(apart))
         fed = sum(self._scatter(column, each, cells) for column, each in zip(columns, landmarks, strict=True))
         placed = [self._box(cells + i, box) for i, box in enumerate(boxes)]
-        for i, (number, value) in enumerate(apart):
-            self._apart(cells + len(boxes) + i, columns[number], value)
+        for i, (chosen, value) in enumerate(apart):
+            self._apart(cells + len(boxes) + i, chosen, value)
         return fed + sum(placed) + len(apart)
 
     def finish(self, *, known: int, fed: int, long: Feed | None) -> DomainRows | None:
@@ -328,13 +328,14 @@ class _Plan:
             array[rows, ..., column.column] = cells.reshape(array[rows, ..., column.column].shape)
         mend_rows(column.given, array, column.values)
 
-    def _apart(self, row: int, column: _Column, value: Scalar) -> None:
+    def _apart(self, row: int, columns: tuple[_Column, ...], value: Scalar) -> None:
         """One value in a row that is ordinary but for it; a missing one on the way to a leaf that asks for it."""
-        if value != value and (ways := self._ways.get(column.place)):
+        if value != value and (ways := self._ways.get(columns[0].place)):
             self._box(row, next(ways))
-        cells = column.cells(self._arrays[column.given.name][row : row + 1]).copy()
-        cells.ravel()[self._rng.integers(0, cells.size)] = value
-        self._write(column, slice(row, row + 1), cells)
+        for column in columns:
+            cells = column.cells(self._arrays[column.given.name][row : row + 1]).copy()
+            cells.ravel()[self._rng.integers(0, cells.size)] = value
+            self._write(column, slice(row, row + 1), cells)
 
     def _box(self, row: int, box: Box) -> bool:
         """Put the row into the box; False where rounding alone decides what is inside."""
