@@ -184,6 +184,22 @@ def test_a_batch_that_the_file_fixes(
     assert ("the .onnx fixes the batch at 1" in warnings_of(found, "m")) is warned
 
 
+@pytest.mark.parametrize("own", ["", "batches: [1, 8]", "batches: [4, 8]", "data: rows.npz", "dims: {n: [3, 6]}"])
+def test_a_size_that_the_file_fixes_and_the_inputs_leave_open(
+    run: Callable[..., Run], tmp_path: Path, own: str
+) -> None:
+    """Is a divergence, whatever the size is; what the file can do is compared."""
+    fixed(tmp_path / "m.onnx", [4, 3])
+    np.savez(tmp_path / "rows.npz", x=np.ones((9, 3), np.float32))
+    shape = "[batch, n]" if "dims" in own else "[batch, 3]"
+    keys = f"source: m.onnx, inputs: {{x: {{dtype: float32, shape: {shape}}}}}{', ' if own else ''}{own}"
+    found = run(f"version: 1\nmodels: [{{id: m, {keys}}}]")
+    assert (found["m"].verdict, found["m"].cause) == (Status.DIVERGED, Cause.BATCH_BAKED)
+    assert "dimension 0 (batch) was asked to be dynamic and is fixed at 4" in found["m"].checks[0].message
+    assert not [check for check in found["m"].checks if check.status is Status.ERROR]
+    assert [check for check in found["m"].checks if check.status is Status.PASSED]
+
+
 def test_sizes_under_defaults_that_the_file_fixes_are_a_warning(run: Callable[..., Run], tmp_path: Path) -> None:
     """Other models of the manifest may have the dimension: nobody asks this one for it, and nobody saw it vary."""
     fixed(tmp_path / "m.onnx", ["batch", 128])

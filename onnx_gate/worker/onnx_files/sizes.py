@@ -1,4 +1,4 @@
-"""Sizes that a shipped .onnx fixes, against those that the manifest asks for without a schema of its own."""
+"""Sizes that a shipped .onnx fixes, against those that the manifest asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Breach, Graph, GraphValue, OutputDiff
-from onnx_gate.vocabulary import BreachKind
+from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.worker.onnx_files.checks import structural_breaches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,24 @@ def fixed_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes:
     warnings = [_batch_warning(*batch)] if batch and "batches" not in spec.own else []
     warnings += [] if own else [f"{text}: these sizes were not compared" for _, text in lacking]
     return FixedSizes(spec=replace(spec, dims=dims), breaches=tuple(breaches), warnings=tuple(warnings))
+
+
+def stated_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes | None:
+    """Of a file that is its own source: where it fixes what `inputs` leave open, it is run at that size alone."""
+    breaches = [found for found, cause in structural_breaches(spec, graph) if cause is Cause.BATCH_BAKED]
+    if not breaches:
+        return None
+    sizes = {value.name: value.shape for value in graph.inputs}
+    inputs = tuple(replace(given, shape=_as_fixed(given.shape, sizes.get(given.name))) for given in spec.inputs or ())
+    named = {size for given in inputs for size in given.shape}
+    dims = {dim: asked for dim, asked in spec.dims.items() if dim in named}
+    return FixedSizes(spec=replace(spec, inputs=inputs, dims=dims), breaches=tuple(breaches))
+
+
+def _as_fixed(asked: tuple[int | str, ...], has: tuple[int | str | None, ...] | None) -> tuple[int | str, ...]:
+    if has is None or len(has) != len(asked):
+        return asked
+    return tuple(got if isinstance(got, int) else wanted for wanted, got in zip(asked, has, strict=True))
 
 
 def _fixed_batch(graph: Graph) -> tuple[str, int] | None:

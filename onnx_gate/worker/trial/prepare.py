@@ -26,7 +26,7 @@ from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, st
 from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
-from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes
+from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes, stated_sizes
 from onnx_gate.worker.trial.domains import feed_domain, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
@@ -128,6 +128,9 @@ def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: A
     if not stated and shipped is not None:
         fixed, one_batch = fixed_sizes(spec, shipped), has_one_batch(shipped)
         spec = replace(fixed.spec, inputs=schema_from_graph(shipped, spec))
+    elif shipped is not None and spec.framework == "onnx":
+        fixed = stated_sizes(spec, shipped)
+        spec = fixed.spec if fixed else spec
     by_row = outputs_by_row(shipped) if shipped else frozenset()
     outputs = shipped.outputs if shipped else ()
     dataset = load_dataset(spec, outputs, batched=by_row, one_batch=one_batch) if spec.data else None
