@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from onnx_gate.errors import Problem
 from onnx_gate.records.asked import ManifestWarning, SharedRule
 from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Status
 from onnx_gate.wording.gaps import few
 
 ALIKE = 0.8
@@ -22,21 +23,24 @@ def judge_rules(
     """Warnings of the rules that no model used, and a problem for each that is near the name of an output.
 
     Nothing is said of a rule while the outputs of one of its models are unknown: it may be the one that it is for.
+    Where that model was skipped the run is green, so that the rule was not used is a warning, whatever it is near to.
     """
     known = {model.id: model.outputs for model in models if model.outputs}
+    skipped = {model.id for model in models if model.verdict is Status.SKIPPED} - set(known)
     warnings: list[ManifestWarning] = []
     problems: list[str] = []
     for rule in rules:
-        if not all(model_id in known for model_id in rule.models):
+        judged = [model_id for model_id in rule.models if model_id not in skipped]
+        names = dict.fromkeys(name for model_id in judged for name in known.get(model_id, ()))
+        if rule.output in names or not all(model_id in known for model_id in judged) or (rule.models and not judged):
             continue
-        names = dict.fromkeys(name for model_id in rule.models for name in known[model_id])
-        if rule.output in names:
-            continue
-        if near := _meant(rule, [name for name in names if name not in _named_beside(rule, rules)]):
-            problems.append(str(_unused(rule, list(names), f"did you mean {near!r}?", manifest)))
+        near = _meant(rule, [name for name in names if name not in _named_beside(rule, rules)])
+        found = _unused(rule, list(names), f"did you mean {near!r}?" if near else _REMOVE, manifest)
+        if near and len(judged) == len(rule.models):
+            problems.append(str(found))
         else:
-            bases = tuple(dict.fromkeys(model_id.partition("@")[0] for model_id in rule.models))
-            warnings.append(ManifestWarning(**vars(_unused(rule, list(names), _REMOVE, manifest)), models=bases))
+            bases = tuple(dict.fromkeys(model_id.partition("@")[0] for model_id in judged))
+            warnings.append(ManifestWarning(**vars(found), models=bases))
     return tuple(warnings), tuple(problems)
 
 

@@ -100,6 +100,16 @@ def test_nothing_is_said_too_early(rules: list[SharedRule], models: list[ModelRe
     assert judge_rules(rules, models, "gate.yml") == ((), ())
 
 
+def test_a_model_that_was_skipped_hides_no_misspelt_rule() -> None:
+    """A machine without the device: the run is green, and the rule may be for that model, so it is a warning."""
+    skipped = replace(known("b"), verdict=Status.SKIPPED)
+    [warning], problems = judge_rules([rule("logit", "a", "b")], [known("a", "logits"), skipped], "gate.yml")
+    assert problems == ()
+    assert warning.fix == "did you mean 'logits'?"
+    assert warning.models == ("a",)
+    assert judge_rules([rule("logit", "b")], [skipped], "gate.yml") == ((), ())
+
+
 def test_every_place_of_a_rule(tmp_path: Path) -> None:
     """Of the model, of a provider and of a variant; models with rules of their own don't take part."""
     write_project(
