@@ -53,7 +53,9 @@ class Outcome:
         return self.result.verdict == "passed"
 
 
-def sweep(cases: Sequence[BackendCase], folder: Path) -> tuple[list[Outcome], list[str], Environment]:
+def sweep(
+    cases: Sequence[BackendCase], folder: Path, *, strength: bool = True
+) -> tuple[list[Outcome], list[str], Environment]:
     """Both verdicts on each test, the promises that the gate did not keep, and the versions it ran with."""
     outcomes, broken = [], []
     for start in range(0, len(cases), CHUNK):
@@ -62,7 +64,7 @@ def sweep(cases: Sequence[BackendCase], folder: Path) -> tuple[list[Outcome], li
         folders = [write_case(case, home / "cases") for case in part]
         plain = check_all([(str(path), case.rtol, case.atol) for path, case in zip(folders, part, strict=True)])
         models = [_entry(case, path, home) for case, path in zip(part, folders, strict=True)]
-        result = run_gate(home, models, defaults={"timeout": 120})
+        result = run_gate(home, models, defaults={"timeout": 120}, strength=strength)
         found = {model.id: model for model in result.models}
         for case, (status, reason) in zip(part, plain, strict=True):
             outcomes.append(Outcome(case=case, plain=status, reason=reason, result=found[case.id]))

@@ -58,7 +58,7 @@ class Sweep:
     environment: Environment
 
 
-def sweep(folder: Path, names: Sequence[str]) -> Sweep:
+def sweep(folder: Path, names: Sequence[str], *, strength: bool = True) -> Sweep:
     """Fit, judge, judge again plainly."""
     kinds = estimators()
     models = {name: fit(name, kinds[name]) for name in names}
@@ -69,7 +69,7 @@ def sweep(folder: Path, names: Sequence[str]) -> Sweep:
         np.savez(folder / f"{name}.npz", X=data.rows.astype(str) if data.rows.dtype == object else data.rows)
         entries += [_entry(name, width, data) for width in _widths(data)]
     defaults = {"batches": [BATCH], "tolerance": {"rtol": RTOL, "atol": ATOL}}
-    result = run_gate(folder, entries, defaults=defaults, jobs=2)
+    result = run_gate(folder, entries, defaults=defaults, jobs=2, strength=strength)
     found = {model.id: model for model in result.models}
     problems = broken_promises(result)
     rows = []

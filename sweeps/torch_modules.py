@@ -179,11 +179,13 @@ def write_results(chosen: Mapping[str, tuple[Any, Entry]], result: GateResult) -
     )
 
 
-def sweep(folder: Path, chosen: Mapping[str, tuple[Any, Entry]]) -> tuple[GateResult, list[str]]:
+def sweep(
+    folder: Path, chosen: Mapping[str, tuple[Any, Entry]], *, strength: bool = True
+) -> tuple[GateResult, list[str]]:
     """Run the gate and the plain check on the modules; what was promised and isn't so."""
     shutil.copytree(Path(__file__).parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
     models = [model_of(name, zoo, entry) for name, (zoo, entry) in chosen.items()]
-    result = run_gate(folder, models, defaults={"framework": "torch"})
+    result = run_gate(folder, models, defaults={"framework": "torch"}, strength=strength)
     broken = broken_promises(result)
     for model in result.models:
         entry = chosen[model.id][1]
@@ -197,15 +199,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sweeps.torch_modules", description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, help="this many modules, over all families, without transformers")
     parser.add_argument("--only", action="append", default=[], help="the module of this name; may be repeated")
+    parser.add_argument("--no-strength", action="store_true", help="make no wrong models of these")
     parser.add_argument("--write", action="store_true", help="write docs/torch-coverage.md; only a whole sweep may")
     given = parser.parse_args()
-    if given.write and (given.only or given.sample):
-        parser.error("--write wants all modules")
+    if given.write and (given.only or given.sample or given.no_strength):
+        parser.error("--write wants all modules, with their strength")
     # What torch and transformers have to say of their own parts is no news here.
     logging.disable(logging.WARNING)
     chosen = choose(given.sample, given.only)
     with tempfile.TemporaryDirectory(prefix="torch-sweep-") as folder:
-        result, broken = sweep(Path(folder), chosen)
+        result, broken = sweep(Path(folder), chosen, strength=not given.no_strength)
     counts = Counter(str(model.verdict) for model in result.models)
     print(f"{len(result.models)} modules: {', '.join(f'{count} {status}' for status, count in counts.items())}")
     for line in broken:

@@ -158,7 +158,7 @@ def models(tmp_path_factory) -> Run:
     (folder / "needs.pkl").write_bytes(b"cno_such_booster\nBooster\n)R.")
     entries.append("  - {id: not-installed, source: needs.pkl, inputs: {X: {dtype: float32, shape: [batch, 4]}}}")
     text = "version: 1\ndefaults: {batches: [1, 64], tolerance: {rtol: 1e-3, atol: 1e-5}}\nmodels:\n"
-    return run_manifest(folder, text + "\n".join(entries))
+    return run_manifest(folder, text + "\n".join(entries), strength=True)
 
 
 def _columns(folder: Path) -> list[str]:

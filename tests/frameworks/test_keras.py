@@ -101,7 +101,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def models(folder) -> Run:
     """All of them in one run, from one warm server."""
-    return run_manifest(folder, MANIFEST)
+    return run_manifest(folder, MANIFEST, strength=True)
 
 
 @pytest.mark.parametrize(

@@ -88,4 +88,4 @@ def test_a_library_that_is_not_there_is_a_fault_of_the_manifest(tmp_path):
     """Found before anything runs."""
     custom(tmp_path / "upper.onnx", "StringUpper")
     with pytest.raises(Exception, match=r"ops\.so"):
-        run_manifest(tmp_path, "{version: 1, models: [{id: m, source: upper.onnx, ort_custom_ops: ops.so}]}")
+        run_manifest(tmp_path, "version: 1\nmodels: [{id: m, source: upper.onnx, ort_custom_ops: ops.so}]")

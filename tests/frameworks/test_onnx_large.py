@@ -37,7 +37,9 @@ def test_a_model_above_2_gib_is_judged_by_its_path(tmp_path):
         y=np.array([[0, 0, 0], [1, 2, 3]], np.float32),
     )
     run = run_manifest(
-        tmp_path, "{version: 1, models: [{id: large, source: large.onnx, framework: onnx, data: data.npz}]}"
+        tmp_path,
+        "{version: 1, models: [{id: large, source: large.onnx, framework: onnx, data: data.npz}]}",
+        strength=True,
     )
     assert run["large"].verdict is Status.PASSED, run["large"]
     convert = run["large"].convert

@@ -218,7 +218,7 @@ def facts(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("facts")
     entries = [_write(folder, name, *row) for name, row in {**DIVERGE, **PASS, **FAIL}.items()]
     entries.append(_write_mixed_branch(folder))
-    return run_manifest(folder, "version: 1\ndefaults: {batches: [64]}\nmodels:\n" + "\n".join(entries))
+    return run_manifest(folder, "version: 1\ndefaults: {batches: [64]}\nmodels:\n" + "\n".join(entries), strength=True)
 
 
 @pytest.mark.parametrize(

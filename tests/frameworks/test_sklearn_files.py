@@ -192,7 +192,7 @@ def files(tmp_path_factory) -> Run:
           - {{id: text-column, source: text.joblib, data: column.npz, {locale},
              inputs: {{X: {{dtype: string, shape: [batch, 1]}}}}}}
     """
-    return run_manifest(folder, textwrap.dedent(manifest))
+    return run_manifest(folder, textwrap.dedent(manifest), strength=True)
 
 
 @pytest.mark.parametrize(

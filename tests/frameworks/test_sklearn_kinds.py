@@ -160,7 +160,7 @@ def kinds(tmp_path_factory) -> Run:
         "defaults: {batches: [1, 50], tolerance: {rtol: 1e-3, atol: 1e-3}, "
         "inputs: {X: {dtype: float32, shape: [batch, 4]}}}"
     )
-    return run_manifest(folder, f"version: 1\n{defaults}\nmodels:\n" + "\n".join(entries))
+    return run_manifest(folder, f"version: 1\n{defaults}\nmodels:\n" + "\n".join(entries), strength=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

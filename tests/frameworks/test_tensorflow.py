@@ -124,7 +124,7 @@ def models(tmp_path_factory) -> Run:
     code = "import pathlib, tensorflow_models; tensorflow_models.save(pathlib.Path())"
     environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     subprocess.run([sys.executable, "-c", code], cwd=folder, env=environ, check=True, capture_output=True)
-    return run_manifest(folder, MANIFEST)
+    return run_manifest(folder, MANIFEST, strength=True)
 
 
 @pytest.mark.parametrize(

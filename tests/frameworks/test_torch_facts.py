@@ -129,7 +129,7 @@ def models(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("facts")
     write_models(folder)
     ascii_only = {"LC_ALL": "C", "LANG": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    return run_manifest(folder, MANIFEST, environ=worker_environ() | ascii_only)
+    return run_manifest(folder, MANIFEST, strength=True, environ=worker_environ() | ascii_only)
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,7 @@ def test_more_than_two_gib(tmp_path):
             inputs: {x: {dtype: float32, shape: [batch, 24000]}}
             batches: [1, 2]
         """,
+        strength=True,
     )
     assert run["huge"].verdict is Status.PASSED, run["huge"]
     convert = run["huge"].convert

@@ -203,7 +203,7 @@ def models(tmp_path_factory) -> Run:
     """All of them in one run, from one warm server."""
     folder = tmp_path_factory.mktemp("forms")
     write_models(folder)
-    return run_manifest(folder, MANIFEST)
+    return run_manifest(folder, MANIFEST, strength=True)
 
 
 @pytest.mark.parametrize(

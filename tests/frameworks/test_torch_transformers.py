@@ -52,7 +52,7 @@ def models(tmp_path_factory) -> Run:
     """All of them in one run."""
     folder = tmp_path_factory.mktemp("transformers")
     write_models(folder)
-    return run_manifest(folder, MANIFEST)
+    return run_manifest(folder, MANIFEST, strength=True)
 
 
 @pytest.mark.parametrize(

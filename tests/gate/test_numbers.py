@@ -61,6 +61,7 @@ def compared(reference: Any, actual: Any, **rule: Any) -> Check:
     return compared_calls(Called(reference=reference, actual=actual), **rule)
 
 
+Draw = np.random.Generator
 WIDTHS: list[Any] = [np.float16, np.float32, np.float64]
 
 
@@ -68,10 +69,8 @@ def known(check: Check) -> dict[str, Any]:
     return {each.name: getattr(check, each.name) for each in fields(Check)}
 
 
-@pytest.mark.parametrize("seed", range(400))
-def test_a_real_comparison_contradicts_nothing(seed: int) -> None:
-    """Of any size, scale, noise and dtype; with and without NaN, infinities and further limits."""
-    draw = np.random.default_rng(seed)
+def drawn_check(draw: Draw) -> Check:
+    """A comparison of any size, scale, noise and dtype; with and without NaN, infinities and further limits."""
     dtype = draw.choice(WIDTHS)
     size = int(draw.choice([1, 3, 1000, 200_000], p=[0.3, 0.3, 0.37, 0.03]))
     scale = 10.0 ** draw.uniform(-6, 4)
@@ -85,11 +84,16 @@ def test_a_real_comparison_contradicts_nothing(seed: int) -> None:
         reference = reference.astype(np.float64) * (1 + 1e-9)
     limits = {"max_mismatch": 0.25, "min_cosine": 0.99, "min_snr_db": 20.0, "max_abs": float(scale)}
     rule = {name: limit for name, limit in limits.items() if draw.random() < 0.2}
-    check = compared(reference, actual, **rule)
-    assert list(contradictions(check)) == [], check
+    return compared(reference, actual, **rule)
 
 
-Draw = np.random.Generator
+def test_a_real_comparison_contradicts_nothing() -> None:
+    """Whatever is drawn; in one test, because hundreds of small ones take longer to report than to run."""
+    for seed in range(400):
+        check = drawn_check(np.random.default_rng(seed))
+        assert list(contradictions(check)) == [], (seed, check)
+
+
 WORDS = np.array(["a", "b", "NaN", "1", "", "ä" * 1200, "x" * 1100, "x" * 1200], dtype=object)
 
 
@@ -145,10 +149,8 @@ def drawn_call(draw: Draw, pair: Callable[[Draw, tuple[int, ...]], tuple[Any, An
     return Called(reference=references, actual=joined, rows=rows)
 
 
-@pytest.mark.parametrize("seed", range(400))
-def test_a_real_comparison_of_any_form_contradicts_nothing(seed: int) -> None:
+def drawn_check_of_any_form(draw: Draw) -> Check:
     """Floats or labels; a tensor, a sequence, an optional value; empty ones; several calls of other shapes; limits."""
-    draw = np.random.default_rng(seed)
     pair = (drawn_floats, drawn_labels)[int(draw.random() < 0.4)]
     form = str(draw.choice(["tensor", "tensor", "sequence", "stacked", "optional"]))
     calls = [drawn_call(draw, pair, form) for _ in range(draw.choice([1, 1, 2, 4]))]
@@ -156,8 +158,14 @@ def test_a_real_comparison_of_any_form_contradicts_nothing(seed: int) -> None:
     limits |= {"min_agreement": 0.5}
     rule: dict[str, Any] = {name: limit for name, limit in limits.items() if draw.random() < 0.3}
     rule["tolerance"] = Tolerance(rtol=draw.choice([0.0, 1e-3, 0.5, 10.0]), atol=draw.choice([0.0, 1e-5, 1.0]))
-    check = compared_calls(*calls, lenient=draw.random() < 0.5, **rule)
-    assert list(contradictions(check)) == [], check
+    return compared_calls(*calls, lenient=draw.random() < 0.5, **rule)
+
+
+def test_a_real_comparison_of_any_form_contradicts_nothing() -> None:
+    """Whatever is drawn."""
+    for seed in range(400):
+        check = drawn_check_of_any_form(np.random.default_rng(seed))
+        assert list(contradictions(check)) == [], (seed, check)
 
 
 def test_numbers_held_against_truths_contradict_nothing() -> None:
@@ -372,15 +380,15 @@ def of_rows(reference: Any, actual: Any, share: float = 0.01) -> Check:
     return judged(diff)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_real_comparison_of_rows_contradicts_nothing(seed: int) -> None:
+def test_a_real_comparison_of_rows_contradicts_nothing() -> None:
     """Of floats and labels, with NaN and infinities, whatever share of the rows may differ."""
-    draw = np.random.default_rng(seed)
-    shape = drawn_shape(draw, int(draw.integers(1, 60)))
-    reference, actual = (drawn_floats if seed % 2 else drawn_labels)(draw, shape)
-    check = of_rows(reference, actual, share=float(draw.choice([0.0, 0.01, 0.5, 1.0])))
-    assert list(contradictions(check)) == []
-    assert check.total == check.rows == shape[0]
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        shape = drawn_shape(draw, int(draw.integers(1, 60)))
+        reference, actual = (drawn_floats if seed % 2 else drawn_labels)(draw, shape)
+        check = of_rows(reference, actual, share=float(draw.choice([0.0, 0.01, 0.5, 1.0])))
+        assert list(contradictions(check)) == [], (seed, check)
+        assert check.total == check.rows == shape[0], seed
 
 
 def test_columns_of_nan_are_counted_among_the_elements() -> None:

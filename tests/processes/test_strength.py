@@ -47,6 +47,7 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "version: 1\n"
         "defaults: {framework: sklearn, inputs: {X: {dtype: float32, shape: [batch, 2]}}, batches: [1, 2]}\nmodels:\n"
         + "".join(f"  - {{id: {model}, source: 'mutants.py:{name}'{keys}}}\n" for model, name, keys in models),
+        strength=True,
     )
 
 

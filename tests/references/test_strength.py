@@ -105,14 +105,14 @@ def test_a_limit_is_held_where_the_reference_is_used(tmp_path: Path) -> None:
     """Also one that was set since: what the source answers does not depend on it. Weak inputs spoil no reference."""
     (tmp_path / "model.py").write_text(MODEL)
     references = tmp_path / "references"
-    made = run_manifest(tmp_path, MANIFEST.format(keys=", min_strength: 0.9"), save_reference=references)
+    made = run_manifest(tmp_path, MANIFEST.format(keys=", min_strength: 0.9"), strength=True, save_reference=references)
     assert made["m"].cause in (Cause.WEAK_INPUTS, None)
-    used = run_manifest(tmp_path, MANIFEST.format(keys=""), reference=references)
+    used = run_manifest(tmp_path, MANIFEST.format(keys=""), strength=True, reference=references)
     assert used["m"].verdict is Status.PASSED
     strength = used["m"].strength
     assert strength
     assert (strength.caught, strength.counted) == (1, 4)
-    held = run_manifest(tmp_path, MANIFEST.format(keys=", min_strength: 0.5"), reference=references)
+    held = run_manifest(tmp_path, MANIFEST.format(keys=", min_strength: 0.5"), strength=True, reference=references)
     assert (held["m"].verdict, held["m"].cause) == (Status.ERROR, Cause.WEAK_INPUTS)
     assert "catch 1 of 4 wrong models (25 %), `min_strength` asks for 50 %" in held["m"].error
     assert len(held.checks("m", status=Status.PASSED)) == 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,7 +120,7 @@ def made(tmp_path_factory) -> Run:
 def used(made: Run, tmp_path_factory) -> Run:
     """The run that uses them: the same manifest without its models and data, where no framework can be imported."""
     folder = tmp_path_factory.mktemp("gpu")
-    (folder / "onnx-gate.yml").write_text(textwrap.dedent(MANIFEST))
+    shutil.copy(made.output.parent / "onnx-gate.yml", folder)
     (folder / "blocked").mkdir()
     (folder / "blocked/sitecustomize.py").write_text(BLOCKED)
     environ = {**os.environ, "PYTHONPATH": f"{folder}/blocked:{REPOSITORY}"}

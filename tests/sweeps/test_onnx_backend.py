@@ -10,15 +10,20 @@ from sweeps.onnx_backend import disagreements, summarise, sweep
 from sweeps.onnx_cases import KINDS, NOT_PLAIN, RARE, all_cases, rarity, sample
 from sweeps.page import DOCS
 
-SAMPLE = 60
 LEAST_PASSED = 0.95
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory):
+@pytest.fixture(
+    scope="module",
+    params=[(30, False), pytest.param((60, True), marks=pytest.mark.models)],
+    ids=["some", "more, with strength"],
+)
+def swept(request, tmp_path_factory):
     """The sample, through plain ONNX Runtime and through the gate."""
-    cases = sample(all_cases(), SAMPLE)
-    return sweep(cases, tmp_path_factory.mktemp("sweep"))
+    count, strength = request.param
+    cases = sample(all_cases(), count)
+    assert len(cases) == count
+    return sweep(cases, tmp_path_factory.mktemp("sweep"), strength=strength)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -26,7 +31,6 @@ def test_the_sample_is_of_every_kind(swept):
     """All folders, and the kinds of values and elements that are rare."""
     outcomes, _, _ = swept
     special = {rarity(one.case) for one in outcomes}
-    assert len(outcomes) == SAMPLE
     assert {one.case.kind for one in outcomes} == set(KINDS)
     assert special >= {"sequence_type", "optional_type", *map(str, RARE)}
     assert set(NOT_PLAIN) & special
@@ -45,9 +49,9 @@ def test_the_gate_says_what_plain_onnx_runtime_says(swept):
     outcomes, _, _ = swept
     assert disagreements(outcomes) == []
     supported = [one for one in outcomes if one.supported]
-    assert len(supported) > SAMPLE / 3
+    assert len(supported) > len(outcomes) / 3
     assert sum(one.passed for one in supported) >= LEAST_PASSED * len(supported)
-    assert summarise(outcomes)["tests"] == SAMPLE
+    assert summarise(outcomes)["tests"] == len(outcomes)
 
 
 def test_the_page_holds_what_it_says():

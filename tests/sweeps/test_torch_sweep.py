@@ -35,15 +35,15 @@ TRANSFORMERS = {"bert": "passed", "mamba": "diverged"}
 
 @pytest.mark.extras
 @pytest.mark.parametrize(
-    ("sample", "known"),
-    [(2, KNOWN), pytest.param(8, KNOWN | TRANSFORMERS, marks=pytest.mark.models)],
-    ids=["some", "more, with transformers"],
+    ("sample", "known", "also"),
+    [(2, KNOWN, ["--no-strength"]), pytest.param(8, KNOWN | TRANSFORMERS, [], marks=pytest.mark.models)],
+    ids=["some", "more, with transformers and strength"],
 )
-def test_a_sample_keeps_every_promise(sample: int, known: dict[str, str]) -> None:
+def test_a_sample_keeps_every_promise(sample: int, known: dict[str, str], also: list[str]) -> None:
     """Verdicts agree with the plain check and with what is known, of each module: of many families, and of those
     that fail; of transformers one that passes, and one whose sequence length is baked in."""
     # One command for all: to start it and the gate takes as long as ten modules.
-    ended = run_sweep("--sample", str(sample), *(argument for name in known for argument in ("--only", name)))
+    ended = run_sweep("--sample", str(sample), *also, *(argument for name in known for argument in ("--only", name)))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     counted = Counter(["passed"] * sample + list(known.values()))
     assert ended.stdout.startswith(f"{counted.total()} modules: ")

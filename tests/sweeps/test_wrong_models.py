@@ -16,11 +16,13 @@ from sweeps.wrong_models.edits import change_list, nodes
 from sweeps.wrong_models.entry import Model, Random, entry, floats
 from sweeps.wrong_models.files import ship
 from sweeps.wrong_models.proof import Unproven
-from sweeps.wrong_models.suite import CAUGHT, Outcome, catalogue, choose, judge, shortcomings
+from sweeps.wrong_models.suite import CAUGHT, FAMILIES, Outcome, catalogue, choose, judge, shortcomings
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "wrong-models.md"
 SEED = 4
 """Draws the tenth."""
+WITHOUT_NETWORKS = ("sklearn_numbers", "sklearn_words", "boosters")
+"""To import and export the others takes longer than to judge all of these."""
 LEAST = {"sklearn": 22, "boosters": 9, "torch": 16, "keras": 6}
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 
@@ -32,27 +34,35 @@ def page_rows() -> dict[str, list[str]]:
     return {row[0].strip("`"): row for row in cells}
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+@pytest.fixture(
+    scope="module",
+    params=[WITHOUT_NETWORKS, pytest.param(tuple(FAMILIES), marks=pytest.mark.models)],
+    ids=["without networks", "all families"],
+)
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     """A tenth of each family through the command."""
     with warnings.catch_warnings():
         # Of the frameworks, about models that are made to be unusual.
         warnings.simplefilter("ignore")
-        return judge(tmp_path_factory.mktemp("wrong"), choose(tenth=SEED), seed=SEED)[1]
+        return judge(tmp_path_factory.mktemp("wrong"), choose(tenth=SEED, families=request.param), seed=SEED)[1]
+
+
+def _has_networks(outcomes: list[Outcome]) -> bool:
+    return any(outcome.shipped.entry.framework == "torch" for outcome in outcomes)
 
 
 @pytest.mark.extras
 def test_wrong_files_are_proven_wrong(outcomes: list[Outcome]) -> None:
     """Each wrong file answers some of its model's own inputs wrongly; on plain ones it was held against the healthy."""
     wrong = [outcome for outcome in outcomes if outcome.wrong]
-    assert len(wrong) >= 8
+    assert len(wrong) >= (8 if _has_networks(outcomes) else 4)
     assert all(outcome.shipped.reached for outcome in wrong)
 
 
 @pytest.mark.extras
 def test_the_gate_notices_wrong_files_and_passes_healthy_ones(outcomes: list[Outcome]) -> None:
     """At least 95 % of the wrong files diverge or warn, and every look-alike passes."""
-    assert sum(not outcome.wrong for outcome in outcomes) >= 10
+    assert sum(not outcome.wrong for outcome in outcomes) >= (10 if _has_networks(outcomes) else 4)
     assert not shortcomings(outcomes)
 
 
