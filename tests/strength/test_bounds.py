@@ -182,6 +182,26 @@ class TestAttacks:
         assert found["weights × 1.5: w"] == "caught"
         assert found["output column changed: column 0 of y set to 0"] == "caught"
 
+    def test_a_mutant_that_fails_on_every_witness_is_discarded(self, tmp_path: Path) -> None:
+        """Ids are cut at 4, the last row. Cut at 6, 5 and 6 have no row: that is an error, and no other answer."""
+        nodes = [
+            helper.make_node("Cast", ["x"], ["id"], to=INT),
+            helper.make_node("Min", ["id", "last"], ["cut"]),
+            helper.make_node("Gather", ["E", "cut"], ["y"]),
+        ]
+        stored = {"last": np.array(4), "E": np.arange(1, 6, dtype=np.float32)}
+        save_model(
+            tmp_path / "m.onnx",
+            nodes,
+            [value("x", TensorProto.UINT8, ["batch"])],
+            [value("y", shape=["batch"])],
+            stored,
+        )
+        x = np.arange(5, dtype=np.uint8)
+        found = outcomes(measured(tmp_path, **ONNX, data=save_data(tmp_path, x=x, y=stored["E"])))
+        assert "weights × 1.5: last" not in found
+        assert found["weights × 1.5: E"] == "caught"
+
     def test_of_a_large_tensor_one_slice_is_changed(self, tmp_path: Path) -> None:
         """48 MiB, in a file of their own: no more than 32 MiB are another, and none is written to the file."""
         rows = 12 * 1024

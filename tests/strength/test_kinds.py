@@ -70,7 +70,7 @@ class TestWeights:
     @pytest.mark.parametrize("columns", [2, 200])
     @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
     def test_one_tensor(self, dtype: str, columns: int, tmp_path: Path) -> None:
-        """× 1.5, × −1, one column 0, or half precision; small tensors lie in the graph, large ones beside it."""
+        """× 1.5, × −1, a row or a column 0, or half precision; small tensors lie in the graph, large ones beside it."""
         weights = (np.arange(1, 3 * columns + 1).reshape(3, columns) / 7).astype(dtype)
         path = self.file(tmp_path, weights)
         found = [(each, change_of(path, each)) for each in mutants_of(path, self.FEED) if each.place.startswith("W")]
@@ -84,22 +84,22 @@ class TestWeights:
                 case Kind.NEGATED:
                     np.testing.assert_array_equal(after, -weights)
                 case Kind.ZEROED:
-                    column = int(mutant.place.split()[-1].rstrip(")"))
-                    assert not after[:, column].any()
-                    np.testing.assert_array_equal(np.delete(after, column, 1), np.delete(weights, column, 1))
+                    line, axis = int(mutant.place.split()[-1].rstrip(")")), int("column" in mutant.place)
+                    assert not np.take(after, line, axis).any()
+                    np.testing.assert_array_equal(np.delete(after, line, axis), np.delete(weights, line, axis))
                 case Kind.HALF:
                     np.testing.assert_array_equal(after, weights.astype(np.float16).astype(dtype))
         kinds = [mutant.kind for mutant, _ in found]
         wide = dtype != "float16"
-        expected = {Kind.SCALED: 1, Kind.NEGATED: 1, Kind.ZEROED: columns} | ({Kind.HALF: 1} if wide else {})
+        expected = {Kind.SCALED: 1, Kind.NEGATED: 1, Kind.ZEROED: 3 + columns} | ({Kind.HALF: 1} if wide else {})
         assert {kind: kinds.count(kind) for kind in set(kinds)} == expected
 
     def test_what_would_be_the_same_is_not_made(self, tmp_path: Path) -> None:
         """Zeros times anything are zeros, and 1 is 1 in half precision."""
-        path = self.file(tmp_path, np.array([[0, 1], [0, 1], [0, 2]], np.float32))
+        path = self.file(tmp_path, np.array([[0, 1], [0, 0], [0, 2]], np.float32))
         names = {name_of(each) for each in mutants_of(path, self.FEED)}
-        assert "row or channel zeroed: W (column 1)" in names
-        assert "row or channel zeroed: W (column 0)" not in names
+        zeroed = {name.partition(": W ")[2] for name in names if name.startswith("row or channel zeroed")}
+        assert zeroed == {"(column 1)", "(row 0)", "(row 2)"}
         assert "half precision: W" not in names
 
     @pytest.mark.parametrize("rows", [2, 7])
@@ -272,7 +272,7 @@ def _drafted(blueprint: Any, mutant: Mutant) -> Any:
 
 
 class TestLabels:
-    """Lists of which two neighbours change places."""
+    """Lists of which any two entries change places."""
 
     @pytest.mark.parametrize(
         ("keys", "values"),
@@ -293,7 +293,7 @@ class TestLabels:
             for mutant, change in only(path, Kind.SWAPPED, {"x": np.array(["a"], object)})
         }
         a, b, c = (each.encode() if isinstance(each, str) else each for each in listed)
-        assert found == {"'a' and 'b' of l": [b, a, c], "'b' and 'c' of l": [a, c, b]}
+        assert found == {"'a' and 'b' of l": [b, a, c], "'a' and 'c' of l": [c, b, a], "'b' and 'c' of l": [a, c, b]}
 
     def test_classes_in_a_stored_tensor(self, tmp_path: Path) -> None:
         """As a converted classifier looks up its labels."""
@@ -307,6 +307,7 @@ class TestLabels:
         lists = {mutant.place: change.tensors["classes"][1].tolist() for mutant, change in found}
         assert lists == {
             "'cat' and 'dog' of classes": ["dog", "cat", "owl"],
+            "'cat' and 'owl' of classes": ["owl", "dog", "cat"],
             "'dog' and 'owl' of classes": ["cat", "owl", "dog"],
         }
 
@@ -372,14 +373,47 @@ class TestGraph:
     @pytest.mark.parametrize("op", ATTRIBUTES)
     def test_an_attribute_that_is_off(self, op: str, tmp_path: Path) -> None:
         """Of every operator of the table, the attributes that it takes by default, one at a time."""
-        graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], name="n")], "g", [value("x")], [value("y")])
-        onnx.save(helper.make_model(graph), str(tmp_path / "m.onnx"))
+        several = {
+            "LinearRegressor": {"targets": 2},
+            "TreeEnsembleRegressor": {"n_targets": 2, "nodes_treeids": [0, 1]},
+        }
+        node = helper.make_node(op, ["x"], ["y"], name="n", **several.get(op, {}))
+        onnx.save(helper.make_model(helper.make_graph([node], "g", [value("x")], [value("y")])), tmp_path / "m.onnx")
         made = [site.make(0) for site in attribute_sites(Parts(blueprint_of(tmp_path / "m.onnx")))]
         expected = [row.name for row in ATTRIBUTES[op] if row.default is not None]
         assert [mutant.place for mutant in made if mutant] == [f"{name} of {op} n" for name in expected]
         for mutant, name in zip(made, expected, strict=True):
             assert mutant is not None
             assert changed_attribute(change_of(tmp_path / "m.onnx", mutant))[:2] == (name, None)
+
+    @pytest.mark.parametrize(
+        ("op", "held"),
+        [
+            ("LinearRegressor", {"targets": 1}),
+            ("LinearRegressor", {}),
+            ("TreeEnsembleRegressor", {"n_targets": 1, "nodes_treeids": [0, 0, 0]}),
+        ],
+    )
+    def test_attributes_that_say_nothing_of_one_target_or_tree(self, op: str, held: Any, tmp_path: Path) -> None:
+        """The runtime applies no transform to one score, and the mean of one tree is its sum."""
+        node = helper.make_node(op, ["x"], ["y"], name="n", **held)
+        onnx.save(helper.make_model(helper.make_graph([node], "g", [value("x")], [value("y")])), tmp_path / "m.onnx")
+        assert not list(attribute_sites(Parts(blueprint_of(tmp_path / "m.onnx"))))
+
+    @pytest.mark.parametrize(("through", "expected"), [(TensorProto.INT8, [0.0, 5.0, -56.0]), (INT, [0.0, 5.0, 200.0])])
+    def test_a_detour_through_another_type_left_out(self, through: int, expected: list[float], tmp_path: Path) -> None:
+        """200 and 5.5 arrive as they are, where nothing holds or cuts them on the way."""
+        nodes = [
+            helper.make_node("Cast", ["x"], ["narrow"], name="there", to=through),
+            helper.make_node("Cast", ["narrow"], ["y"], name="back", to=TensorProto.FLOAT),
+        ]
+        path = save_model(tmp_path / "m.onnx", nodes, [value("x")], [value("y")])
+        feed = {"x": np.array([[0.0, 5.5, 200.0]], np.float32)}
+        ((mutant, _),) = only(path, Kind.OPERATOR, feed)
+        assert mutant.place == "Cast there"
+        blueprint = blueprint_of(path)
+        assert blueprint.open().run(feed)["y"].value.tolist() == [expected]
+        np.testing.assert_array_equal(blueprint.open(_drafted(blueprint, mutant)).run(feed)["y"].value, feed["x"])
 
     def test_sizes_of_attributes(self, tmp_path: Path) -> None:
         """Epsilon × 100, alpha × 2, another axis, one less of padding at the end and one more at the beginning."""

@@ -39,11 +39,13 @@ class Jury:
     lenient: bool
     """Whether floats may differ in width."""
 
-    def catches(self, calls: Iterable[JudgedCall], run: Run) -> bool:
-        """Whether any of these calls breaks a limit; raises Discarded where the model does not run."""
+    def catches(self, calls: Iterable[JudgedCall], run: Run, *, ran: bool = False) -> bool:
+        """Whether any of these calls breaks a limit; raises Discarded where the model does not run.
+
+        `ran`: it has run on another feed. If it then refuses the form of one, a size is built in, which is a breach.
+        """
         seen = {name: Columns() for name in self.rules}
         open_cases: dict[str, dict[str, OutputComparison]] = {}
-        ran = False
         for call in calls:
             actual = _run(run, call.feed, first=not ran)
             if actual is None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_gate.frameworks.plugin import Feed
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, Mutated
 from onnx_gate.worker.strength.feeds import Judged, JudgedCall
 from onnx_gate.worker.strength.jury import Discarded, Jury
@@ -98,23 +97,23 @@ class Bench:
         if self._jury.catches(self._judged.calls, session.run):
             return Tried(mutant=mutant, caught=True)
         seen: Seen | None = None
+        failed: Discarded | None = None
         for witness in witnesses.for_mutant(mutant) if witnesses else ():
             if time.monotonic() > self._deadline:
                 self.stopped = OUT_OF_TIME
                 return None
-            if self._differs(session, witness):
-                seen = (
-                    seen if seen and not witness.allowed else Seen(witness=witness, rows=self._rows(session, witness))
-                )
-                if witness.allowed or not witness.may_be_allowed:
-                    break
+            try:
+                differs = self._jury.catches([as_call(witness)], session.run, ran=True)
+            except Discarded as error:
+                # Such a file would be an error, and not `diverged`: another witness has to show it.
+                failed, differs = error, False
+            if differs and (seen is None or witness.allowed):
+                seen = Seen(witness=witness, rows=self._rows(session, witness))
+            if differs and (witness.allowed or not witness.may_be_allowed):
+                break
+        if failed and seen is None:
+            raise failed
         return Tried(mutant=mutant, caught=False, seen=seen)
-
-    def _differs(self, session: Mutated, witness: Witness) -> bool:
-        try:
-            return self._jury.catches([as_call(witness)], session.run)
-        except Discarded:
-            return _runs(session, self._judged.calls[0].feed)
 
     def _rows(self, session: Mutated, witness: Witness) -> Any:
         if witness.rows is None:
@@ -125,15 +124,6 @@ class Bench:
             return None
         rows = self._jury.differing_rows(witness.reference, actual, witness.rows)
         return None if rows is None or not len(rows) else rows[:_ROWS]
-
-
-def _runs(session: Mutated, feed: Feed) -> bool:
-    """Whether it takes some feed: then one that it does not take shows a difference."""
-    try:
-        session.run(feed)
-    except Exception:
-        return False
-    return True
 
 
 def as_call(witness: Witness, name: str = "witness") -> JudgedCall:

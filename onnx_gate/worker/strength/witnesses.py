@@ -41,6 +41,11 @@ ROWS = 32
 _BATCHES = (32, 64, 128, 256)
 """Rows of a call that holds landmarks: the more, the fewer calls."""
 _SCALES = (0.1, 10.0, 100.0, -1.0)
+_POWERS = (1.0, 6.0)
+"""Of ten, between which rows of any magnitude lie."""
+_COUNTED = 300
+"""Whole numbers that anybody counts up to."""
+_ANY = 1 << 64
 _MOST_CELLS = 1 << 20
 _TIMES_JUDGED = 16
 """Elements of all these feeds, in those of the judged ones."""
@@ -171,9 +176,10 @@ class Witnesses:
         for scale in _SCALES:
             yield self._scaled(base, scale)
         yield self._crossed(base)
+        yield self._of_any_magnitude()
         yield self._ordinary(self._free, known, "free")
         yield self._ordinary(self._free, NOTHING_KNOWN, "blind")
-        yield self._wide()
+        yield from self._wide()
 
     def _sizes(self, spec: ModelSpec) -> dict[str, int]:
         batch = {"batch": self._batch} if has_batch(spec) else {}
@@ -223,8 +229,11 @@ class Witnesses:
 
     def _in_large_calls(self, spec: ModelSpec) -> ModelSpec:
         """With batches as large as small models take at once."""
-        small = self._blueprint.size <= _SMALL_FILE and self._batch == ROWS
-        return replace(spec, batches=_BATCHES if small else (self._batch,))
+        return replace(spec, batches=_BATCHES if self._takes_large_calls else (self._batch,))
+
+    @property
+    def _takes_large_calls(self) -> bool:
+        return self._blueprint.size <= _SMALL_FILE and self._batch == ROWS
 
     def _judged_rows(self) -> Feed | None:
         """The judged feed that has the most rows."""
@@ -237,13 +246,26 @@ class Witnesses:
     def _scaled(self, feed: Feed, scale: float) -> Feed:
         return {name: self._times(name, value, scale) for name, value in feed.items()}
 
-    def _times(self, name: str, value: Any, scale: float) -> Any:
+    def _times(self, name: str, value: Any, scale: Any) -> Any:
         given = self._given(name)
         if given is None or not is_float(given):
             return value
         with np.errstate(over="ignore"):
             scaled = (value.astype(np.float64) * scale).astype(value.dtype)
         return np.where(np.isfinite(scaled.astype(np.float64)), scaled, value)
+
+    def _of_any_magnitude(self) -> Feed:
+        """Rows of ordinary numbers, each times a power of ten of its own: that reaches what columns decide together."""
+        spec = self._free
+        sizes = self._sizes(spec) | ({"batch": max(_BATCHES)} if has_batch(spec) and self._takes_large_calls else {})
+        feed = generate(spec.inputs or (), sizes, seed=f"{SEED}/magnitude", domains=NOTHING_KNOWN)
+        powers = 10.0 ** rng_for(f"{SEED}/magnitude/powers").uniform(*_POWERS, size=sizes.get("batch", 1))
+        for given in spec.inputs or ():
+            value, scale = feed[given.name], powers[0]
+            if "batch" in given.shape:
+                scale = powers.reshape(-1, *[1] * (value.ndim - 1 - given.shape.index("batch")))
+            feed[given.name] = self._times(given.name, value, scale)
+        return feed
 
     def _crossed(self, feed: Feed) -> Feed:
         """Each column of each input in another order of rows."""
@@ -255,22 +277,24 @@ class Witnesses:
                 crossed[given.name] = _shuffled(value, rng)
         return crossed
 
-    def _wide(self) -> Feed:
-        """Whole numbers from all that their dtype holds, as far as anybody counts."""
-        feed = self._ordinary(self._free, NOTHING_KNOWN, "wide")
-        rng = rng_for(f"{SEED}/wide/values")
-        for given in self._free.inputs or ():
-            if given.dtype != "string" and not is_float(given) and dtype_of(given).kind in "iu":
+    def _wide(self) -> Iterator[Feed]:
+        """Whole numbers as far as anybody counts, and from all that their dtype holds."""
+        whole = [given for given in self._free.inputs or () if _is_whole(given)]
+        for end in (_COUNTED, _ANY) if whole else ():
+            rng = rng_for(f"{SEED}/wide/{end}")
+            feed = self._ordinary(self._free, NOTHING_KNOWN, "wide")
+            for given in whole:
                 least, most = integer_limits(given)
                 value = feed[given.name]
-                drawn = rng.integers(max(least, -300), min(most, 300), size=value.shape, endpoint=True)
-                feed[given.name] = drawn.astype(value.dtype)
-        return feed
+                feed[given.name] = rng.integers(
+                    max(least, -end), min(most, end), size=value.shape, endpoint=True, dtype=value.dtype
+                )
+            yield feed
 
     def _with_id(self, row: int) -> Iterator[Feed]:
         """An ordinary feed in which each of the integer inputs in turn holds one id."""
         for given in self._spec.inputs or ():
-            if given.dtype == "string" or is_float(given) or dtype_of(given).kind not in "iu":
+            if not _is_whole(given):
                 continue
             least, most = integer_limits(given)
             if least <= row <= most:
@@ -320,6 +344,10 @@ class Witnesses:
 
     def _given(self, name: str) -> InputSpec | None:
         return next((given for given in self._spec.inputs or () if given.name == name), None)
+
+
+def _is_whole(given: InputSpec) -> bool:
+    return given.dtype != "string" and not is_float(given) and dtype_of(given).kind in "iu"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -39,7 +39,9 @@ KINDS: Mapping[Kind, KindInfo] = {
             "support vectors have learnt",
         ),
         KindInfo(kind=Kind.NEGATED, size="all values of one tensor × −1", of="the same, without whole numbers"),
-        KindInfo(kind=Kind.ZEROED, size="one row, channel or element set to 0", of="the same, without whole numbers"),
+        KindInfo(
+            kind=Kind.ZEROED, size="one row, column, channel or element set to 0", of="the same, without whole numbers"
+        ),
         KindInfo(
             kind=Kind.REPLACED,
             size="one row becomes the row that is half a table away",
@@ -59,7 +61,7 @@ KINDS: Mapping[Kind, KindInfo] = {
         ),
         KindInfo(
             kind=Kind.SWAPPED,
-            size="two neighbours of a list change places",
+            size="two entries of a list change places",
             of="categories, words, label tables and classes",
         ),
         KindInfo(
@@ -70,7 +72,8 @@ KINDS: Mapping[Kind, KindInfo] = {
         KindInfo(
             kind=Kind.OPERATOR,
             size="one operator is replaced by Identity",
-            of="activations, normalisations, Softmax, Clip, rounding and other operators that keep the shape",
+            of="activations, normalisations, Softmax, Clip, rounding and other operators that keep the shape; Casts "
+            "that only Casts read",
         ),
         KindInfo(
             kind=Kind.ATTRIBUTE,

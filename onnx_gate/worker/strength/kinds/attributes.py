@@ -139,9 +139,17 @@ def attribute_sites(parts: Parts) -> Iterator[Site]:
     """One for each attribute of the table that a node has, or takes by default."""
     for path, node in parts.nodes:
         for row in ATTRIBUTES.get(node.op_type, ()):
-            value = _value(node, row)
+            value = None if _says_nothing(node, row.name) else _value(node, row)
             if value is not None and (other := row.turn(value)) is not None:
                 yield _site(path, node, row.name, value, other, parts.of_node(path))
+
+
+def _says_nothing(node: Any, name: str) -> bool:
+    """Attributes about several scores or trees, where there is one: the runtime ignores them."""
+    held = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    if name == "post_transform" and node.op_type in ("TreeEnsembleRegressor", "LinearRegressor"):
+        return int(held.get("n_targets", held.get("targets", 1))) == 1
+    return name == "aggregate_function" and len(set(held.get("nodes_treeids", ()))) == 1
 
 
 def _value(node: Any, row: _Row) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -59,19 +60,30 @@ def _attribute(path: NodePath, node: Any, name: str, values: Sequence[Any], part
     keys, of = _keys(node, values), node.name or node.op_type
 
     def make(number: int) -> Mutant | None:
-        if values[number] == values[number + 1]:
+        one, other = _two_of(number)
+        if values[one] == values[other]:
             return None
-        pair = tuple(_shown(each) for each in keys[number : number + 2])
+        pair = (_shown(keys[one]), _shown(keys[other]))
         place = f"{' and '.join(map(repr, pair))} of {of}"
         return Mutant(
             kind=Kind.SWAPPED,
             part=part,
             place=place,
-            change=lambda draft: _swap(draft.node(path), name, number),
+            change=lambda draft: _swap(draft.node(path), name, one, other),
             aim=Entry(node=path, values=pair, of=of),
         )
 
-    return Site(kind=Kind.SWAPPED, part=part, count=len(values) - 1, make=make)
+    return Site(kind=Kind.SWAPPED, part=part, count=_pairs(len(values)), make=make)
+
+
+def _pairs(count: int) -> int:
+    return count * (count - 1) // 2
+
+
+def _two_of(number: int) -> tuple[int, int]:
+    """The pair of this number: 0 and 1, 0 and 2, 1 and 2, 0 and 3, and so on."""
+    other = (1 + isqrt(1 + 8 * number)) // 2
+    return number - _pairs(other), other
 
 
 def _keys(node: Any, values: Sequence[Any]) -> Sequence[Any]:
@@ -95,33 +107,34 @@ def _ngrams(node: Any) -> list[str]:
     ]
 
 
-def _swap(node: Any, name: str, number: int) -> None:
+def _swap(node: Any, name: str, one: int, other: int) -> None:
     attribute = next(each for each in node.attribute if each.name == name)
     if attribute.HasField("t"):
         array = numpy_helper.to_array(attribute.t).copy()
-        array.reshape(-1)[[number, number + 1]] = array.reshape(-1)[[number + 1, number]]
+        array.reshape(-1)[[one, other]] = array.reshape(-1)[[other, one]]
         attribute.t.CopyFrom(numpy_helper.from_array(array, attribute.t.name))
         return
     values = next(each for each in (attribute.strings, attribute.ints, attribute.floats) if len(each))
-    values[number], values[number + 1] = values[number + 1], values[number]
+    values[one], values[other] = values[other], values[one]
 
 
 def _tensor(name: str, array: Any, part: str) -> Site:
     flat = array.reshape(-1)
 
     def make(number: int) -> Mutant | None:
-        if flat[number] == flat[number + 1]:
+        one, other = _two_of(number)
+        if flat[one] == flat[other]:
             return None
 
         def change(draft: Draft) -> None:
             copy = np.array(array)
-            copy.reshape(-1)[[number, number + 1]] = copy.reshape(-1)[[number + 1, number]]
+            copy.reshape(-1)[[one, other]] = copy.reshape(-1)[[other, one]]
             draft.put(name, copy)
 
-        pair = tuple(_shown(each) for each in flat[number : number + 2].tolist())
+        pair = (_shown(flat[one]), _shown(flat[other]))
         place = f"{' and '.join(map(repr, pair))} of {name}"
         return Mutant(
             kind=Kind.SWAPPED, part=part, place=place, change=change, aim=Entry(node=None, values=pair, of=name)
         )
 
-    return Site(kind=Kind.SWAPPED, part=part, count=len(flat) - 1, make=make)
+    return Site(kind=Kind.SWAPPED, part=part, count=_pairs(len(flat)), make=make)

@@ -37,8 +37,14 @@ def operator_sites(parts: Parts) -> Iterator[Site]:
     for path, node in parts.nodes:
         if path in first:
             yield _site(Kind.PREPROCESSING, path, node, parts)
-        elif node.op_type in _KEEP_SHAPE and not any(node.output[1:]):
+        elif (node.op_type in _KEEP_SHAPE and not any(node.output[1:])) or _is_detour(node, parts):
             yield _site(Kind.OPERATOR, path, node, parts)
+
+
+def _is_detour(node: Any, parts: Parts) -> bool:
+    """Whether values go through another type on their way to one: without it they go there as they are."""
+    readers = parts.readers.get(node.output[0], [])
+    return node.op_type == "Cast" and bool(readers) and all(reader.op_type == "Cast" for _, reader, _ in readers)
 
 
 def _site(kind: Kind, path: NodePath, node: Any, parts: Parts) -> Site:

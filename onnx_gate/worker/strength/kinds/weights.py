@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,26 +49,29 @@ def weight_sites(blueprint: Blueprint, parts: Parts) -> Iterator[Site]:
 def _tensor(name: str, array: Array, parts: Parts) -> Iterator[Site]:
     part, readers = parts.of_tensor(name), parts.readers.get(name, [])
     table = array.ndim > 1 and any(_looks_up(node, place) for _, node, place in readers)
-    # The columns of what a matrix is multiplied with are its channels.
-    by_column = array.ndim > 1 and any(node.op_type == "MatMul" and place == 1 for _, node, place in readers)
-    axis = array.ndim - 1 if by_column else 0
-    lines = array.shape[axis] if array.ndim else 1
 
     def whole(kind: Kind, changed: Callable[[Array], Array]) -> Site:
         return Site(kind=kind, part=part, count=1, make=lambda _: _changed(kind, part, name, array, changed))
 
     yield whole(Kind.SCALED, lambda values: values * values.dtype.type(FACTOR))
     yield whole(Kind.NEGATED, np.negative)
-    yield Site(
-        kind=Kind.ZEROED,
-        part=part,
-        count=lines,
-        make=lambda line: _zeroed(part, name, array, axis, line, table=table),
-    )
-    if table and lines > 1:
-        yield Site(kind=Kind.REPLACED, part=part, count=lines, make=lambda line: _replaced(part, name, array, line))
+    for axis in _axes(array, readers):
+        make = partial(_zeroed, part, name, array, axis, table=table and axis == 0)
+        yield Site(kind=Kind.ZEROED, part=part, count=array.shape[axis] if array.ndim else 1, make=make)
+    if table and len(array) > 1:
+        make = partial(_replaced, part, name, array)
+        yield Site(kind=Kind.REPLACED, part=part, count=len(array), make=make)
     if array.dtype.itemsize > 2:
         yield whole(Kind.HALF, _rounded)
+
+
+def _axes(array: Array, readers: Sequence[tuple[NodePath, Any, int]]) -> list[int]:
+    """Along which lines are left out: of a matrix, both what goes in and what comes out; else rows or elements."""
+    multiplied = any(node.op_type in ("MatMul", "Gemm") and place == 1 for _, node, place in readers)
+    if array.ndim < 2 or not multiplied:
+        return [0]
+    # The one line of an axis is the whole tensor.
+    return [axis for axis in (array.ndim - 2, array.ndim - 1) if array.shape[axis] > 1] or [0]
 
 
 def _is_compared(name: str, parts: Parts) -> bool:
@@ -130,7 +133,7 @@ def _zeroed(part: str, name: str, array: Array, axis: int, line: int, *, table: 
         copy[(slice(None),) * axis + (line,) if copy.ndim else ...] = 0
         draft.put(name, copy)
 
-    word = "element" if array.ndim < 2 else "row" if axis == 0 else "column"
+    word = "element" if array.ndim < 2 else "column" if axis == array.ndim - 1 else "row"
     aim = TableRow(tensor=name, row=line) if table else None
     return Mutant(kind=Kind.ZEROED, part=part, place=f"{name} ({word} {line})", change=change, aim=aim)
 
