@@ -204,6 +204,22 @@ def test_missing_values(tmp_path: Path) -> None:
     assert not [each for each in after.survivors if "missing" in each.reason]
 
 
+def test_missing_values_without_data(tmp_path: Path) -> None:
+    """A range holds no missing value either; with both lines pasted, one is fed."""
+    features = RNG.normal(size=(60, 3))
+    features[::5, 1] = np.nan
+    source = make_pipeline(SimpleImputer(), LinearRegression()).fit(features, np.nan_to_num(features, nan=7.0).sum(1))
+    given: dict[str, Any] = {"dtype": "float32", "shape": ["batch", 3], "range": [0, 1]}
+    keys: dict[str, Any] = {"source": save_source(tmp_path, source), "framework": "sklearn"}
+    before, _ = judged(tmp_path, **keys, inputs={"x": given})
+    found = topic(before, "missing value (NaN)")
+    assert found.fix == "Add `allow: [nan]` to `x`, and `edges: [nan]` to the model"
+    after, _ = judged(tmp_path, **keys, inputs={"x": given | {"allow": ["nan"]}}, edges=["nan"])
+    assert share(before) < 0.7
+    assert share(after) > 0.9
+    assert not [each for each in after.survivors if "missing" in each.reason]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_size_that_is_always_the_same(tmp_path: Path) -> None:
     """A shape that is built in shows at another batch."""

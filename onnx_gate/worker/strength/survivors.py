@@ -15,6 +15,7 @@ from onnx_gate.records.asked import InputSpec, Tolerance
 from onnx_gate.records.found import Actual
 from onnx_gate.records.strength import MOST_GROUPS, Survivors
 from onnx_gate.wording.numbers import number, plural
+from onnx_gate.worker.inputs.generate import is_float
 from onnx_gate.worker.strength.aimed import Aimed
 from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath, node_at
 from onnx_gate.worker.strength.feeds import Judged
@@ -229,7 +230,9 @@ class Explaining:
 
     def missing(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """What is done with a missing value."""
-        return "no row has a missing value (NaN), and the model has learnt how to treat one", self._fix("")
+        floats = [f"`{given.name}`" for given in self._spec.inputs or () if is_float(given)]
+        line = f"Add `allow: [nan]` to {' and '.join(floats)}, and `edges: [nan]` to the model" if floats else ""
+        return "no row has a missing value (NaN), and the model has learnt how to treat one", self._fix(line)
 
     def size(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
         """Sizes that were built in."""
