@@ -47,6 +47,9 @@ _COMPUTED = {
 }
 """Types of numbers with a sign, as the runtime calls them."""
 _OPSET = 13
+LARGE = 8 * 1024 * 1024
+"""Bytes of a file from which on its weights are used as they lie there: packed for speed, each session has a copy."""
+_PACKED = "session.disable_prepacking"
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -164,6 +167,8 @@ class Blueprint:
         """A session of the file, or of a changed copy of it, on the CPU."""
         options = session_options(optimize=True, custom_ops=self._custom_ops, asked=self._session)
         options.log_severity_level = 4
+        if self.size > LARGE:
+            options.add_session_config_entry(_PACKED, "1")
         if self._files:
             options.add_session_config_entry(_FOLDER, str(Path(self.path).parent))
         own = {} if draft is None else {name: ort.OrtValue.ortvalue_from_numpy(a) for name, a in draft.weights.items()}

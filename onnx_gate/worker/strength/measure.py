@@ -94,6 +94,7 @@ class _Measuring:
             return None
         witnesses = Witnesses(self._prepared, self._blueprint, self._judged, first)
         tried = list(self._bench.try_all(_chained(first, plan), most, witnesses))
+        witnesses.close()
         stopped = self._bench.stopped
         planned = most if stopped and len(first) == most else max(len(first) if stopped else 0, len(tried))
         half = list(self._bench.try_all(plan_mutants(self._sites, apart=True), max(1, most // _APART), None))

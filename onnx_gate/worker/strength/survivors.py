@@ -100,6 +100,7 @@ class Explaining:
 
     def _is_felt(self, mutant: Mutant) -> bool:
         """Whether it changes any answer to a judged feed at all."""
+        baseline = self._baseline
         try:
             session = self._bench.open(mutant)
             answers = [session.run(call.feed) for call in self._judged.calls]
@@ -107,7 +108,7 @@ class Explaining:
             return False
         return any(
             not _same(one[name].value, other[name].value)
-            for one, other in zip(self._baseline, answers, strict=True)
+            for one, other in zip(baseline, answers, strict=True)
             for name in self._jury.rules
             if name in one and name in other
         )

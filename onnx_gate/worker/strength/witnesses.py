@@ -95,6 +95,10 @@ class Witnesses:
         """Rows that were made for all wrong models."""
         return sum(witness.rows or 1 for witness in self._made)
 
+    def close(self) -> None:
+        """No more are asked for: let go of the session, which holds all weights."""
+        self._session = None
+
     def for_mutant(self, mutant: Mutant) -> Iterator[Witness]:
         """Those that are aimed at it first, then those for all."""
         if self._cannot_be_made:
