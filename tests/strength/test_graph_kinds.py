@@ -85,7 +85,7 @@ class TestGraph:
     @pytest.mark.parametrize("op", ATTRIBUTES)
     def test_an_attribute_that_is_off(self, op: str, tmp_path: Path) -> None:
         """Of every operator of the table, the attributes that it takes by default, one at a time."""
-        several = {
+        several: dict[str, dict[str, Any]] = {
             "LinearRegressor": {"targets": 2},
             "TreeEnsembleRegressor": {"n_targets": 2, "nodes_treeids": [0, 1]},
         }
