@@ -1,6 +1,7 @@
 """Sabotaged models and their healthy look-alikes through the gate: docs/triage-models.md.
 
-`python -m sweeps.sabotage [--seed N] [--cells CELL] [--only TEXT] [--limit N] [--write]`; it ends with 1 below the bars.
+`python -m sweeps.sabotage [--seed N] [--cells CELL] [--only TEXT] [--limit N] [--write]`; it ends with 1 below the
+bars.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ def _arguments() -> argparse.Namespace:
 def _run(given: argparse.Namespace, folder: Path) -> int:
     started = time.monotonic()
     chosen = suite.choose(cells=given.cells, only=given.only, limit=given.limit)
-    result, marked = suite.judge(folder, chosen, seed=given.seed, jobs=given.jobs)
+    result, marked, unproven = suite.judge(folder, chosen, seed=given.seed, jobs=given.jobs)
     raw = report.read_raw(folder)
     for row in report.model_rows(marked, raw):
         print(*row, sep="  ")
     print("\n".join(report.lines(marked, raw)))
     print(f"{time.monotonic() - started:.0f} s, of which the gate {result.seconds:.0f} s")
-    for line in (found := report.shortcomings(marked, raw)):
+    for line in (found := [*unproven, *report.shortcomings(marked, raw)]):
         print(line)
     if given.write:
         print(report.write_page(result.environment, marked, raw, given.seed))

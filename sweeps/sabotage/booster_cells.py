@@ -51,7 +51,7 @@ def convert(library: str, model: Any, width: int, *, rows: int | None = None, zi
 
 def _base(model: Any) -> Any:
     """onnxmltools looks for the class itself, not for one that inherits from it."""
-    kind = next((base for base in type(model).__mro__ if base.__module__.split(".")[0] in LIBRARIES), type(model))
+    kind: Any = next((base for base in type(model).__mro__ if base.__module__.split(".")[0] in LIBRARIES), type(model))
     if type(model) is kind:
         return model
     plain = kind.__new__(kind)

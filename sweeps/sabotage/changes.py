@@ -89,19 +89,19 @@ def _row(module: Any, random: Random) -> nn.Module:
     row = int(random.integers(len(module.weight)))
     drawn = random.standard_normal(tuple(module.weight.shape[1:])) * float(module.weight.std())
     module.weight[row] = torch.from_numpy(drawn).to(module.weight.dtype)
-    return module
+    return _as_module(module)
 
 
 def _statistics(module: Any, random: Random) -> nn.Module:
     """Running statistics of an earlier epoch."""
     module.running_mean.add_(torch.from_numpy(random.normal(0, 0.2, len(module.running_mean))).float())
     module.running_var.mul_(torch.from_numpy(random.uniform(0.6, 1.6, len(module.running_var))).float())
-    return module
+    return _as_module(module)
 
 
 def _epsilon(module: Any, random: Random) -> nn.Module:
     module.eps = float(random.choice([1e-3, 1e-2, 1e-1])) if module.eps < 1e-3 else 1e-5
-    return module
+    return _as_module(module)
 
 
 def _other_activation(module: nn.Module, random: Random) -> nn.Module:
@@ -127,7 +127,7 @@ def _mode(module: Any, random: Random) -> nn.Module:
 
 
 def _padding(module: Any, random: Random) -> nn.Module:
-    mode = str(random.choice(["reflect", "replicate", "circular"]))
+    mode: Any = str(random.choice(["reflect", "replicate", "circular"]))
     made = nn.Conv2d(
         *(module.in_channels, module.out_channels, module.kernel_size),
         stride=module.stride,

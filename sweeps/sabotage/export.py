@@ -35,7 +35,7 @@ def export(
 ) -> onnx.ModelProto:
     """By torch alone. `fixed` forgets to say which sizes vary."""
     tensors = tuple(torch.from_numpy(array) for array in example)
-    names = {"input_names": list(inputs), "output_names": list(outputs)}
+    names: dict[str, Any] = {"input_names": list(inputs), "output_names": list(outputs)}
     axes = {
         name: {axis: size for axis, size in enumerate(given["shape"]) if isinstance(size, str)}
         for name, given in inputs.items()

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from sweeps.sabotage.layers import is_exporting
+
 
 class Unit(nn.Module):
     """Rows of length 1; a row of zeros stays one, unless `safe` is off."""
@@ -90,7 +92,7 @@ class Drift(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Of the same shape."""
-        if self.pace and not torch.compiler.is_exporting() and not torch.jit.is_tracing():
+        if self.pace and not is_exporting():
             self.seen.add_(self.pace * (1 + x.detach().abs().mean()))
         return x + self.seen
 
@@ -104,7 +106,7 @@ class Jitter(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Of the same shape."""
-        if self.size and not torch.compiler.is_exporting() and not torch.jit.is_tracing():
+        if self.size and not is_exporting():
             return x + self.size * torch.randn_like(x)
         return x * 1.0
 
@@ -227,5 +229,4 @@ class Deploy(nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         """What the way answers."""
-        deploying = torch.compiler.is_exporting() or torch.jit.is_tracing()
-        return self.exported(x) if deploying else self.usual(x)
+        return self.exported(x) if is_exporting() else self.usual(x)

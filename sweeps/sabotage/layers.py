@@ -9,6 +9,12 @@ import torch
 from torch import nn
 
 
+def is_exporting() -> bool:
+    """Whether an exporter of torch, the new or the old one, is looking."""
+    jit: Any = torch.jit
+    return bool(torch.compiler.is_exporting() or jit.is_tracing())
+
+
 class Normalize(nn.Module):
     """(x · scale − mean) / std: of columns, or of the channels of images."""
 

@@ -25,9 +25,9 @@ INTRO = (
     "look-alike, made in the same way, that differs by rounding only. Before the gate sees them, plain code (the "
     "framework and ONNX Runtime, nothing of the gate) shows that the wrong one is beyond the limits on the inputs "
     "and its look-alike is not. *Converted*: the fault comes in through the gate's own conversion: a branch for "
-    "deployment, a translation or a converter that is off, a predict of one's own. *Shipped*: the user's file is wrong. "
-    "*Recorded*: an .onnx with recorded answers. A place is right if the nodes that are named hold the fault and are "
-    "at most three, or, for shipped files, lie within its module (or the module around it). Not here: TensorFlow, "
+    "deployment, a translation or a converter that is off, a predict of one's own. *Shipped*: the user's file is "
+    "wrong. *Recorded*: an .onnx with recorded answers. A place is right if the nodes that are named hold the fault "
+    "and are at most three, or, for shipped files, lie within its module (or the module around it). Not here: TensorFlow, "
     "which needs an environment of its own; the causes `optimizer` and `provider`, for which this machine has no real "
     "fault; and `weak-inputs`, which no divergence has. Faults that two causes describe equally well (a converter of "
     "scikit-learn that is known to be off; other weights where only answers were recorded) may be called either."
@@ -85,7 +85,7 @@ def confusion(marked: Sequence[Marked]) -> tuple[list[str], list[tuple[object, .
 def mended_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
     """By cause, how many shipped files came out mended."""
     shipped = [each for each in marked if not each.case.cell.endswith("converted")]
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for cause in sorted({each.case.draft.cause for each in shipped}):
         some = [each for each in shipped if each.case.draft.cause == cause]
         mended = sum(bool((_raw(each, raw).get("mended") or {}).get("passes")) for each in some)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random as standard
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from onnx_gate.records.result import GateResult, ModelResult
 from sweeps.gate import run_gate
 from sweeps.sabotage.booster_cells import BOOSTERS_CONVERTED, BOOSTERS_SHIPPED
 from sweeps.sabotage.case import HEALTHY, WRONG, Case, Cell, Desk
+from sweeps.sabotage.keras_cells import KERAS_CONVERTED, KERAS_SHIPPED
 from sweeps.sabotage.proof import Unproven, require
 from sweeps.sabotage.recorded import RECORDED
 from sweeps.sabotage.sklearn_converted import SKLEARN_CONVERTED
@@ -25,16 +26,11 @@ from sweeps.sabotage.torch_converted import TORCH_CONVERTED
 from sweeps.sabotage.torch_shipped import TORCH_SHIPPED
 
 CELLS: tuple[Cell, ...] = (
-    TORCH_CONVERTED,
-    TORCH_SHIPPED,
-    SKLEARN_CONVERTED,
-    SKLEARN_SHIPPED,
-    BOOSTERS_CONVERTED,
-    BOOSTERS_SHIPPED,
-    RECORDED,
+    *(TORCH_CONVERTED, TORCH_SHIPPED, KERAS_CONVERTED, KERAS_SHIPPED),
+    *(SKLEARN_CONVERTED, SKLEARN_SHIPPED, BOOSTERS_CONVERTED, BOOSTERS_SHIPPED, RECORDED),
 )
 """Every framework, converted and shipped."""
-ATTEMPTS = 12
+ATTEMPTS = 8
 """Models that are drawn until one shows the fault."""
 TENTH = 10
 DEFAULTS: dict[str, Any] = {"strength": False}
@@ -75,13 +71,18 @@ def choose(
     return chosen
 
 
-def write(folder: Path, chosen: Sequence[Question], seed: int) -> Iterator[Case]:
-    """Draw the models and prove them."""
+def write(folder: Path, chosen: Sequence[Question], seed: int) -> tuple[list[Case], list[str]]:
+    """Draw the models and prove them; and those of which no draw could be proven, with the reasons."""
     shutil.copytree(Path(__file__).parent.parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
+    cases, unproven = [], []
     # Trees that are fitted on more threads than there are cores left take a hundred times as long.
     with threadpool_limits(1):
         for question in chosen:
-            yield _case(folder, question, seed)
+            try:
+                cases.append(_case(folder, question, seed))
+            except Unproven as error:
+                unproven.append(str(error))
+    return cases, unproven
 
 
 def _case(folder: Path, question: Question, seed: int) -> Case:
@@ -112,13 +113,14 @@ class Marked:
 
 def judge(
     folder: Path, chosen: Sequence[Question], *, seed: int, jobs: int | None = None
-) -> tuple[GateResult, list[Marked]]:
-    """Write everything and run the command on it."""
-    cases = list(write(folder, chosen, seed))
+) -> tuple[GateResult, list[Marked], list[str]]:
+    """Write everything and run the command on it; last, the questions that could not be asked."""
+    cases, unproven = write(folder, chosen, seed)
     models = [model for case in cases for model in case.models]
     result = run_gate(folder, models, defaults=DEFAULTS, jobs=jobs)
     found = {model.id: model for model in result.models}
-    return result, [
+    marked = [
         Marked(case=case, wrong=found[f"{case.name}.{WRONG}"], healthy=found[f"{case.name}.{HEALTHY}"])
         for case in cases
     ]
+    return result, marked, unproven

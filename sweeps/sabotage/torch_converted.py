@@ -28,13 +28,7 @@ from sweeps.sabotage.torch_shipped import (
 
 SCRIPT = 0.6
 """The share that the old exporter converts, which is thirty times as fast."""
-MODULES = {
-    "gelu": nn.GELU,
-    "leaky_relu": nn.LeakyReLU,
-    "layer_norm": nn.LayerNorm,
-    "elu": nn.ELU,
-    "softmax": nn.Softmax,
-}
+MODULES = {"gelu": nn.GELU, "leaky_relu": nn.LeakyReLU}
 
 
 def _proof(plan: Plan, made: Built, feeds: list[Any], table: translations.Table | None) -> Proof:
@@ -139,7 +133,7 @@ TORCH_CONVERTED = Cell(
     name="torch converted",
     recipes={
         **{name: with_change(name) for name in DEPLOYED},
-        **{f"translated-{name}": translated(name) for name in ("gelu", "leaky_relu", "layer_norm", "elu")},
+        **{f"translated-{name}": translated(name) for name in translations.OVERLOADS},
         "flat": with_part("flat", "batch-baked", "a trace freezes the number of rows", script=True),
         "branch": with_part("branch", "batch-baked", "a trace takes one of two ways", script=True),
         "tight": tight,
