@@ -11,7 +11,8 @@ import numpy as np
 os.environ.setdefault("KERAS_BACKEND", "torch")
 # Keras reads its backend as it is imported.
 import keras
-import torch
+
+from sweeps.sabotage.layers import is_exporting
 
 Random = np.random.Generator
 FAULTS: Mapping[str, tuple[str, str, str]] = {
@@ -41,8 +42,7 @@ class Deployed(keras.layers.Layer):  # type: ignore[misc, unused-ignore]
 
     def call(self, x: Any) -> Any:
         """What either says."""
-        deploying = torch.compiler.is_exporting() or torch.jit.is_tracing()
-        return self.exported(x) if deploying else self.usual(x)
+        return self.exported(x) if is_exporting() else self.usual(x)
 
 
 def layers_of(seed: int) -> tuple[int, dict[str, Any]]:

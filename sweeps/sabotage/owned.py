@@ -19,7 +19,7 @@ class Owned:
     habit = ""
     order: tuple[int, ...] = ()
 
-    def rows(self, X: Any) -> Array:
+    def rows(self, X: Any) -> Any:
         """What the trees get."""
         if self.habit == "double":
             return np.asarray(X)
@@ -30,7 +30,7 @@ class Owned:
             return np.log1p(np.abs(X))
         return X[:, list(self.order)] if self.habit == "columns" else X
 
-    def answers(self, given: Any) -> Array:
+    def answers(self, given: Any) -> Any:
         """What is made of their answers."""
         given = np.asarray(given)
         if self.habit == "classes":

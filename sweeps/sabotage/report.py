@@ -23,14 +23,15 @@ INTRO = (
     "layer is wrong and by how much, which exporter wrote a shipped file and what other tools made of it (renamed; "
     "names and metadata stripped; simplified by ONNX Runtime, BatchNorm folded). Each wrong model has a healthy "
     "look-alike, made in the same way, that differs by rounding only. Before the gate sees them, plain code (the "
-    "framework and ONNX Runtime, nothing of the gate) shows that the wrong one is beyond the limits on the inputs "
-    "and its look-alike is not. *Converted*: the fault comes in through the gate's own conversion: a branch for "
+    "framework and ONNX Runtime, nothing of the gate) shows that the wrong one is beyond the limits on the inputs and "
+    "its look-alike is not. *Converted*: the fault comes in through the gate's own conversion: a branch for "
     "deployment, a translation or a converter that is off, a predict of one's own. *Shipped*: the user's file is "
     "wrong. *Recorded*: an .onnx with recorded answers. A place is right if the nodes that are named hold the fault "
-    "and are at most three, or, for shipped files, lie within its module (or the module around it). Not here: TensorFlow, "
-    "which needs an environment of its own; the causes `optimizer` and `provider`, for which this machine has no real "
-    "fault; and `weak-inputs`, which no divergence has. Faults that two causes describe equally well (a converter of "
-    "scikit-learn that is known to be off; other weights where only answers were recorded) may be called either."
+    "and are at most three, or, for shipped files, lie within its module (or the module around it). Not here: "
+    "TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which this machine "
+    "has no real fault; and `weak-inputs`, which no divergence has. Faults that two causes describe equally well (a "
+    "converter of scikit-learn that is known to be off; other weights where only answers were recorded) may be called "
+    "either."
 )
 
 

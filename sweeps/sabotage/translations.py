@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from onnxscript import opset18 as op
+from onnxscript import opset18
 
 Table = Mapping[Any, Callable[..., Any]]
 aten = torch.ops.aten
+op: Any = opset18
 
 
 def gelu(self: Any, approximate: str = "none") -> Any:
