@@ -34,12 +34,10 @@ OPSET = {"": 18, "ai.onnx.ml": 3}
 NAME = "X"
 
 
-def convert(
-    model: Any, width: int, *, rows: int | None = None, zipmap: bool = False, raw: bool = False
-) -> onnx.ModelProto:
+def convert(model: Any, width: int, *, rows: int | None = None, raw: bool = False) -> onnx.ModelProto:
     """By skl2onnx alone."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    given = {id(last): {"zipmap": zipmap, **({"raw_scores": True} if raw else {})}} if is_classifier(last) else None
+    given = {id(last): {"zipmap": False, **({"raw_scores": True} if raw else {})}} if is_classifier(last) else None
     types = [(NAME, FloatTensorType([rows, width]))]
     made: onnx.ModelProto = skl2onnx.convert_sklearn(model, initial_types=types, options=given, target_opset=OPSET)
     return made
@@ -272,13 +270,6 @@ def fixed(desk: Desk) -> Draft:
     return draft(desk, table, model, wrong, "batch-baked", "exported for four rows")
 
 
-def zipped(desk: Desk) -> Draft:
-    """Probabilities as dictionaries, skl2onnx's default."""
-    table, model = _fitted(desk, last=LogisticRegression(max_iter=500))
-    wrong = convert(model, table.X.shape[1], zipmap=True)
-    return draft(desk, table, model, wrong, "contract", "probabilities as a list of dictionaries")
-
-
 def without_probabilities(desk: Desk) -> Draft:
     """Labels alone."""
     table, model = _fitted(desk, last=RandomForestClassifier(12, max_depth=5, random_state=0))
@@ -357,7 +348,6 @@ SKLEARN_SHIPPED = Cell(
         "averaged": averaged,
         "int8-dynamic": lowered("int8-dynamic"),
         "fixed": fixed,
-        "zipped": zipped,
         "without-probabilities": without_probabilities,
         "tight": tight,
         "thresholds": thresholds,
