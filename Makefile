@@ -18,7 +18,7 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/cli/test_requirements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report triage-report fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -105,6 +105,9 @@ wrong-models: $(INSTALLED) ## models that are wrong where blind inputs don't rea
 
 strength-report: $(INSTALLED) ## how strong real test data is, and what survivors say of wrong models; writes docs/strength-models.md
 	$(BIN)/python -m sweeps.strength --write
+
+triage-report: $(INSTALLED) ## does triage name the faults of sabotaged models; writes docs/triage-models.md (about 15 minutes)
+	$(BIN)/python -m sweeps.sabotage --write
 
 fuzz: $(INSTALLED) ## broken event streams, manifests, results and models by the thousand; keeps what fails in fuzz/failures
 	$(BIN)/python -m fuzz

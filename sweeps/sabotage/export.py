@@ -1,0 +1,133 @@
+"""Files as people ship them: by either exporter of torch, and then simplified, renamed, stripped."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import inliner
+from torch import nn
+
+Random = np.random.Generator
+DISGUISES = ("plain", "renamed", "stripped", "optimised", "optimised")
+"""What is done to a shipped file: nothing; other names; no names and no metadata; simplified by ONNX Runtime too."""
+EXAMPLE_ROWS = 3
+
+
+def export(
+    net: nn.Module,
+    inputs: Mapping[str, Any],
+    example: Sequence[np.ndarray[Any, Any]],
+    outputs: Sequence[str],
+    *,
+    dynamo: bool = False,
+    fixed: bool = False,
+    training: bool = False,
+    translations: Mapping[Any, Any] | None = None,
+) -> onnx.ModelProto:
+    """By torch alone. `fixed` forgets to say which sizes vary."""
+    tensors = tuple(torch.from_numpy(array) for array in example)
+    names: dict[str, Any] = {"input_names": list(inputs), "output_names": list(outputs)}
+    axes = {
+        name: {axis: size for axis, size in enumerate(given["shape"]) if isinstance(size, str)}
+        for name, given in inputs.items()
+    }
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
+        path = str(Path(folder, "net.onnx"))
+        net.train(training)
+        if dynamo:
+            shapes = tuple({axis: torch.export.Dim(size) for axis, size in given.items()} for given in axes.values())
+            torch.onnx.export(
+                net,
+                tensors,
+                path,
+                dynamo=True,
+                dynamic_shapes=None if fixed else shapes,
+                custom_translation_table=dict(translations or {}) or None,
+                verbose=False,
+                **names,
+            )
+        else:
+            mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
+            torch.onnx.export(
+                net,
+                tensors,
+                path,
+                dynamo=False,
+                dynamic_axes=None if fixed else axes,
+                training=mode,
+                do_constant_folding=not training,
+                **names,
+            )
+        net.eval()
+        return onnx.load(path)
+
+
+def disguise(model: onnx.ModelProto, how: str) -> onnx.ModelProto:
+    """The same file as other tools leave it; names of inputs and outputs stay, they are the contract."""
+    if how == "plain":
+        return model
+    if how == "optimised":
+        model = simplify(model)
+    model = inliner.inline_local_functions(model)
+    _forget(model)
+    _rename(model.graph, named=how == "renamed")
+    onnx.checker.check_model(model)
+    return model
+
+
+def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What ONNX Runtime's basic optimisations leave: constants folded, BatchNorm within convolutions."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(Path(folder, "simple.onnx"))
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return onnx.load(options.optimized_model_filepath)
+
+
+def _forget(model: onnx.ModelProto) -> None:
+    """Nothing that says where the file came from."""
+    del model.metadata_props[:]
+    del model.graph.value_info[:]
+    model.doc_string = model.graph.doc_string = ""
+    model.producer_name, model.producer_version, model.graph.name = "", "", "graph"
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for tensor in model.graph.initializer:
+        tensor.doc_string = ""
+
+
+def _rename(graph: onnx.GraphProto, *, named: bool) -> None:
+    """Weights are w0 …, values t0 …, nodes n0 … or nothing."""
+    kept = {value.name for value in (*graph.input, *graph.output)} | {""}
+    new = {tensor.name: f"w{number}" for number, tensor in enumerate(graph.initializer) if tensor.name not in kept}
+    made = [name for node in graph.node for name in node.output if name not in kept]
+    new |= {name: f"t{number}" for number, name in enumerate(made)}
+    for tensor in graph.initializer:
+        tensor.name = new.get(tensor.name, tensor.name)
+    for number, node in enumerate(graph.node):
+        node.name = f"n{number}" if named else ""
+        _rename_values(node, new)
+
+
+def _rename_values(node: onnx.NodeProto, new: Mapping[str, str]) -> None:
+    for values in (node.input, node.output):
+        for number, name in enumerate(values):
+            values[number] = new.get(name, name)
+    for attribute in node.attribute:
+        for inner in (attribute.g, *attribute.graphs) if attribute.type in (5, 10) else ():
+            for each in inner.node:
+                _rename_values(each, new)
+            for value in inner.output:
+                value.name = new.get(value.name, value.name)

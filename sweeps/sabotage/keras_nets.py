@@ -1,0 +1,144 @@
+"""Keras models on the backend of torch, with a layer that is another one in the file. Factories import this."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+# Keras reads its backend as it is imported.
+import keras
+
+from sweeps.sabotage.layers import is_exporting
+
+Random = np.random.Generator
+FAULTS: Mapping[str, tuple[str, str, str]] = {
+    "stale": ("weights", "one layer of an older checkpoint", "hidden"),
+    "row": ("weights", "one unit has other weights", "hidden"),
+    "retrained": ("weights", "exported after another training", ""),
+    "activation": ("operator", "another activation", "act"),
+    "no-activation": ("operator", "an activation left out", "act"),
+    "epsilon": ("operator", "another epsilon", "norm"),
+    "no-norm": ("operator", "a normalisation left out", "norm"),
+    "no-softmax": ("operator", "the last softmax left out", "probabilities"),
+    "no-prep": ("preprocessing", "the scaling of the inputs left out", "prep"),
+    "other-prep": ("preprocessing", "scaled by another mean and deviation", "prep"),
+    "labels": ("label-order", "classes in another order", ""),
+    "columns": ("column-order", "columns in another order", ""),
+}
+"""By name: the cause, the words, and the layer."""
+
+
+@keras.saving.register_keras_serializable("sabotage")
+class Deployed(keras.layers.Layer):  # type: ignore[misc, unused-ignore]
+    """One layer for use, another one for the exporter."""
+
+    def __init__(self, usual: Any, exported: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.usual, self.exported = usual, exported
+
+    def call(self, x: Any) -> Any:
+        """What either says."""
+        return self.exported(x) if is_exporting() else self.usual(x)
+
+
+def layers_of(seed: int) -> tuple[int, dict[str, Any]]:
+    """How many columns, and the layers by name."""
+    random = np.random.default_rng(seed)
+    width, hidden, classes = (int(random.integers(*ends)) for ends in ((4, 9), (10, 24), (3, 6)))
+    layers = keras.layers
+    mean, variance = random.normal(0, 0.5, width), random.uniform(0.3, 3, width)
+    made = {
+        "prep": layers.Normalization(mean=mean, variance=variance, name="prep"),
+        "stem": layers.Dense(hidden, name="stem"),
+        # LayerNormalization of this backend is nothing that the old exporter knows.
+        "norm": layers.BatchNormalization(name="norm"),
+        "act": layers.Activation(str(random.choice(["gelu", "silu", "relu", "elu"])), name="act"),
+        "hidden": layers.Dense(hidden, activation="tanh", name="hidden"),
+        "scores": layers.Dense(classes, name="scores"),
+        "probabilities": layers.Softmax(name="probabilities"),
+    }
+    _build(made, width, random)
+    return width, made
+
+
+def _build(made: Mapping[str, Any], width: int, random: Random) -> None:
+    """Give every layer weights that training might have given it."""
+    rows = np.zeros((2, width), dtype=np.float32)
+    for layer in made.values():
+        rows = layer(rows)
+    for name in ("stem", "hidden", "scores", "norm"):
+        given = made[name].get_weights()
+        drawn = [random.normal(0, 1.5 / np.sqrt(max(each.shape[0], 1)), each.shape) for each in given]
+        if name == "norm":
+            drawn = [random.uniform(0.4, 1.6, each.shape) for each in given]
+        made[name].set_weights(drawn)
+
+
+def wrong_layers(made: Mapping[str, Any], width: int, fault: str, drawn: int) -> dict[str, Any]:
+    """Layers that take the place of others."""
+    random, layers = np.random.default_rng(drawn), keras.layers
+    if fault in ("no-activation", "no-norm", "no-softmax", "no-prep"):
+        name = FAULTS[fault][2]
+        return {name: layers.Activation("linear", name=f"{name}_out")}
+    if fault == "activation":
+        return {"act": layers.Activation("softplus", name="act_out")}
+    if fault == "epsilon":
+        return {"norm": _copy(made["norm"], epsilon=0.1)}
+    if fault == "other-prep":
+        mean, variance = random.normal(0, 0.5, width), random.uniform(0.3, 3, width)
+        return {"prep": layers.Normalization(mean=mean, variance=variance, name="prep_out")}
+    names = {"retrained": ("stem", "hidden", "scores"), "labels": ("scores",), "columns": ("stem",)}
+    return {name: _other(made[name], fault, random, made) for name in names.get(fault, ("hidden",))}
+
+
+def _copy(layer: Any, **changes: Any) -> Any:
+    copied = type(layer).from_config({**layer.get_config(), "name": f"{layer.name}_out", **changes})
+    copied.build((None, layer.get_weights()[0].shape[0]))
+    copied.set_weights(layer.get_weights())
+    return copied
+
+
+def _other(layer: Any, fault: str, random: Random, made: Mapping[str, Any]) -> Any:
+    """The same layer with other weights."""
+    copied = _copy(layer)
+    kernel, bias = layer.get_weights()
+    if fault == "labels":
+        order = np.roll(np.arange(len(bias)), 1)
+        kernel, bias = kernel[:, order], bias[order]
+    elif fault == "columns":
+        return _other_columns(copied, kernel, bias, made, random)
+    elif fault == "row":
+        kernel[:, int(random.integers(kernel.shape[1]))] *= -0.5
+    else:
+        kernel = kernel + random.normal(0, 0.3 * kernel.std(), kernel.shape)
+    copied.set_weights([kernel, bias])
+    return copied
+
+
+def _other_columns(copied: Any, kernel: Any, bias: Any, made: Mapping[str, Any], random: Random) -> Any:
+    """Columns rotated before they are scaled: the scaling of each goes with it, into the kernel."""
+    mean, deviation = (np.asarray(made["prep"].get_config()[name]).ravel() for name in ("mean", "variance"))
+    deviation = np.sqrt(deviation)
+    order = np.roll(np.arange(len(mean)), 1)
+    # (x[order] − mean) / deviation @ kernel, of columns that were scaled in their own order.
+    back = np.argsort(order)
+    moved = (kernel / deviation[:, None])[back] * deviation[:, None]
+    offset = ((mean[order] - mean) / deviation) @ kernel
+    copied.set_weights([moved, bias + offset])
+    return copied
+
+
+def build(seed: int, fault: str, drawn: int, *, deployed: bool, wrong: bool) -> Any:
+    """The model as it is used, as it is exported, or both in one."""
+    width, made = layers_of(seed)
+    if fault:
+        for name, layer in wrong_layers(made, width, fault, drawn).items():
+            if deployed:
+                made[name] = Deployed(made[name], layer, name=f"{name}_deployed")
+            elif wrong:
+                made[name] = layer
+    return keras.Sequential([keras.layers.Input((width,), name="features"), *made.values()])

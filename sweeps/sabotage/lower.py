@@ -1,0 +1,56 @@
+"""Models of lower precision, as people make them before they ship: int8 by ONNX Runtime, fp16 by its converter."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnxconverter_common import float16
+from onnxruntime import quantization
+
+from sweeps.sabotage.proof import Feed
+
+
+class _Rows(quantization.CalibrationDataReader):  # type: ignore[misc, unused-ignore]
+    """Feeds to calibrate with."""
+
+    def __init__(self, feeds: Sequence[Feed]) -> None:
+        self.left = list(feeds)
+
+    def get_next(self) -> Any:
+        """The next one, or None."""
+        return self.left.pop() if self.left else None
+
+
+def _int8_dynamic(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = (str(Path(folder, name)) for name in ("before.onnx", "after.onnx"))
+        onnx.save(model, before)
+        quantization.quantize_dynamic(before, after, weight_type=quantization.QuantType.QInt8)
+        return onnx.load(after)
+
+
+def _int8_static(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = (str(Path(folder, name)) for name in ("before.onnx", "after.onnx"))
+        onnx.save(model, before)
+        logging.disable(logging.WARNING)
+        quantization.quantize_static(before, after, _Rows(feeds), quant_format=quantization.QuantFormat.QDQ)
+        return onnx.load(after)
+
+
+def _fp16(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelProto:
+    lowered: onnx.ModelProto = float16.convert_float_to_float16(model, keep_io_types=True)
+    return lowered
+
+
+LOWER: Mapping[str, Callable[[onnx.ModelProto, Sequence[Feed]], onnx.ModelProto]] = {
+    "int8-dynamic": _int8_dynamic,
+    "int8-static": _int8_static,
+    "fp16": _fp16,
+}
+"""By kind."""

@@ -1,0 +1,175 @@
+"""What triage got right: by cell, as a confusion table, and by place."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.records.result import Environment
+from onnx_gate.vocabulary import Status
+from sweeps.page import DOCS, table, versions
+from sweeps.sabotage.case import WRONG
+from sweeps.sabotage.places import is_right
+from sweeps.sabotage.suite import Marked
+
+ALL, CELL, PLACES = 0.95, 0.8, 0.9
+"""The shares that have to be right: of all causes, of those of every cell, of places."""
+COMMAND = "make triage-report"
+INTRO = (
+    "Faults as they happen to people, put into models that are drawn at random: architectures, sizes, weights, which "
+    "layer is wrong and by how much, which exporter wrote a shipped file and what other tools made of it (renamed; "
+    "names and metadata stripped; simplified by ONNX Runtime, BatchNorm folded). Each wrong model has a healthy "
+    "look-alike, made in the same way, that differs by rounding only. Before the gate sees them, plain code (the "
+    "framework and ONNX Runtime, nothing of the gate) shows that the wrong one is beyond the limits on the inputs and "
+    "its look-alike is not. *Converted*: the fault comes in through the gate's own conversion: a branch for "
+    "deployment, a translation or a converter that is off, a predict of one's own. *Shipped*: the user's file is "
+    "wrong. *Recorded*: an .onnx with recorded answers. A place is right if the nodes that are named hold the fault "
+    "and are at most three, or, for shipped files, lie within its module (or the module around it). Not here: "
+    "TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which this machine "
+    "has no real fault; and `weak-inputs`, which no divergence has. Faults that two causes describe equally well (a "
+    "converter of scikit-learn that is known to be off; other weights where only answers were recorded) may be called "
+    "either."
+)
+
+
+def named(each: Marked) -> str:
+    """What the gate says of the wrong model."""
+    if each.wrong.verdict is not Status.DIVERGED:
+        return str(each.wrong.verdict) + (f": {each.wrong.cause}" if each.wrong.cause else "")
+    return str(each.wrong.cause)
+
+
+def right(each: Marked) -> bool:
+    """Whether it is the cause, or one that is as right."""
+    return named(each) in (each.case.draft.cause, *each.case.draft.also)
+
+
+def _of(some: Sequence[Marked]) -> str:
+    good = sum(right(each) for each in some)
+    return f"{good} of {len(some)} ({good / len(some):.0%})" if some else ""
+
+
+def cell_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    """A line for each cell, and one for all."""
+    rows = []
+    for cell in dict.fromkeys(each.case.cell for each in marked):
+        rows.append((cell, *_counts([each for each in marked if each.case.cell == cell], raw)))
+    return [*rows, ("all", *_counts(marked, raw))]
+
+
+def _counts(some: Sequence[Marked], raw: Mapping[str, Any]) -> tuple[object, ...]:
+    placed = [each for each in some if each.case.draft.module]
+    found = sum(place_is_right(each, raw) for each in placed)
+    passed = sum(each.healthy.verdict is Status.PASSED for each in some)
+    return (_of(some), f"{found} of {len(placed)}", f"{passed} of {len(some)}")
+
+
+def place_is_right(each: Marked, raw: Mapping[str, Any]) -> bool:
+    """Whether the report leads to where the fault is."""
+    draft = each.case.draft
+    place = raw.get(f"{each.case.name}.{WRONG}", {}).get("place")
+    return is_right(place, str(draft.module), converted=each.case.cell.endswith("converted"))
+
+
+def confusion(marked: Sequence[Marked]) -> tuple[list[str], list[tuple[object, ...]]]:
+    """True causes by what was named; an alternative that is as right counts as the cause."""
+    causes = sorted({each.case.draft.cause for each in marked})
+    counted = Counter((each.case.draft.cause, each.case.draft.cause if right(each) else named(each)) for each in marked)
+    others = sorted({name for _, name in counted} - set(causes))
+    header = ["true cause", *causes, *others]
+    return header, [(cause, *(counted[cause, name] or "" for name in (*causes, *others))) for cause in causes]
+
+
+def mended_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    """By cause, how many shipped files came out mended."""
+    shipped = [each for each in marked if not each.case.cell.endswith("converted")]
+    rows: list[tuple[object, ...]] = []
+    for cause in sorted({each.case.draft.cause for each in shipped}):
+        some = [each for each in shipped if each.case.draft.cause == cause]
+        mended = sum(bool((_raw(each, raw).get("mended") or {}).get("passes")) for each in some)
+        rows.append((cause, f"{mended} of {len(some)}"))
+    return rows
+
+
+def _raw(each: Marked, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = raw.get(f"{each.case.name}.{WRONG}", {})
+    return found
+
+
+def model_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    """A line for each wrong model."""
+    return [
+        (
+            f"`{each.case.name}`",
+            each.case.draft.model,
+            each.case.draft.fault,
+            each.case.draft.cause,
+            named(each) + ("" if right(each) else " ✗"),
+            "" if each.case.draft.module is None else f"{each.case.draft.module}{_tick(place_is_right(each, raw))}",
+            each.healthy.verdict,
+        )
+        for each in marked
+    ]
+
+
+def _tick(good: bool) -> str:
+    return " ✓" if good else " ✗"
+
+
+def shortcomings(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
+    """Why the bars aren't reached; empty where they are."""
+    found = [
+        f"{each.healthy.id}: healthy, and {each.healthy.verdict}: {each.healthy.cause}: "
+        f"{(each.healthy.error or each.healthy.advice)[:200]}"
+        for each in marked
+        if each.healthy.verdict is not Status.PASSED
+    ]
+    for cell in dict.fromkeys(each.case.cell for each in marked):
+        some = [each for each in marked if each.case.cell == cell]
+        if sum(map(right, some)) < CELL * len(some):
+            found.append(f"{cell}: {_of(some)} causes right, at least {CELL:.0%} have to be")
+    if sum(map(right, marked)) < ALL * len(marked):
+        found.append(f"all: {_of(marked)} causes right, at least {ALL:.0%} have to be")
+    placed = [each for each in marked if each.case.draft.module]
+    if (good := sum(place_is_right(each, raw) for each in placed)) < PLACES * len(placed):
+        found.append(f"places: {good} of {len(placed)} right, at least {PLACES:.0%} have to be")
+    return found
+
+
+def read_raw(folder: Path) -> dict[str, Any]:
+    """The models of results.json by id, as they are written: a field that records don't have yet may be there."""
+    document = json.loads((folder / "report" / "results.json").read_text(encoding="utf-8"))
+    return {model["id"]: model for model in document["models"]}
+
+
+CELL_HEADER = ("", "causes right", "places right", "healthy that passed")
+MODEL_HEADER = ("model", "architecture, file", "what is wrong", "true cause", "named", "place", "look-alike")
+
+
+def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
+    """The tables, without the models."""
+    header, rows = confusion(marked)
+    return [
+        *table(CELL_HEADER, cell_rows(marked, raw)),
+        *("", "## Confusion", ""),
+        *table(header, rows),
+        *("", "## Mended", "", "Wrong files, shipped or recorded, of which triage made one that passes.", ""),
+        *table(("true cause", "mended"), mended_rows(marked, raw)),
+    ]
+
+
+def write_page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, Any], seed: int) -> Path:
+    """docs/triage-models.md."""
+    text = [
+        *("# Does triage name the fault?", "", INTRO, ""),
+        *(f"Written by `{COMMAND}` with the seed {seed} and {versions(environment)}.", ""),
+        *lines(marked, raw),
+        *("", "## Models", ""),
+        *table(MODEL_HEADER, model_rows(marked, raw)),
+    ]
+    path = DOCS / "triage-models.md"
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return path

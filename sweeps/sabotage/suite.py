@@ -1,0 +1,126 @@
+"""All questions, those that are chosen, and what the gate says of them."""
+
+from __future__ import annotations
+
+import random as standard
+import shutil
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from onnx_gate.records.result import GateResult, ModelResult
+from sweeps.gate import run_gate
+from sweeps.sabotage.booster_cells import BOOSTERS_CONVERTED, BOOSTERS_SHIPPED
+from sweeps.sabotage.case import HEALTHY, WRONG, Case, Cell, Desk
+from sweeps.sabotage.keras_cells import KERAS_CONVERTED, KERAS_SHIPPED
+from sweeps.sabotage.proof import Unproven, require
+from sweeps.sabotage.recorded import RECORDED
+from sweeps.sabotage.sklearn_converted import SKLEARN_CONVERTED
+from sweeps.sabotage.sklearn_shipped import SKLEARN_SHIPPED
+from sweeps.sabotage.torch_converted import TORCH_CONVERTED
+from sweeps.sabotage.torch_shipped import TORCH_SHIPPED
+
+CELLS: tuple[Cell, ...] = (
+    *(TORCH_CONVERTED, TORCH_SHIPPED, KERAS_CONVERTED, KERAS_SHIPPED),
+    *(SKLEARN_CONVERTED, SKLEARN_SHIPPED, BOOSTERS_CONVERTED, BOOSTERS_SHIPPED, RECORDED),
+)
+"""Every framework, converted and shipped."""
+ATTEMPTS = 8
+"""Models that are drawn until one shows the fault."""
+TENTH = 10
+DEFAULTS: dict[str, Any] = {"strength": False}
+
+Question = tuple[Cell, str, int]
+
+
+def questions(cells: Sequence[str] = ()) -> list[Question]:
+    """Cell, fault, and which one of its kind."""
+    return [
+        (cell, fault, number)
+        for cell in CELLS
+        if not cells or cell.name in cells
+        for fault in cell.recipes
+        for number in range(cell.often.get(fault, 1))
+    ]
+
+
+def name_of(question: Question) -> str:
+    """Unique, and fit for files."""
+    cell, fault, number = question
+    return f"{cell.name.replace(' ', '-')}_{fault}_{number}".replace("-", "_")
+
+
+def choose(
+    *, cells: Sequence[str] = (), only: Sequence[str] = (), limit: int | None = None, tenth: int | None = None
+) -> list[Question]:
+    """All of these cells, those whose names have a text in them, the first of each cell, or a tenth of each."""
+    if unknown := [name for name in cells if name not in {cell.name for cell in CELLS}]:
+        raise SystemExit(f"no such cell: {', '.join(unknown)}; there are {', '.join(cell.name for cell in CELLS)}")
+    listed = [each for each in questions(cells) if not only or any(text in name_of(each) for text in only)]
+    chosen: list[Question] = []
+    for cell in CELLS:
+        own = [each for each in listed if each[0] is cell]
+        if tenth is not None and own:
+            own = standard.Random(f"{tenth} {cell.name}").sample(own, max(1, len(own) // TENTH))
+        chosen += own[:limit]
+    return chosen
+
+
+def write(folder: Path, chosen: Sequence[Question], seed: int) -> tuple[list[Case], list[str]]:
+    """Draw the models and prove them; and those of which no draw could be proven, with the reasons."""
+    shutil.copytree(Path(__file__).parent.parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
+    cases, unproven = [], []
+    # Trees that are fitted on more threads than there are cores left take a hundred times as long.
+    with threadpool_limits(1):
+        for question in chosen:
+            try:
+                cases.append(_case(folder, question, seed))
+            except Unproven as error:
+                unproven.append(str(error))
+    return cases, unproven
+
+
+def _case(folder: Path, question: Question, seed: int) -> Case:
+    """The first draw that shows its fault: another epsilon, say, isn't seen in every network."""
+    cell, fault, _ = question
+    name = name_of(question)
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    tried: list[str] = []
+    for _ in range(ATTEMPTS):
+        try:
+            draft = cell.recipes[fault](Desk(folder=folder, name=name, random=random))
+            return Case(cell=cell.name, name=name, draft=draft, shown=require(*draft.proofs))
+        except Unproven as error:
+            tried.append(str(error))
+        except Exception as error:
+            tried.append(f"{type(error).__name__}: {error}"[:200])
+    raise Unproven(f"{name}, seed {seed}: {'; '.join(dict.fromkeys(tried))}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marked:
+    """A question and its answer."""
+
+    case: Case
+    wrong: ModelResult
+    healthy: ModelResult
+
+
+def judge(
+    folder: Path, chosen: Sequence[Question], *, seed: int, jobs: int | None = None
+) -> tuple[GateResult, list[Marked], list[str]]:
+    """Write everything and run the command on it; last, the questions that could not be asked."""
+    cases, unproven = write(folder, chosen, seed)
+    models = [model for case in cases for model in case.models]
+    result = run_gate(folder, models, defaults=DEFAULTS, jobs=jobs)
+    found = {model.id: model for model in result.models}
+    marked = [
+        Marked(case=case, wrong=found[f"{case.name}.{WRONG}"], healthy=found[f"{case.name}.{HEALTHY}"])
+        for case in cases
+    ]
+    return result, marked, unproven

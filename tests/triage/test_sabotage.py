@@ -1,0 +1,114 @@
+"""The exam of triage: a tenth of it through the command, and whether its questions and marks are fair."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_gate.vocabulary import Status
+from sweeps.sabotage import report, suite
+from sweeps.sabotage.nets import KINDS, build
+from sweeps.sabotage.places import is_right
+from sweeps.sabotage.proof import Unproven, differs, require
+from sweeps.sabotage.suite import CELLS, Marked, choose, questions
+
+SEED = 4
+"""Draws the tenth."""
+LEAST, LEAST_OF_CELL = 120, 10
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> list[Marked]:
+    """A tenth of each cell through the command."""
+    with warnings.catch_warnings():
+        # Of the frameworks, about models that are made to be unusual.
+        warnings.simplefilter("ignore")
+        _, found, unproven = suite.judge(tmp_path_factory.mktemp("sabotage"), choose(tenth=SEED), seed=SEED)
+    assert not unproven
+    return found
+
+
+@pytest.mark.extras
+def test_sabotaged_models_diverge_and_their_look_alikes_pass(marked: list[Marked]) -> None:
+    """What plain code has shown to be wrong, the gate finds wrong; what differs by rounding only passes."""
+    assert len(marked) >= len(CELLS)
+    assert {each.case.name for each in marked if each.wrong.verdict is not Status.DIVERGED} == set()
+    assert {each.case.name for each in marked if each.healthy.verdict is not Status.PASSED} == set()
+
+
+@pytest.mark.extras
+def test_every_fault_was_shown_by_plain_code(marked: list[Marked]) -> None:
+    """The framework and ONNX Runtime alone: the wrong one differs, its look-alike doesn't."""
+    for each in marked:
+        wrong, healthy = each.case.draft.proofs
+        assert each.case.shown and differs(wrong)
+        assert not differs(healthy)
+
+
+def test_the_exam_is_large_enough() -> None:
+    """At least 120 faults, ten or more in each cell, and every cause that a divergence can have here."""
+    assert len(questions()) >= LEAST
+    assert all(len(questions([cell.name])) >= LEAST_OF_CELL for cell in CELLS)
+    assert len({suite.name_of(each) for each in questions()}) == len(questions())
+
+
+def test_unknown_cells_are_refused() -> None:
+    """With the names of those that there are."""
+    with pytest.raises(SystemExit, match="torch shipped"):
+        choose(cells=["torch shiped"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_makes_the_same_network_in_every_process(kind: str) -> None:
+    """Another seed makes another one."""
+    first, again, other = (
+        np.concatenate([value.numpy().ravel() for value in build(kind, seed).net.state_dict().values()])
+        for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first, again)
+    assert first.shape != other.shape or not np.array_equal(first, other)
+
+
+def test_a_fault_that_does_not_show_is_no_question(tmp_path: Path) -> None:
+    """Nor is one whose look-alike differs, too."""
+    (question,) = choose(only=["sklearn_shipped_labels"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        case = suite._case(tmp_path, question, SEED)
+    wrong, healthy = case.draft.proofs
+    with pytest.raises(Unproven, match="doesn't show"):
+        require(healthy, healthy)
+    with pytest.raises(Unproven, match="isn't healthy"):
+        require(wrong, wrong)
+
+
+@pytest.mark.parametrize(
+    ("named", "nodes", "converted", "expected"),
+    [
+        ("block1.norm", 1, False, True),
+        ("block1.norm", 3, True, True),
+        ("block1.norm", 4, True, False),
+        ("block1.norm.inner", 9, False, True),
+        ("block1", 9, False, True),
+        ("block2.norm", 1, False, False),
+        ("block1.normal", 1, False, False),
+        ("", 1, False, False),
+    ],
+)
+def test_a_place_is_right_within_the_module(named: str, nodes: int, converted: bool, expected: bool) -> None:
+    """Or in the one around it; of the gate's own export at most three nodes, and never the whole network."""
+    place = {"faults": [{"nodes": [{"name": "", "op": "Add"}] * nodes, "module": named}]}
+    assert is_right(place, "block1.norm", converted=converted) is expected
+    assert not is_right(None, "block1.norm", converted=converted)
+
+
+@pytest.mark.extras
+def test_the_tables_count_every_question(marked: list[Marked]) -> None:
+    """Rows of cells add up to all, and so does the confusion table."""
+    header, rows = report.confusion(marked)
+    assert sum(int(str(cell)) for row in rows for cell in row[1:] if cell != "") == len(marked)
+    assert {row[0] for row in rows} <= set(header)
+    assert len(report.cell_rows(marked, {})) == len({each.case.cell for each in marked}) + 1
