@@ -110,7 +110,7 @@ def _size_of(value: Any) -> int | None:
     if not all(dim.HasField("dim_value") for dim in dims):
         return None
     # No element is larger than that of a double.
-    return 8 * math.prod(dim.dim_value for dim in dims)
+    return 8 * math.prod(int(dim.dim_value) for dim in dims)
 
 
 def _run(model: Any, spec: ModelSpec, feed: dict[str, Any], names: list[str]) -> dict[str, Any]:
