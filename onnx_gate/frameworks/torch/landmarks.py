@@ -74,6 +74,7 @@ class _Merged:
     def __init__(self, parts: Mapping[str, Any], taken: frozenset[str]) -> None:
         self._parts = list(parts.items())
         self._taken = taken
+        self._forms = {(array.shape, array.dtype) for array in parts.values()}
         self._prints = [_print_of(array) for _, array in self._parts]
         self._places: dict[object, list[int]] = {}
         for place, each in enumerate(self._prints):
@@ -94,7 +95,8 @@ class _Merged:
 
     def seen(self, array: Any) -> None:
         """Any value, which may be the answer of a module: modules end in the same order in both runs."""
-        found = None if array is None else _print_of(array)
+        # Looked at only where it may be one: a value may be larger than all that is kept.
+        found = None if array is None or (array.shape, array.dtype) not in self._forms else _print_of(array)
         places = self._places.get(found, ()) if found is not None else ()
         self._next = 1 + next((place for place in places if place >= self._next), self._next - 1)
         # A module that answers what its last part answers ends with it.
