@@ -84,6 +84,9 @@ class FrameworkInfo:
     scopes: str = ""
     """The metadata of a node in which its exporter lists the modules that the node comes from, the outermost first and
     the operator last; empty where it writes none."""
+    traces: str = ""
+    """The metadata of a node in which its exporter keeps the stack trace of the user's code that the node comes from;
+    empty where it writes none."""
     variables: tuple[str, ...] = ()
     """Environment variables that a worker needs for it, as regular expressions; its plug-in may set them."""
 

@@ -61,6 +61,11 @@ def no_landmarks(source: Any, spec: ModelSpec, feed: Feed) -> Mapping[str, Any]:
     return {}
 
 
+def no_tensor_names(source: Any, spec: ModelSpec) -> frozenset[str]:
+    """No landmark is known to be a certain tensor of the file."""
+    return frozenset()
+
+
 def never_drew() -> bool:
     """The framework has no random numbers of its own, or nobody knows."""
     return False
@@ -99,7 +104,18 @@ class Plugin:
     """The source without its first part, without its first two, and so on. Triage asks whether a shipped file was
     exported without them."""
     landmarks: Callable[[Any, ModelSpec, Feed], Mapping[str, Any]] = no_landmarks
-    """Intermediate values on a feed, by names that people know. Nobody asks yet."""
+    """Values within the source on a feed: name → array of floats, integers or booleans, in the order of execution.
+
+    Names are those that people know: paths of modules and layers (`encoder.layers.3.attn`; `block#2` for the second
+    call, `lstm.0` for the first part of a tuple), steps of pipelines (`prep.num.scaler`), iterations of boosters
+    (`iteration 10`), tensors of a file. Arrays are copies, at most `landmarks.MOST_BYTES` in all: the largest ones are
+    left out first. The source stays as it is, whatever happens. Where nothing is known, an exception is as good as
+    nothing: the caller takes both for no landmarks."""
+    tensor_names: Callable[[Any, ModelSpec], frozenset[str]] = no_tensor_names
+    """The names of landmarks that are those of tensors of the file, each for the same value. They are known where
+    `convert` wrote the file with this source, or where the source is the file; all other landmarks are found in the
+    file by their values. No other landmark has a name of these: a module that is called like a tensor is `linear
+    (module)`."""
     drew: Callable[[], bool] = never_drew
     """Whether the last answer took numbers of the framework's own random generator. Those of numpy and of Python are
     watched for all frameworks."""

@@ -85,3 +85,8 @@ def worker_variables() -> list[str]:
 def scope_keys() -> list[str]:
     """The metadata in which exporters list the modules that a node comes from."""
     return [info.scopes for info in REGISTRY.values() if info.scopes]
+
+
+def trace_keys() -> list[str]:
+    """The metadata in which exporters keep the stack trace that a node comes from."""
+    return [info.traces for info in REGISTRY.values() if info.traces]

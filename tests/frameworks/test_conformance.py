@@ -19,6 +19,7 @@ import pytest
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.info import FrameworkInfo, is_data_only
+from onnx_gate.frameworks.landmarks import MOST_BYTES
 from onnx_gate.frameworks.plugin import Plugin, get_plugin
 from onnx_gate.frameworks.registry import REGISTRY, convert_options, suffixes
 from onnx_gate.gate.trust import refusal, runs_code
@@ -289,8 +290,30 @@ def test_every_hook_can_be_asked(name: str, tmp_path: Path) -> None:
     assert plugin.known_cause(source, spec, FEED) is None
     assert plugin.fitted_columns(source) == ()
     assert list(plugin.tails(source, spec)) == []
-    assert plugin.landmarks(source, spec, FEED) == {}
     assert set(plugin.input_domain(source, spec, FEED).inputs) <= {given.name for given in spec.inputs or ()}
+
+
+@pytest.mark.filterwarnings("default")
+@every_framework
+def test_its_landmarks_leave_the_source_alone_and_repeat_themselves(name: str, tmp_path: Path) -> None:
+    """Copies of numbers within the bound, the same names in the same order each time, also after a conversion."""
+    plugin, spec = get_plugin(name), spec_of(name, tmp_path)
+    source, feed = plugin.load(spec), copy.deepcopy(FEED)
+    if spec.onnx is None:
+        plugin.convert(source, spec, tmp_path / "converted.onnx", copy.deepcopy(FEED))
+    before = values_of(plugin.predict(source, spec, FEED))
+    first = plugin.landmarks(source, spec, feed)
+    seen = copy.deepcopy(dict(first))
+    for array in first.values():
+        # A copy is whoever's it was given to, and writing into it changes nobody's else.
+        array.fill(1)
+    again = plugin.landmarks(source, spec, feed)
+    assert list(again) == list(seen)
+    np.testing.assert_equal(dict(again), seen)
+    np.testing.assert_equal(feed, FEED)
+    np.testing.assert_equal(values_of(plugin.predict(source, spec, FEED)), before)
+    assert all(type(array) is np.ndarray and array.dtype.kind in "fiub" for array in again.values())
+    assert sum(array.nbytes for array in again.values()) <= MOST_BYTES
 
 
 def test_a_file_that_is_data_is_loaded_whatever_is_allowed(tmp_path: Path) -> None:

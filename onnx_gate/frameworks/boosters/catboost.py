@@ -23,6 +23,7 @@ from onnx_gate.frameworks.boosters.common import (
 )
 from onnx_gate.frameworks.boosters.domain import input_domain
 from onnx_gate.frameworks.boosters.known import find_known_cause
+from onnx_gate.frameworks.boosters.landmarks import landmarks
 from onnx_gate.frameworks.boosters.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.records.asked import ModelSpec
@@ -95,6 +96,21 @@ def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Ans
             return class_answers(labels, probabilities, spec, None)
         return class_answers(labels.reshape(-1), probabilities, spec, source.classes_)
     return value_answers(source.predict(rows, thread_count=1), spec)
+
+
+def features(source: Any) -> int:
+    """The columns that the model was trained on."""
+    return len(source.feature_names_)
+
+
+def iterations(source: Any) -> int:
+    """All that take part in an answer."""
+    return int(source.tree_count_)
+
+
+def margins(source: Any, rows: Any, iteration: int) -> Any:
+    """The raw scores of the first iterations."""
+    return source.predict(rows, prediction_type="RawFormulaVal", ntree_end=iteration, thread_count=1)
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
@@ -208,5 +224,6 @@ PLUGIN = Plugin(
     # No widen: CatBoost takes its features in float32 itself.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    landmarks=landmarks,
     input_domain=input_domain,
 )

@@ -22,6 +22,7 @@ from onnx_gate.frameworks.boosters.common import (
 )
 from onnx_gate.frameworks.boosters.domain import input_domain
 from onnx_gate.frameworks.boosters.known import find_known_cause
+from onnx_gate.frameworks.boosters.landmarks import landmarks
 from onnx_gate.frameworks.boosters.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.records.asked import ModelSpec
@@ -91,6 +92,22 @@ def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Ans
         labels = answered.argmax(axis=1) if answered.ndim == 2 else answered > 0.5
         return class_answers(labels, answered, spec, range(max(2, source.num_model_per_iteration())))
     return value_answers(answered, spec)
+
+
+def features(source: Any) -> int:
+    """The columns that the model was trained on."""
+    return int(_booster(source).num_feature())
+
+
+def iterations(source: Any) -> int:
+    """All that take part in an answer: those up to the best one, where training looked for it."""
+    booster = _booster(source)
+    return int(booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration())
+
+
+def margins(source: Any, rows: Any, iteration: int) -> Any:
+    """The raw scores of the first iterations."""
+    return _booster(source).predict(rows, raw_score=True, num_iteration=iteration)
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
@@ -258,5 +275,6 @@ PLUGIN = Plugin(
     widen=widen,
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    landmarks=landmarks,
     input_domain=input_domain,
 )

@@ -24,6 +24,7 @@ from onnx_gate.frameworks.boosters.common import (
 )
 from onnx_gate.frameworks.boosters.domain import input_domain
 from onnx_gate.frameworks.boosters.known import find_known_cause
+from onnx_gate.frameworks.boosters.landmarks import landmarks
 from onnx_gate.frameworks.boosters.trees import Link, Trees, onnx_labels, tree_attributes
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.records.asked import ModelSpec
@@ -115,6 +116,26 @@ def _native_answers(booster: xgboost.Booster, rows: Any, spec: ModelSpec) -> dic
     if objective in _CLASSIFIERS:
         return class_answers(answered > 0.5, answered, spec, None)
     return value_answers(answered, spec)
+
+
+def features(source: Any) -> int:
+    """The columns that the model was trained on."""
+    return int(_booster(source).num_features())
+
+
+def iterations(source: Any) -> int:
+    """All that take part in an answer."""
+    best = _best_iteration(source)
+    return int(_booster(source).num_boosted_rounds()) if best is None else best + 1
+
+
+def margins(source: Any, rows: Any, iteration: int) -> Any:
+    """The raw scores of the first iterations."""
+    booster = _booster(source)
+    names, types = booster.feature_names, booster.feature_types
+    missing = getattr(source, "missing", math.nan)
+    matrix = xgboost.DMatrix(rows, missing=missing, feature_names=names, feature_types=types, enable_categorical=True)
+    return booster.predict(matrix, output_margin=True, iteration_range=(0, iteration))
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
@@ -257,5 +278,6 @@ PLUGIN = Plugin(
     # No widen: XGBoost computes in float32 itself.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    landmarks=landmarks,
     input_domain=input_domain,
 )

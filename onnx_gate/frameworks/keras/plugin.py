@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from onnx_gate.frameworks.keras.backend import choose_backend, plugin_of
 from onnx_gate.frameworks.plugin import Plugin
+from onnx_gate.frameworks.tensorflow.keras_models import watched_layers
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import Domains
 from onnx_gate.records.found import Answer, Triage
@@ -76,6 +78,23 @@ def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Do
     return _PLUGIN.input_domain(source.inner, spec, example)
 
 
+def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Mapping[str, Any]:
+    """What layers answer, by the paths of their names; and on the torch backend, tensors of the exported file."""
+    # Built by an ordinary call first, as for the domain.
+    with contextlib.suppress(Exception):
+        predict(source, spec, feed)
+    if BACKEND != "torch":
+        return _PLUGIN.landmarks(source.inner, spec, feed)
+    from onnx_gate.frameworks.torch.landmarks import landmarks as of_torch
+
+    return of_torch(source.inner, spec, feed, watch=lambda module, heard: watched_layers(source.model, heard))
+
+
+def tensor_names(source: Source, spec: ModelSpec) -> frozenset[str]:
+    """Those that the plug-in of the backend knows."""
+    return _PLUGIN.tensor_names(source.inner, spec)
+
+
 def untrained(source: Source) -> int:
     """Weights that training would change, unless an optimizer has."""
     optimizer = getattr(source.model, "optimizer", None)
@@ -91,6 +110,8 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     untrained=untrained,
     warm_up=_PLUGIN.warm_up,
+    landmarks=landmarks,
+    tensor_names=tensor_names,
     drew=_PLUGIN.drew,
     input_domain=input_domain,
 )

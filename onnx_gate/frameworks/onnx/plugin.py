@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.onnx.landmarks import landmarks, tensor_names
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer
@@ -47,4 +48,4 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
     raise CannotJudge(Cause.CONVERSION_FAILED, f"{spec.source.shown}: an .onnx needs no conversion")
 
 
-PLUGIN = Plugin(load=load, predict=predict, convert=convert)
+PLUGIN = Plugin(load=load, predict=predict, convert=convert, landmarks=landmarks, tensor_names=tensor_names)

@@ -16,6 +16,7 @@ from onnx_gate.frameworks.sklearn.answers import predict
 from onnx_gate.frameworks.sklearn.convert import convert
 from onnx_gate.frameworks.sklearn.domain.walk import input_domain
 from onnx_gate.frameworks.sklearn.known import known_cause
+from onnx_gate.frameworks.sklearn.landmarks import landmarks
 from onnx_gate.frameworks.sklearn.load import load
 from onnx_gate.records.asked import ModelSpec
 
@@ -53,5 +54,6 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     fitted_columns=fitted_columns,
     tails=tails,
+    landmarks=landmarks,
     input_domain=input_domain,
 )

@@ -1,10 +1,12 @@
-"""How to call a Keras model, and the names of its outputs, for every backend. Imports no backend."""
+"""How to call a Keras model, the names of its outputs, and what its layers answer, for every backend. Imports none."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,3 +108,36 @@ def _output_names(model: Any) -> tuple[str, ...] | None:
         # A dict has its own names.
         return None
     return tuple(map(str, inner.output_names))
+
+
+@contextlib.contextmanager
+def watched_layers(model: Any, heard: Callable[[str, Any], None]) -> Iterator[None]:
+    """Every layer within a model says what it answers, by the path of its name: `head`, `backbone.conv1`.
+
+    A layer's own `call` is what all backends come to; Keras has no hooks of its own.
+    """
+    with contextlib.ExitStack() as watched:
+        for path, layer in _named_layers(model, ""):
+            # Not by setattr, which Keras takes for a change of the model.
+            if "call" not in vars(layer):
+                vars(layer)["call"] = _telling(layer.call, path, heard)
+                watched.callback(vars(layer).pop, "call", None)
+        yield
+
+
+def _telling(call: Callable[..., Any], path: str, heard: Callable[[str, Any], None]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        answered = call(*args, **kwargs)
+        heard(path, answered)
+        return answered
+
+    return called
+
+
+def _named_layers(layer: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """All layers within one, the outer ones first. One that is used in several places has its first name."""
+    for inner in layer._layers:
+        name = f"{path}.{inner.name}" if path else str(inner.name)
+        yield name, inner
+        yield from _named_layers(inner, name)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.tensorflow.keras_models import is_keras, pack_keras, require_backend
-from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import call, failed, kind_of, registered
 
@@ -54,6 +55,11 @@ def load_source(spec: ModelSpec) -> Source:
     source = source_of(built, spec)
     _require_fit(source, spec)
     return replace(source, translations=translations)
+
+
+def tensor_of(given: InputSpec, value: Any) -> Any:
+    """An input as TensorFlow takes it. A copy: ONNX Runtime gets the same feed later."""
+    return tf.constant(np.array(value), dtype=tf.as_dtype(given.dtype))
 
 
 def as_translations(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 # TensorFlow reads it as it is imported. Without it, pages that say nothing about the model fill the log.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import numpy as np
 import tensorflow as tf
 import tf2onnx  # noqa: F401  (here so that the warm server holds it)
 
@@ -19,9 +18,10 @@ from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.frameworks.tensorflow.domain import find_domains
 from onnx_gate.frameworks.tensorflow.export import export, trace
 from onnx_gate.frameworks.tensorflow.known import find_known
-from onnx_gate.frameworks.tensorflow.load import Source, load_source
+from onnx_gate.frameworks.tensorflow.landmarks import landmarks
+from onnx_gate.frameworks.tensorflow.load import Source, load_source, tensor_of
 from onnx_gate.frameworks.tensorflow.outputs import as_answer, name_outputs
-from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Triage
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import describe
@@ -42,7 +42,7 @@ def load(spec: ModelSpec) -> Source:
 def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
     """The source's answers by output name; random numbers are the same in each call."""
     tf.random.set_seed(0)
-    args, kwargs = source.pack({given.name: _tensor(given, feed[given.name]) for given in spec.inputs or ()})
+    args, kwargs = source.pack({given.name: tensor_of(given, feed[given.name]) for given in spec.inputs or ()})
     try:
         answered = source.function(*args, **kwargs)
     except AttributeError as error:
@@ -57,12 +57,6 @@ def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, 
     return {name: as_answer(name, value) for name, value in name_outputs(answered, source, spec)}
 
 
-def _tensor(given: InputSpec, value: Any) -> Any:
-    """A copy: ONNX Runtime gets the same feed later."""
-    array = np.array(value)
-    return tf.constant(array, dtype=tf.as_dtype(given.dtype))
-
-
 def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
     """Convert with our own names. The source runs once before: layers that it builds must not belong to the trace."""
     outputs = list(predict(source, spec, example))
@@ -75,4 +69,11 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
 
 
 # No warm_up: once TensorFlow has run a single operator, its functions hang in a forked child.
-PLUGIN = Plugin(load=load, predict=predict, convert=convert, known_cause=known_cause, input_domain=find_domains)
+PLUGIN = Plugin(
+    load=load,
+    predict=predict,
+    convert=convert,
+    known_cause=known_cause,
+    landmarks=landmarks,
+    input_domain=find_domains,
+)

@@ -82,4 +82,5 @@ INFO = FrameworkInfo(
     },
     variables=(r"TORCH\w*",),
     scopes="pkg.torch.onnx.name_scopes",
+    traces="pkg.torch.onnx.stack_trace",
 )

@@ -14,7 +14,7 @@ from torch.jit._trace import TracerWarning
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch.inputs import Binding
-from onnx_gate.frameworks.torch.load import Source
+from onnx_gate.frameworks.torch.load import Source, Traced
 from onnx_gate.frameworks.torch.outputs import flatten
 from onnx_gate.frameworks.torch.refusals import export_failed
 from onnx_gate.records.asked import DimLimits, ModelSpec
@@ -59,8 +59,9 @@ def export(
         raise
     except Exception as error:
         raise export_failed(spec, error) from error
-    name_values(path, binding.names, outputs)
+    made = name_values(path, binding.names, outputs)
     name_dims(path, {given.name: given.shape for given in spec.inputs or ()})
+    source.traced = _traced(program, made, outputs)
     if program is not None and source.program is None:
         source.restricted = _restricted(program, spec, binding)
     return [
@@ -70,6 +71,22 @@ def export(
         f"the TorchScript exporter follows one example: what depends on a value is frozen at {line}"
         for line in source.frozen
     ]
+
+
+def _traced(exported: Any, made: dict[str, str], outputs: list[str]) -> Traced | None:
+    """The program with the tensors that its nodes have become.
+
+    The exporter calls tensors like the nodes whose values they hold, `split__1` where a node has several. Outputs
+    have names of their own. What an optimisation took away has none.
+    """
+    program = getattr(exported, "exported_program", None)
+    if program is None:
+        return None
+    returned = program.graph_signature.user_outputs
+    tensors = dict(zip(returned, outputs, strict=True)) if len(returned) == len(outputs) else {}
+    nodes = {node.name for node in program.graph.nodes}
+    tensors |= {name: now for name, now in made.items() if name in nodes or re.sub(r"__\d+$", "", name) in nodes}
+    return Traced(program=program, tensors=tensors)
 
 
 def _require_exporter(source: Source, spec: ModelSpec, exporter: str) -> None:

@@ -23,6 +23,16 @@ WAYS_OUT = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Traced:
+    """What the exporter made of a source on the way to a file."""
+
+    program: Any
+    """Decomposed into the operators that were translated; it shares the source's parameters."""
+    tensors: Mapping[str, str]
+    """Node of the program → the tensor of the file that holds its value."""
+
+
 @dataclass(kw_only=True)
 class Source:
     """A model of the user, ready to answer, and what exporting it has shown."""
@@ -37,6 +47,8 @@ class Source:
     """Dimensions that the exporter narrowed, and to which sizes."""
     frozen: tuple[str, ...] = ()
     """Lines of forward() whose outcome a trace took for a constant."""
+    traced: Traced | None = None
+    """The program of the file that this source was exported to, if that was done here and by way of one."""
 
     @property
     def scripted(self) -> bool:

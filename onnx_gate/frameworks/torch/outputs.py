@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from onnx_gate.errors import CannotJudge
@@ -18,6 +19,23 @@ from onnx_gate.worker.onnx_files.names import Steps, choose_output_names, leaves
 def flatten(value: Any) -> Iterator[tuple[Steps, Any]]:
     """Every leaf that isn't None, with the steps that lead to it."""
     return leaves_of(value, _parts)
+
+
+def numbered(value: Any) -> Iterator[tuple[Steps, Any]]:
+    """The same for the answer of a part of a model, where the parts of a tuple are `0`, `1` at every level."""
+    return leaves_of(value, lambda each, top: _parts(each, False))
+
+
+def as_numbers(value: Any) -> Any:
+    """A tensor as an array, or None where numpy has no such numbers; it may share the memory of the tensor."""
+    if isinstance(value, bool | int | float):
+        return np.asarray(value)
+    if not isinstance(value, torch.Tensor) or value.is_quantized or value.layout is not torch.strided:
+        return None
+    if value.is_complex() or value.is_meta:
+        return None
+    narrow = value.is_floating_point() and value.dtype.itemsize < 4 and value.dtype != torch.float16
+    return (value.detach().cpu().resolve_neg().float() if narrow else value.detach().cpu().resolve_neg()).numpy()
 
 
 def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:

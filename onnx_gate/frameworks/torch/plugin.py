@@ -18,6 +18,7 @@ from onnx_gate.frameworks.torch.domain import find_domains
 from onnx_gate.frameworks.torch.export import export
 from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong_dtypes
 from onnx_gate.frameworks.torch.known import find_known
+from onnx_gate.frameworks.torch.landmarks import landmarks, tensor_names
 from onnx_gate.frameworks.torch.load import Source, load_source
 from onnx_gate.frameworks.torch.outputs import as_answer, name_outputs
 from onnx_gate.frameworks.torch.random import SEED, drew, refuse_random
@@ -155,5 +156,7 @@ PLUGIN = Plugin(
     untrained=untrained,
     tails=tails,
     drew=drew,
+    landmarks=landmarks,
+    tensor_names=tensor_names,
     input_domain=find_domains,
 )

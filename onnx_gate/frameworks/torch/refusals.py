@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import traceback
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import torch
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.origins import user_frame
 from onnx_gate.worker.user_code import describe, failed, shorten
 
 _OTHERWISE = "rewrite that part of forward(), or export it yourself and name the file as `onnx:`"
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'")
 _NO_SYMBOLIC = re.compile(r"Exporting the operator '([^']+)' to ONNX opset version (\d+) is not supported")
 _SUGGESTED = re.compile(r"^\s*(\w+ = [^\n]+)$", re.MULTILINE)
@@ -91,14 +90,8 @@ def _limits_fix(text: str) -> str:
 
 def user_line(text: str) -> str:
     """The last of the user's own lines that a message or a stack trace names."""
-    own = str(Path(__file__).parent.parent)
-    theirs = [
-        (file, line)
-        for file, line in _FRAME.findall(text)
-        if "site-packages" not in file
-        and not file.startswith((own, sys.base_prefix, "<", "torch/", str(Path(torch.__file__).parent)))
-    ]
-    return f" ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else ""
+    frame = user_frame(text)
+    return f" ({Path(frame[0]).name}, line {frame[1]})" if frame else ""
 
 
 def _whole_text(error: BaseException) -> str:

@@ -71,8 +71,11 @@ def placeholder(kind: str, number: int) -> str:
     return f"onnx_gate_{kind}_{number}"
 
 
-def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Replace the placeholders; an inner value that has a wanted name already gets another one."""
+def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+    """Replace the placeholders; an inner value that has a wanted name already gets another one.
+
+    Returns the exporter's name of each value that a node of the main graph makes → the name that it has now.
+    """
     if clashing := [name for name in outputs if name in inputs]:
         raise CannotJudge(
             Cause.CONVERSION_FAILED,
@@ -90,8 +93,10 @@ def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> No
             renamed[name] = renamed.get(bare, bare)
     renamed |= {placeholder("input", number): name for number, name in enumerate(inputs)}
     renamed |= {placeholder("output", number): name for number, name in enumerate(outputs)}
+    made = {name: renamed.get(name, name) for node in model.graph.node for name in node.output if name}
     _rename(model.graph, renamed)
     onnx.save(model, str(path))
+    return made
 
 
 def _require(kind: str, got: list[str], count: int) -> None:
