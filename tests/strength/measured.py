@@ -21,7 +21,7 @@ from onnx_gate.records.asked import ModelSpec, SessionSpec, StrengthSpec
 from onnx_gate.records.found import Actual
 from onnx_gate.records.strength import Strength
 from onnx_gate.worker.judge import judge
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath, nodes_in
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft, NodePath, nodes_in
 from onnx_gate.worker.strength.kinds import sites
 from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.measure import Measured, measure_strength

@@ -17,8 +17,8 @@ from onnx_gate.records.asked import StrengthSpec
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import STRENGTH
 from onnx_gate.worker.judge import judge
-from onnx_gate.worker.strength import blueprint as blueprints
-from onnx_gate.worker.strength.blueprint import SLICE, Draft
+from onnx_gate.worker.onnx_files import blueprint as blueprints
+from onnx_gate.worker.onnx_files.blueprint import SLICE, Draft
 from onnx_gate.worker.strength.kinds import sites
 from onnx_gate.worker.strength.measure import measure_strength
 from onnx_gate.worker.strength.plan import plan_mutants

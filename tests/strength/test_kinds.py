@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
 from onnx_gate.worker.strength.kinds import KINDS
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, TreeSpot
 from tests.onnx_models import INT, D, S, value

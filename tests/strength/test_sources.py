@@ -83,7 +83,7 @@ import sys
 import numpy as np
 
 from tests.strength.measured import blueprint_of, mutants_of
-from onnx_gate.worker.strength.blueprint import Draft
+from onnx_gate.worker.onnx_files.blueprint import Draft
 
 
 def used():

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_gate.records.asked import SessionSpec
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
 from onnx_gate.worker.strength.kinds.attributes import attribute_sites
 from onnx_gate.worker.strength.kinds.labels import label_sites
 from onnx_gate.worker.strength.kinds.mutants import Entry

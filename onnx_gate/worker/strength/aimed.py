@@ -12,7 +12,7 @@ from onnx_gate.frameworks.plugin import Feed
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import AIMED_CASE
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.strength.blueprint import Blueprint
+from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.strength.feeds import JudgedCall, feed_rows, rows_of
 from onnx_gate.worker.strength.jury import Discarded, Jury
 from onnx_gate.worker.strength.kinds.mutants import Mutant

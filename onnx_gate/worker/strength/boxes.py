@@ -14,8 +14,8 @@ from onnx import helper
 
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.domain import Domains
+from onnx_gate.worker.onnx_files.blueprint import NodePath, node_at
 from onnx_gate.worker.onnx_files.domain.analysis import domains_of
-from onnx_gate.worker.strength.blueprint import NodePath, node_at
 from onnx_gate.worker.strength.kinds.mutants import TreeSpot
 from onnx_gate.worker.strength.kinds.trees import Ensemble
 

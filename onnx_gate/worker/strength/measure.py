@@ -13,8 +13,8 @@ from onnx_gate.records.asked import ProviderSpec, StrengthSpec
 from onnx_gate.records.found import Actual
 from onnx_gate.records.strength import KindStrength, Strength
 from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
 from onnx_gate.worker.strength.aimed import Aimed, aim
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft
 from onnx_gate.worker.strength.feeds import Judged, judged_feeds
 from onnx_gate.worker.strength.jury import Discarded, Jury
 from onnx_gate.worker.strength.kinds import KINDS, sites

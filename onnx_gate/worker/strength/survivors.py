@@ -16,8 +16,8 @@ from onnx_gate.records.found import Actual
 from onnx_gate.records.strength import MOST_GROUPS, Survivors
 from onnx_gate.wording.numbers import number, plural
 from onnx_gate.worker.inputs.generate import is_float
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft, NodePath, node_at
 from onnx_gate.worker.strength.aimed import Aimed
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath, node_at
 from onnx_gate.worker.strength.feeds import Judged
 from onnx_gate.worker.strength.jury import Discarded, Jury
 from onnx_gate.worker.strength.kinds.mutants import Entry, Kind, MissingValue, Mutant, OutputColumn, TableRow, TreeSpot

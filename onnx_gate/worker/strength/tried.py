@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft, Mutated
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft, Mutated
 from onnx_gate.worker.strength.feeds import Judged, JudgedCall
 from onnx_gate.worker.strength.jury import Discarded, Jury
 from onnx_gate.worker.strength.kinds.mutants import Mutant

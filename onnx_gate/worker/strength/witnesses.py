@@ -22,7 +22,7 @@ from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import dtype_of, integer_limits, is_float
 from onnx_gate.worker.inputs.known import generate
 from onnx_gate.worker.inputs.landmarks import plan_domain
-from onnx_gate.worker.strength.blueprint import Blueprint, Mutated
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Mutated
 from onnx_gate.worker.strength.boxes import boxes_for
 from onnx_gate.worker.strength.feeds import Judged, bytes_of, feed_rows
 from onnx_gate.worker.strength.jury import as_reference

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from onnx_gate.records.found import Actual
-from onnx_gate.worker.strength.blueprint import Blueprint, OutputForm
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, OutputForm
 from onnx_gate.worker.strength.kinds.attributes import attribute_sites
 from onnx_gate.worker.strength.kinds.labels import label_sites
 from onnx_gate.worker.strength.kinds.mutants import Kind, Site

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import helper
 
-from onnx_gate.worker.strength.blueprint import NodePath
+from onnx_gate.worker.onnx_files.blueprint import NodePath
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 from onnx_gate.worker.strength.kinds.parts import Parts
 

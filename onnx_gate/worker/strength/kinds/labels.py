@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft, NodePath
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft, NodePath
 from onnx_gate.worker.strength.kinds.mutants import Entry, Kind, Mutant, Site
 from onnx_gate.worker.strength.kinds.parts import Parts
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from onnx_gate.worker.strength.blueprint import Draft, NodePath
+from onnx_gate.worker.onnx_files.blueprint import Draft, NodePath
 
 
 class Kind(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from onnx_gate.worker.strength.blueprint import Draft, NodePath
+from onnx_gate.worker.onnx_files.blueprint import Draft, NodePath
 from onnx_gate.worker.strength.kinds.mutants import Kind, MissingValue, Mutant, Site
 from onnx_gate.worker.strength.kinds.parts import Parts
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from onnx_gate.worker.strength.blueprint import Blueprint, Draft, OutputForm
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft, OutputForm
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, OutputColumn, Site
 
 _JUDGED = "{}_before_mutation"

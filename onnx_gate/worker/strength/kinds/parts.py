@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from onnx_gate.frameworks.registry import scope_keys
-from onnx_gate.worker.strength.blueprint import Blueprint, NodePath, nodes_in
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, NodePath, nodes_in
 
 _BLOCK = 8
 """Nodes of a block where nobody says which part they belong to."""

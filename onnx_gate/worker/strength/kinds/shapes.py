@@ -9,7 +9,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from onnx_gate.records.found import Actual
-from onnx_gate.worker.strength.blueprint import NodePath
+from onnx_gate.worker.onnx_files.blueprint import NodePath
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 from onnx_gate.worker.strength.kinds.parts import Parts
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import helper, numpy_helper
 
-from onnx_gate.worker.strength.blueprint import NodePath
+from onnx_gate.worker.onnx_files.blueprint import NodePath
 from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site, TreeSpot
 from onnx_gate.worker.strength.kinds.parts import Parts
 

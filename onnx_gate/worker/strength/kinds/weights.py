@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import helper
 
-from onnx_gate.worker.strength.blueprint import SLICE, Blueprint, Draft, NodePath
+from onnx_gate.worker.onnx_files.blueprint import SLICE, Blueprint, Draft, NodePath
 from onnx_gate.worker.strength.kinds.mutants import Kind, MissingValue, Mutant, Site, TableRow
 from onnx_gate.worker.strength.kinds.parts import Parts
 
