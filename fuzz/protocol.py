@@ -276,6 +276,10 @@ class _Kept:
         """Nothing was left."""
         return False
 
+    def keep_mended(self, model_id: str) -> str:
+        """Nothing was left."""
+        return ""
+
     def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
         """Nothing was left."""
 

@@ -19,13 +19,15 @@ from onnx_gate.errors import UsageError
 from onnx_gate.gate.console import say
 from onnx_gate.gate.lock import FolderLock, Held
 from onnx_gate.kernel import is_ours
-from onnx_gate.vocabulary import REPORTS, WEAK_INPUTS
+from onnx_gate.vocabulary import MENDED, REPORTS, REPRO, WEAK_INPUTS
 
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
-_PARTS = ("models", "logs", WEAK_INPUTS)
+_PARTS = ("models", "logs", WEAK_INPUTS, REPRO)
 """Folders in it, by the kind of file."""
 LARGEST_WEAK_INPUTS = 16 * 1024 * 1024
 """Bytes of the inputs that are offered for one model."""
+LARGEST_MENDED = 64 * 1024 * 1024
+"""Bytes of a mended model that is kept."""
 
 
 class Disk:
@@ -106,9 +108,12 @@ class OutputFolder:
                 remove(entry)
 
     def _offered(self) -> list[Path]:
-        """Inputs that an earlier run offered; what a link leads to is somebody else's."""
-        offered = self.path / WEAK_INPUTS
-        return [] if offered.is_symlink() else [file for file in offered.glob("*.npz") if not file.is_dir()]
+        """Inputs and mended models that an earlier run offered; what a link leads to is somebody else's."""
+        offered, repro = self.path / WEAK_INPUTS, self.path / REPRO
+        inputs = [] if offered.is_symlink() else [file for file in offered.glob("*.npz") if not file.is_dir()]
+        folders = [] if repro.is_symlink() else [folder for folder in repro.glob("*") if not folder.is_symlink()]
+        mended = [folder / MENDED for folder in folders]
+        return [*inputs, *(file for file in mended if file.is_symlink() or file.is_file())]
 
     def __enter__(self) -> OutputFolder:
         return self
@@ -148,6 +153,15 @@ class OutputFolder:
             return False
         self._move(file, WEAK_INPUTS, f"{model_id}.npz")
         return True
+
+    def keep_mended(self, model_id: str) -> str:
+        """Move a mended model to `repro/<id>/`; gives its path in this folder, empty where there is none to keep."""
+        file, folder = self.scratch / model_id / MENDED, self.path / REPRO / model_id
+        if not _is_plain(file) or file.lstat().st_size > LARGEST_MENDED or folder.is_symlink():
+            return ""
+        self._disk.make_folder(self.path / REPRO, exist_ok=True)
+        self._move(file, f"{REPRO}/{model_id}")
+        return f"{REPRO}/{model_id}/{MENDED}"
 
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file of another output folder to a folder of this one, whole or not at all."""

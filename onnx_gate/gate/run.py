@@ -30,7 +30,7 @@ from onnx_gate.records.strength import Strength
 from onnx_gate.references.read import Reference, check_reference
 from onnx_gate.references.save import ReferenceStore
 from onnx_gate.repository.credentials import find_credentials
-from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.vocabulary import REPRO, Cause, Status
 from onnx_gate.wording.verdicts import with_fix
 
 
@@ -50,6 +50,7 @@ class Folder(Protocol):
     logs: Path
 
     def keep_weak_inputs(self, model_id: str) -> bool: ...
+    def keep_mended(self, model_id: str) -> str: ...
     def keep_model(self, model_id: str, weights: Sequence[str]) -> None: ...
 
 
@@ -228,6 +229,7 @@ def _take(
             found.seconds, found.ended = round(seconds, 3), True
             _keep_reference(found, folder, store)
             _keep_weak_inputs(found, folder)
+            _keep_mended(found, folder)
             _keep_model(found, folder)
             found.close(_result(found))
             watcher.ended(_result(found))
@@ -255,6 +257,19 @@ def _keep_weak_inputs(found: Findings, folder: Folder) -> None:
     if not kept:
         found.strength = replace(found.strength, offered=0)
         found.add_note(f"inputs that catch survivors could not be kept in weak-inputs/ ({why})")
+
+
+def _keep_mended(found: Findings, folder: Folder) -> None:
+    """The user's file with the changes that make a divergence go; where it can't be kept, nobody says that it is."""
+    if found.triage is None or found.triage.mended is None:
+        return
+    file = ""
+    if found.triage.mended.passes and _result(found).verdict is Status.DIVERGED:
+        try:
+            file = folder.keep_mended(found.spec.id)
+        except OSError as error:
+            found.add_note(f"the mended model could not be kept in {REPRO}/ ({error.strerror})")
+    found.triage = replace(found.triage, mended=replace(found.triage.mended, file=file))
 
 
 def _keep_model(found: Findings, folder: Folder) -> None:

@@ -108,6 +108,8 @@ def judge_model(found: Findings) -> ModelResult:
         verdict=verdict,
         cause=_cause(verdict, found, first_error),
         advice=found.triage.advice if found.triage and verdict is Status.DIVERGED else "",
+        place=found.triage.place if found.triage and verdict is Status.DIVERGED else None,
+        mended=found.triage.mended if found.triage and verdict is Status.DIVERGED else None,
         error=with_fix(first_error) if first_error else "",
         allow_failure=found.spec.allow_failure,
         seconds=found.seconds,

@@ -21,6 +21,8 @@ Count = Annotated[int, Field(ge=0, le=2**63)]
 """Of elements, nodes, rows, bytes."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time that is one: neither NaN nor for ever."""
+Amount = Annotated[float, Field(ge=0, le=1e300)]
+"""Of an error or of noise: a number that is one."""
 Element = float | Annotated[int, Field(ge=-(2**64), le=2**64)] | Name | bool | None
 """A `Scalar` that a worker sent."""
 

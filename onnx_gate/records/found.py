@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.bounds import FEW, MANY, PROMISED, Count, Element, LimitName, Name, Seconds, Text
+from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.vocabulary import JSON, OF_LIMITS, OF_VALUES, Absence, BreachKind, Cause, Config, Origin, Scalar
 
 
@@ -321,6 +322,10 @@ class Triage:
     """Its kind."""
     advice: Text
     """What it means and what to change."""
+    place: Place | None = None
+    """Where in the graph it begins; None where that was not found."""
+    mended: Mended | None = None
+    """The user's file with the changes that make it go; None where none are known."""
 
 
 @dataclass(frozen=True, kw_only=True)

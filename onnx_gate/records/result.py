@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
+from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.ran import Latency, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
@@ -105,8 +106,10 @@ class ModelResult:
     """Times of both sides, where they were asked for."""
     strength: Strength | None = None
     """How many wrong models its inputs would have caught; None where that was not asked, or can't be."""
-    place: None = None
-    """Reserved: where in the graph a divergence starts."""
+    place: Place | None = None
+    """Where in the graph a divergence begins; None where there is none, or where it was not found."""
+    mended: Mended | None = None
+    """The user's file with the changes that make a divergence go; None where none are known."""
     noise: None = None
     """Reserved: how large honest rounding is."""
     domains: Fed | None = None

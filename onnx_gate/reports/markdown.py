@@ -139,6 +139,8 @@ def failed_body(group: list[ModelResult]) -> list[Md]:
         blocks.append(error_block(model))
     if model.advice:
         blocks.append(md("**Why, and what to change:** {}", prose(model.advice)))
+    if model.mended and model.mended.file:
+        blocks.append(md("The file with these changes, which passes: {}", code(model.mended.file)))
     if len(group) > 1:
         return blocks
     return [*blocks, *other_survivors(model), *_warnings(model)]

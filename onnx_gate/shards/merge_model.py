@@ -43,6 +43,8 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         verdict=verdict,
         cause=diverged[0].cause if diverged else first_error.cause if first_error else None,
         advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
+        place=next((model.place for model in diverged if model.place), None),
+        mended=next((model.mended for model in diverged if model.mended), None),
         error=with_fix(first_error) if first_error else "",
         allow_failure=asked.allow_failure,
         seconds=round(sum(model.seconds for model in ran), 3),

@@ -25,6 +25,7 @@ PARENT: tuple[set[str], ...] = (
 CHILD: tuple[set[str], ...] = (
     {"worker"},
     {"worker.triage", "worker.strength"},
+    {"worker.place"},
     {"worker.references"},
     {"worker.archive", "worker.trial"},
     {"plug-ins"},

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from onnx_gate.reports import json
-from onnx_gate.vocabulary import REPORTS, WEAK_INPUTS, Cause, Status
+from onnx_gate.vocabulary import REPORTS, REPRO, WEAK_INPUTS, Cause, Status
 from tests.conftest import REPOSITORY
 
 EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "keras": 0, "tensorflow": 0, "weak-inputs": 0}
@@ -37,7 +37,8 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
     assert done.returncode == code, done.stdout + done.stderr
     written = {path.name for path in (tmp_path / "report").iterdir()}
     # Rows that would catch more are offered where there are any.
-    assert written - {WEAK_INPUTS} == {*REPORTS, "models", "logs"}
+    assert written - {WEAK_INPUTS, REPRO} == {*REPORTS, "models", "logs"}
+    assert (REPRO in written) is (name == "diverges")
     assert WEAK_INPUTS in written or name not in OFFERS
     result = json.read(tmp_path / "report")
     assert result.exit_code == code
@@ -45,7 +46,8 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
         model.id for model in result.models
     }
     if name == "diverges":
-        assert {model.cause for model in result.models} == {Cause.CONVERSION}
+        causes = {"tumour-lda": Cause.CONVERSION, "tumour-stale-export": Cause.WEIGHTS}
+        assert {model.id: model.cause for model in result.models} == causes
         stale = next(model for model in result.models if model.id == "tumour-stale-export")
         assert all(check.status is Status.PASSED for check in stale.checks if check.output == "label")
 

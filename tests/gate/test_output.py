@@ -19,9 +19,9 @@ import pytest
 from onnx_gate.cli.main import main
 from onnx_gate.errors import UsageError
 from onnx_gate.gate.lock import NAME, FolderLock, Held
-from onnx_gate.gate.output import LARGEST_WEAK_INPUTS, Disk, OutputFolder
+from onnx_gate.gate.output import LARGEST_MENDED, LARGEST_WEAK_INPUTS, Disk, OutputFolder
 from onnx_gate.kernel import MODELS
-from onnx_gate.vocabulary import REPORTS
+from onnx_gate.vocabulary import MENDED, REPORTS
 
 OWNER = 1001
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -169,6 +169,41 @@ def test_inputs_that_catch_survivors_are_kept_where_they_are_a_plain_file(tmp_pa
         folder.keep_model("m")
     kept = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert kept == (["weak-inputs/m.npz"] if kind in ("file", "largest") else [])
+
+
+@pytest.mark.parametrize(
+    "kind", ["file", "link", "second name", "pipe", "folder", "nothing", "too large", "linked folder"]
+)
+def test_a_mended_model_is_kept_where_it_is_a_plain_file(tmp_path: Path, kind: str) -> None:
+    """In the folder of its model, unless that leads elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with OutputFolder(tmp_path / "out") as folder:
+        scratch = folder.scratch / "m"
+        scratch.mkdir()
+        leave_inputs(scratch, "file" if kind == "linked folder" else kind)
+        if kind not in ("nothing",):
+            (scratch / "weak-inputs.npz").rename(scratch / MENDED)
+        if kind == "too large":
+            os.truncate(scratch / MENDED, LARGEST_MENDED + 1)
+        if kind == "linked folder":
+            (tmp_path / "out/repro").mkdir()
+            (tmp_path / "out/repro/m").symlink_to(elsewhere)
+        assert folder.keep_mended("m") == ("repro/m/mended.onnx" if kind == "file" else "")
+    kept = (tmp_path / "out/repro/m/mended.onnx").is_file()
+    assert kept is (kind == "file")
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_model_that_an_earlier_run_mended_is_gone(tmp_path: Path) -> None:
+    """It is of another file, and nobody would notice."""
+    mended = tmp_path / "out/repro/m/mended.onnx"
+    mended.parent.mkdir(parents=True)
+    mended.touch()
+    (mended.parent / "mine.txt").touch()
+    with OutputFolder(tmp_path / "out"):
+        pass
+    assert [path.name for path in mended.parent.iterdir()] == ["mine.txt"]
 
 
 def test_inputs_that_an_earlier_run_offered_are_gone(tmp_path: Path) -> None:

@@ -113,7 +113,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
         folder,
         f"""
         version: 1
-        defaults: {{strength: false}}
         models:
           - {{id: right, source: 'models.py:unknown', onnx: right.onnx, {torch}}}
           - {{id: filled, source: 'models.py:unknown', onnx: filled.onnx, {torch}}}
@@ -133,7 +132,8 @@ def test_a_file_that_takes_it_for_something_else_diverged(judged: Run, name: str
     model = judged[name]
     assert model.verdict is Status.DIVERGED
     assert model.cause is not Cause.PRECISION
-    assert "rounding" not in model.advice
+    assert "rounding decides" not in model.advice
+    assert model.mended is not None and model.mended.passes
 
 
 @pytest.mark.parametrize("name", ["right", "imputed"])

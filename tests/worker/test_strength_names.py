@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,8 @@ def test_words_and_pairs_of_words_are_called_by_what_they_are(tmp_path: Path) ->
     (site,) = label_sites(blueprint, Parts(blueprint))
     made = [site.make(number) for number in range(site.count)]
     aims = [mutant.aim for mutant in made if mutant is not None]
-    assert [aim.values for aim in aims if isinstance(aim, Entry)] == [
-        ("refund", "broken"),
-        ("broken", "screen"),
-        ("screen", "broken screen"),
-        ("broken screen", "no refund"),
-    ]
+    words = ["refund", "broken", "screen", "broken screen", "no refund"]
+    assert sorted(aim.values for aim in aims if isinstance(aim, Entry)) == sorted(itertools.combinations(words, 2))
     assert {aim.of for aim in aims if isinstance(aim, Entry)} == {"words"}
 
 

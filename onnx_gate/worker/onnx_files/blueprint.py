@@ -163,9 +163,9 @@ class Blueprint:
         """Whether it is handed over in memory instead of in the graph."""
         return name in self._weights
 
-    def open(self, draft: Draft | None = None) -> Mutated:
+    def open(self, draft: Draft | None = None, *, optimize: bool = True) -> Mutated:
         """A session of the file, or of a changed copy of it, on the CPU."""
-        options = session_options(optimize=True, custom_ops=self._custom_ops, asked=self._session)
+        options = session_options(optimize=optimize, custom_ops=self._custom_ops, asked=self._session)
         options.log_severity_level = 4
         if self.size > LARGE:
             options.add_session_config_entry(_PACKED, "1")
@@ -177,7 +177,9 @@ class Blueprint:
         for name in shared:
             # Neither copied nor looked at while the file is loaded, which is right where rows are looked up only.
             options.add_initializer(name, values[name])
-        handed = {name: value for name, value in values.items() if name not in shared}
+        read = None if draft is None or not draft.edited else _read_names(draft.model.graph)
+        # The runtime drops what nothing reads, and then refuses to be handed it.
+        handed = {name: value for name, value in values.items() if name not in shared and (not read or name in read)}
         if handed:
             options.add_external_initializers(list(handed), list(handed.values()))
         graph = self._bytes if draft is None or not draft.edited else draft.model.SerializeToString()
@@ -202,6 +204,11 @@ class Mutated:
         self._session = session
         self._values = values
         self._loops = loops
+
+    @property
+    def inputs(self) -> set[str]:
+        """Names of what has to be fed."""
+        return {given.name for given in self._session.get_inputs()}
 
     @property
     def outputs(self) -> dict[str, OutputForm]:
@@ -295,6 +302,11 @@ def node_at(graph: Any, path: NodePath) -> Any:
         return node
     inner = next(each.g for each in node.attribute if each.name == path[1])
     return node_at(inner, path[2:])
+
+
+def _read_names(graph: Any) -> set[str]:
+    """All that is read by a node, or given as an output."""
+    return {name for _, node in nodes_in(graph) for name in node.input} | {output.name for output in graph.output}
 
 
 def _looked_up(graph: Any) -> frozenset[str]:

@@ -1,14 +1,15 @@
-"""Where in the user's code a node comes from, by what the exporter wrote down."""
+"""Where a node comes from, by what the exporter wrote down: the module, and the line in the user's code."""
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.frameworks.registry import packages, trace_keys
+from onnx_gate.frameworks.registry import packages, scope_keys, trace_keys
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -54,3 +55,21 @@ def _library_folders() -> tuple[str, ...]:
     folders = [str(Path(file).parent) for file in loaded if file]
     standard = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
     return tuple(f"{folder}/" for folder in (_OWN, *standard, *folders, *packages()))
+
+
+def module_of(node: Any) -> str:
+    """The module that the exporter wrote down, or the folders of the node's name."""
+    for entry in node.metadata_props:
+        if entry.key in scope_keys():
+            # The last is the operator; some before it name no module, but how the exporter came to it.
+            scopes = [scope for scope in _listed(entry.value)[:-1] if not scope.startswith("_")]
+            return scopes[-1] if scopes else ""
+    return str(node.name).rpartition("/")[0].strip("/")
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        read = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    return [str(each) for each in read] if isinstance(read, list | tuple) else []

@@ -9,12 +9,18 @@ from onnx_gate.records.badness import worst_first
 from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.place.columns import Reordered
+from onnx_gate.worker.place.find import Found
+from onnx_gate.worker.triage.placed import advise_part, advise_place, begins_at
 from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
 from onnx_gate.worker.triage.provider import Precise, all_but_gone, ask_precise, find_chance, tell_precise
 from onnx_gate.worker.triage.sizes import baked_advice, baked_dimension, depends_on_size, dimension_advice, right_sizes
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
+
+_OF_THE_FILE = (Cause.CONVERSION, Cause.PRECISION, Cause.PREPROCESSING, Cause.QUANTISED)
+"""Causes that have a place in the graph."""
 
 _ORDER_ADVICE = {
     Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
@@ -34,12 +40,16 @@ class Questions:
     """Whether the source gives the same answer twice."""
     order: Callable[[OutputDiff], Cause | None] = lambda _: None
     """Whether the answers are right, in the wrong order."""
+    columns: Callable[[OutputDiff], Reordered | None] = lambda _: None
+    """The order in which the file takes the columns of its inputs, where that makes the answers agree."""
     known: Callable[[OutputDiff], Triage | None] = lambda _: None
     """What is known to go wrong with such a model on such a feed."""
     left_out: Callable[[OutputDiff], str] = lambda _: ""
     """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
     rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
     """Whether rounding alone explains it."""
+    place: Callable[[OutputDiff], Found | None] = lambda _: None
+    """Where in the graph it begins, and which exchange makes it go; None where the source can't be looked into."""
     precise: Callable[[OutputDiff], Precise | None] = lambda _: None
     """The same comparison on the same provider in full precision; None where it was in that already."""
 
@@ -105,10 +115,16 @@ def find_cause(evidence: Evidence) -> Triage:
 
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = worst_first(compared)[0]
-    steps = (_source_or_runtime, _order, _known, _nan, _variant, _preprocessing, _precision, _tolerance)
+    steps = (_source_or_runtime, _order, _known, _nan, _variant, _placed, _preprocessing, _precision, _tolerance)
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
-    return first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+    triage = first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+    if triage.place is None and triage.cause in _OF_THE_FILE and (seen := evidence.ask.place(worst)):
+        if first is None and seen.cause:
+            return Triage(cause=seen.cause, advice=advise_part(seen), place=seen.place)
+        where = f" {begins_at(seen)}" if triage.cause is Cause.CONVERSION else ""
+        return replace(triage, advice=f"{triage.advice}{where}", place=seen.place, mended=seen.mended)
+    return triage
 
 
 def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
@@ -164,8 +180,10 @@ def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
 
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    swapped = evidence.ask.order(worst)
-    return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped]) if swapped else None
+    if swapped := evidence.ask.order(worst):
+        return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped])
+    moved = evidence.ask.columns(worst) if evidence.shipped else None
+    return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 
 
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
@@ -199,6 +217,14 @@ def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) 
         "that lose most out of it (`exclude_ops`), calibrate int8 on data like that of production, or give the "
         "variant limits of its own.",
     )
+
+
+def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """An exchange that makes it go has shown what is wrong."""
+    found = evidence.ask.place(worst) if evidence.shipped else None
+    if found is None or found.cause is None:
+        return None
+    return Triage(cause=found.cause, advice=advise_place(found), place=found.place, mended=found.mended)
 
 
 def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:

@@ -11,16 +11,22 @@ import traceback
 from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from onnx_gate.machine import has_vnni
 from onnx_gate.records.asked import Tolerance
-from onnx_gate.records.found import Answer, OutputDiff, Triage
+from onnx_gate.records.found import Answer, OutputDiff, Overflow, Triage
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.place.columns import Reordered, reordered
+from onnx_gate.worker.place.columns import find_order as find_columns
+from onnx_gate.worker.place.find import Found, find_place
+from onnx_gate.worker.place.mend import mend_columns
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
@@ -28,6 +34,7 @@ from onnx_gate.worker.triage.order import find_order
 from onnx_gate.worker.triage.precision import Rounding
 from onnx_gate.worker.triage.provider import Precise
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
+from onnx_gate.worker.triage.variants import VariantEvidence
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
 
@@ -72,6 +79,7 @@ class SecondOpinion:
         self._seen: dict[tuple[str, int], Seen] = {}
         self._rounding = RoundingOpinion(prepared, read_log)
         self._until = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
+        self._place: tuple[Found | None] | None = None
         self.recorded = any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls())
 
     def wrap(self, question: str) -> Callable[[OutputDiff], Any]:
@@ -134,6 +142,29 @@ class SecondOpinion:
         seen = self._look(diff)
         return find_order(seen.references, seen.actuals, self._tolerance(diff))
 
+    def columns(self, diff: OutputDiff) -> Reordered | None:
+        """The order in which the file takes the columns of its inputs."""
+        prepared = self._prepared
+        if self.recorded or prepared.source is None:
+            return None
+        seen, session = self._look(diff), self._session()
+
+        def ask_source(feed: dict[str, Any]) -> dict[str, Any]:
+            answers = prepared.ask_again(replace(seen.call, feed=feed, asked=()))
+            return {name: answers[name].value for name in seen.references if name in answers}
+
+        def ask_file(feed: dict[str, Any]) -> dict[str, Any]:
+            answers = session.run(prepared.fed(replace(seen.call, feed=feed)))
+            return {name: answers[name].value for name in seen.references}
+
+        order = find_columns(seen.call.feed, ask_source, ask_file)
+        if order is None or not _agree(
+            seen.references, ask_file(reordered(seen.call.feed, order)), self._tolerance(diff)
+        ):
+            return None
+        names = prepared.framework.fitted_columns(prepared.source)
+        return Reordered(order=order, names=names, mended=mend_columns(prepared, order, self._read_log))
+
     def known(self, diff: OutputDiff) -> Triage | None:
         """What is known to go wrong with such a model on such a feed."""
         prepared = self._prepared
@@ -146,6 +177,14 @@ class SecondOpinion:
     def rounding(self, diff: OutputDiff) -> Rounding | None:
         """Whether rounding alone explains it."""
         return None if self.recorded else self._rounding.explain(diff, self._look(diff), self._tolerance(diff))
+
+    def place(self, diff: OutputDiff) -> Found | None:
+        """Where in the graph it begins."""
+        if self.recorded or self._prepared.source is None:
+            return None
+        if self._place is None:
+            self._place = (find_place(self._prepared, diff, self._call(diff), self._read_log, self._until),)
+        return self._place[0]
 
     def left_out(self, diff: OutputDiff) -> str:
         """What has to be done to the inputs before the ONNX file agrees with the source."""
@@ -234,3 +273,46 @@ def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def _parts(number: int) -> str:
     return "part" if number == 1 else f"{number} parts"
+
+
+# ── Variants ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def without_variant(prepared: Prepared) -> Prepared:
+    """The model that a variant was made of, in its place; any other as it is."""
+    if prepared.base is None:
+        return prepared
+    spec = replace(prepared.spec, variant=None)
+    return replace(prepared, onnx=prepared.base, base=None, spec=spec, halves=frozenset())
+
+
+def gather_variant_evidence(
+    prepared: Prepared, diffs: list[OutputDiff], evidence: Evidence, read_log: Callable[[], str]
+) -> VariantEvidence | None:
+    """What is known of a variant; None where the model is none."""
+    spec, base = prepared.spec, prepared.base
+    if spec.variant is None or base is None:
+        return None
+    cases = {case.name: case for case in prepared.cases}
+
+    def in_float32(diff: OutputDiff) -> OutputDiff | None:
+        provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
+        rules = {diff.output: rule_for(spec, provider, diff.output)}
+        session = open_session(base, CPU, read_log, custom_ops=spec.ort_custom_ops)
+        found = run_case(without_variant(prepared), session, cases[diff.case], "cpu", rules)
+        return next((again for again in found if isinstance(again, OutputDiff)), None)
+
+    def overflows(diff: OutputDiff) -> Overflow | None:
+        from onnx_gate.worker.variants.half import first_overflow
+
+        call = next(cases[diff.case].calls())
+        return first_overflow(Path(base), Path(prepared.onnx), call.feed, prepared.fed(call))
+
+    return VariantEvidence(
+        variant=spec.variant,
+        diffs=tuple(diffs),
+        exact_int8=has_vnni(),
+        in_float32=in_float32,
+        unoptimized=evidence.ask.unoptimized,
+        overflows=overflows,
+    )

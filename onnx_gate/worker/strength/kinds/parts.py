@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from typing import Any
 
-from onnx_gate.frameworks.registry import scope_keys
 from onnx_gate.worker.onnx_files.blueprint import Blueprint, NodePath, nodes_in
+from onnx_gate.worker.onnx_files.origins import module_of
 
 _BLOCK = 8
 """Nodes of a block where nobody says which part they belong to."""
@@ -29,7 +28,7 @@ class Parts:
         names = Counter(node.name for _, node in self.nodes if node.name)
         for path, node in self.nodes:
             self._of[path] = (
-                _named(node) or (node.name if names[node.name] == 1 and node.domain else "") or _block(path)
+                module_of(node) or (node.name if names[node.name] == 1 and node.domain else "") or _block(path)
             )
             for place, name in enumerate(node.input):
                 self.readers.setdefault(name, []).append((path, node, place))
@@ -48,24 +47,6 @@ class Parts:
             return name.rpartition(".")[0]
         readers = self.readers.get(name)
         return self._of[readers[0][0]] if readers else name
-
-
-def _named(node: Any) -> str:
-    """The module that the exporter wrote down, or the folders of the node's name."""
-    for entry in node.metadata_props:
-        if entry.key in scope_keys():
-            # The last is the operator; some before it name no module, but how the exporter came to it.
-            scopes = [scope for scope in _listed(entry.value)[:-1] if not scope.startswith("_")]
-            return scopes[-1] if scopes else ""
-    return str(node.name).rpartition("/")[0].strip("/")
-
-
-def _listed(text: str) -> list[str]:
-    try:
-        read = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return []
-    return [str(each) for each in read] if isinstance(read, list | tuple) else []
 
 
 def _block(path: NodePath) -> str:

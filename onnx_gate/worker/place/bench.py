@@ -1,0 +1,318 @@
+"""A file whose inner values can be looked at, and replaced, while it runs.
+
+The graph gets a node of its own before each output and before each input of a node that reads weights. What is missing
+in a file, such as a last activation or a first scaling, is then missing *between* two values, and has a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
+
+Array = npt.NDArray[Any]
+Feed = dict[str, Any]
+Values = dict[str, Array]
+MARK = "onnx-gate:"
+"""What the names of nodes and values begin with that are not the file's own."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes of one value; a larger one is not looked at."""
+SLICE = 64 * 1024 * 1024
+"""Bytes of all values that are looked at in one run, and of those that are kept."""
+LEARNT = {
+    *("MatMul", "Gemm", "Conv", "ConvTranspose", "LSTM", "GRU", "RNN", "Gather", "BatchNormalization"),
+    *("LayerNormalization", "GroupNormalization", "InstanceNormalization", "PRelu", "MatMulInteger", "QLinearConv"),
+    *("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble", "LinearClassifier", "LinearRegressor"),
+    *("SVMClassifier", "SVMRegressor", "Einsum", "RMSNormalization", "SimplifiedLayerNormalization"),
+}
+"""Operators that hold what was learnt: as stored tensors among their inputs, or as attributes."""
+
+LEARNT_ATTRIBUTES = ("nodes_", "class_", "target_", "leaf_", "tree_", "coefficients", "intercepts", "support_vectors")
+"""Beginnings of attributes that hold what was learnt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node of the main graph."""
+
+    at: int
+    """Its place in the order of the graph."""
+    proto: Any
+    reads: tuple[str, ...]
+    """Values that it reads, those that its sub-graphs read from outside too; stored tensors are not among them."""
+    stored: tuple[str, ...]
+    """Stored tensors that it reads."""
+
+    @property
+    def own(self) -> bool:
+        """Whether it is one of the file's own."""
+        return not self.proto.name.startswith(MARK)
+
+
+class Bench:
+    """A graph, run with any of its values shown, or replaced."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self._folded: dict[str, Array | None] = {}
+        self.model = onnx.ModelProto()
+        """The graph, with the nodes that are ours."""
+        self.model.CopyFrom(blueprint.model)
+        self._fold()
+        self._mark()
+        graph = self.model.graph
+        self.stored = {tensor.name for tensor in graph.initializer}
+        """Names of stored tensors."""
+        self.inputs = [value.name for value in graph.input if value.name not in self.stored]
+        self.outputs = [value.name for value in graph.output]
+        self.nodes = [self._node(at, proto) for at, proto in enumerate(graph.node)]
+        self.made_by = {name: node for node in self.nodes for name in node.proto.output if name}
+        """Value → the node that computes it."""
+        self.live = self._reached()
+        """Values that depend on what is fed, in the order in which they are computed."""
+
+    def _node(self, at: int, proto: Any) -> Node:
+        names = [*dict.fromkeys((*proto.input, *_outer(proto)))]
+        known = [name for name in names if name]
+        return Node(
+            at=at,
+            proto=proto,
+            reads=tuple(name for name in known if name not in self.stored),
+            stored=tuple(name for name in known if name in self.stored),
+        )
+
+    def _reached(self) -> list[str]:
+        reached = dict.fromkeys(self.inputs)
+        for node in self.nodes:
+            if any(name in reached for name in node.reads):
+                reached.update(dict.fromkeys(name for name in node.proto.output if name))
+        return list(reached)
+
+    def _fold(self) -> None:
+        """Store what does not depend on what is fed: a weight behind an Identity or a Transpose is a weight."""
+        graph = self.model.graph
+        stored = {tensor.name for tensor in graph.initializer}
+        live = {value.name for value in graph.input if value.name not in stored}
+        fixed = []
+        for node in graph.node:
+            if live.intersection((*node.input, *_outer(node))) or _graphs(node) or node.op_type.startswith("Random"):
+                live.update(node.output)
+            else:
+                fixed.append(node)
+        wanted = [name for node in fixed for name in node.output if name]
+        if not wanted:
+            return
+        copy = Draft(self.blueprint)
+        copy.model.CopyFrom(self.model)
+        del copy.model.graph.output[:]
+        del copy.model.graph.input[:]
+        kept = [_copy(node) for node in fixed]
+        del copy.model.graph.node[:]
+        copy.model.graph.node.extend(kept)
+        _show(copy.model.graph, wanted)
+        answers = self.blueprint.open(copy, optimize=False).run({})
+        values = {name: found.value for name, found in answers.items() if isinstance(found.value, np.ndarray)}
+        ends = {output.name for output in graph.output}
+        folded = {name for name, value in values.items() if value.nbytes <= LARGEST and name not in ends}
+        rest = [_copy(node) for node in graph.node if not node.output or not folded.issuperset(node.output)]
+        del graph.node[:]
+        graph.node.extend(rest)
+        for name in sorted(folded):
+            graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values[name]), name))
+
+    def constant(self, name: str) -> Array | None:
+        """The content of a stored tensor; None where it is of a type that numpy hasn't got."""
+        found = self.blueprint.array(name)
+        if found is not None or name not in self.stored:
+            return found
+        if name not in self._folded:
+            tensor = next(each for each in self.model.graph.initializer if each.name == name)
+            self._folded[name] = None if tensor.data_location else onnx.numpy_helper.to_array(tensor)
+        return self._folded[name]
+
+    def _mark(self) -> None:
+        """Put nodes of ours where something may be missing."""
+        graph = self.model.graph
+        stored = {tensor.name for tensor in graph.initializer}
+        nodes: list[Any] = []
+        for at, node in enumerate(graph.node):
+            if learns(node, stored):
+                for place, name in enumerate(node.input):
+                    if name and name not in stored:
+                        fresh = f"{MARK}{at}.{place}"
+                        nodes.append(_same(name, fresh))
+                        node.input[place] = fresh
+            nodes.append(_copy(node))
+        ends = {output.name: f"{MARK}end.{output.name}" for output in graph.output}
+        made = {name for node in nodes for name in node.output}
+        ends = {name: fresh for name, fresh in ends.items() if name in made}
+        for node in nodes:
+            node.input[:] = [ends.get(name, name) for name in node.input]
+            node.output[:] = [ends.get(name, name) for name in node.output]
+            _rename_outer(node, ends)
+        nodes += [_same(fresh, name) for name, fresh in ends.items()]
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+    @property
+    def opset(self) -> int:
+        """Of ONNX's own operators."""
+        return int(max(entry.version for entry in self.model.opset_import if entry.domain in ("", "ai.onnx")))
+
+    def label(self, name: str) -> str:
+        """The name that the file has for a value: of one that is ours, that of what it passes on."""
+        node = self.made_by.get(name)
+        while node is not None and not node.own and node.proto.name.startswith(f"{MARK}same.{MARK}"):
+            name = node.proto.input[0]
+            node = self.made_by.get(name)
+        return name.removeprefix(f"{MARK}end.")
+
+    def draft(self) -> Draft:
+        """A copy to be changed."""
+        draft = Draft(self.blueprint)
+        draft.model.CopyFrom(self.model)
+        return draft
+
+    def run(
+        self, feed: Feed, look: Iterable[str] = (), given: Mapping[str, Array] | None = None, draft: Draft | None = None
+    ) -> Values:
+        """What these values are, where others are given instead of computed.
+
+        A value that is given is still computed for whoever looks at it: all that read it read what is given.
+        """
+        wanted = list(dict.fromkeys(look))
+        copy = Draft(self.blueprint)
+        changed = draft.model if draft else self.model
+        copy.model.CopyFrom(_part(changed, wanted, given or {}))
+        copy.weights = draft.weights if draft else {}
+        handed = _give(copy.model.graph, given or {})
+        _show(copy.model.graph, wanted, alone=True)
+        session = self.blueprint.open(copy, optimize=False)
+        answers = session.run({name: value for name, value in {**feed, **handed}.items() if name in session.inputs})
+        return {name: answers[name].value for name in wanted if isinstance(answers[name].value, np.ndarray)}
+
+    def sizes(self, feed: Feed, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """The shape of each value on a feed, without keeping any."""
+        copy = self.draft()
+        graph = copy.model.graph
+        for name in names:
+            graph.node.append(onnx.helper.make_node("Shape", [name], [f"{MARK}shape.{name}"], f"{MARK}shape.{name}"))
+        _show(graph, [f"{MARK}shape.{name}" for name in names], alone=True)
+        answers = self.blueprint.open(copy, optimize=False).run(feed)
+        return {name: tuple(int(size) for size in answers[f"{MARK}shape.{name}"].value) for name in names}
+
+    def between(self, end: str, starts: Iterable[str]) -> list[Node]:
+        """The nodes that compute a value from others, in their order."""
+        stops, found, waiting = set(starts), dict[int, Node](), [end]
+        first = True
+        while waiting:
+            name = waiting.pop()
+            node = self.made_by.get(name)
+            if node is None or node.at in found or (name in stops and not first):
+                continue
+            first = False
+            found[node.at] = node
+            waiting += node.reads
+        return [found[at] for at in sorted(found)]
+
+
+def learns(node: Any, stored: Iterable[str]) -> bool:
+    """Whether a node holds what was learnt."""
+    if node.op_type not in LEARNT:
+        return False
+    if node.op_type == "Gather":
+        return node.input[0] in stored
+    return node.domain not in ("", "ai.onnx") or any(name in stored for name in node.input)
+
+
+def _part(model: Any, wanted: Sequence[str], given: Iterable[str]) -> Any:
+    """The model with no more than computes these values from those that are given."""
+    graph, stops = model.graph, set(given)
+    needed, kept = set(wanted), []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            kept.append(node)
+            needed.update(name for name in (*node.input, *_outer(node)) if name and name not in stops)
+    part = onnx.ModelProto(ir_version=model.ir_version)
+    part.opset_import.extend(model.opset_import)
+    part.graph.name = graph.name or "part"
+    part.graph.node.extend(reversed(kept))
+    part.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in needed)
+    part.graph.sparse_initializer.extend(graph.sparse_initializer)
+    stored = {tensor.name for tensor in graph.initializer}
+    part.graph.input.extend(value for value in graph.input if value.name in needed and value.name not in stored)
+    return part
+
+
+def _give(graph: Any, given: Mapping[str, Array]) -> Values:
+    """Let all that read a value read an input instead; gives what has to be fed."""
+    fed = {name: f"{MARK}given.{name}" for name in given}
+    for node in graph.node:
+        node.input[:] = [fed.get(name, name) for name in node.input]
+        _rename_outer(node, fed)
+    read = {name for node in graph.node for name in (*node.input, *_outer(node))}
+    for name, value in given.items():
+        if fed[name] not in read:
+            continue
+        kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+        graph.input.append(onnx.helper.make_tensor_value_info(fed[name], kind, list(value.shape)))
+    return {fed[name]: np.ascontiguousarray(value) for name, value in given.items() if fed[name] in read}
+
+
+def _show(graph: Any, names: Sequence[str], *, alone: bool = False) -> None:
+    shown = {output.name for output in graph.output}
+    fed = {value.name for value in graph.input}
+    if alone:
+        del graph.output[:]
+    for name in names:
+        if name in fed:
+            # The runtime gives no input back.
+            continue
+        if name not in shown or alone:
+            graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+
+
+def _same(name: str, fresh: str) -> Any:
+    return onnx.helper.make_node("Identity", [name], [fresh], f"{MARK}same.{fresh}")
+
+
+def _copy(node: Any) -> Any:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy
+
+
+def _graphs(node: Any) -> list[Any]:
+    return [inner for attribute in node.attribute for inner in (attribute.g, *attribute.graphs) if inner.node]
+
+
+def _outer(node: Any) -> list[str]:
+    """Values that the sub-graphs of a node read from outside."""
+    return [name for inner in _graphs(node) for name in _free(inner)]
+
+
+def _free(graph: Any) -> list[str]:
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    found: list[str] = []
+    for node in graph.node:
+        found += [name for name in (*node.input, *_outer(node)) if name and name not in own]
+        own.update(node.output)
+    return [*found, *(output.name for output in graph.output if output.name not in own)]
+
+
+def _rename_outer(node: Any, renamed: Mapping[str, str]) -> None:
+    for inner in _graphs(node):
+        own = {value.name for value in (*inner.input, *inner.initializer)}
+        own.update(name for each in inner.node for name in each.output)
+        visible = {name: fresh for name, fresh in renamed.items() if name not in own}
+        for each in inner.node:
+            each.input[:] = [visible.get(name, name) for name in each.input]
+            _rename_outer(each, visible)
+        for output in inner.output:
+            output.name = visible.get(output.name, output.name)

@@ -1,0 +1,228 @@
+"""What two parts of graphs that ought to compute the same have that differs: weights, constants, attributes, nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs
+
+from onnx_gate.worker.place.bench import LEARNT_ATTRIBUTES, Array, Bench, Node, learns
+from onnx_gate.worker.place.exchange import (
+    AttributeExchange,
+    Exchange,
+    ExchangeKind,
+    Several,
+    StoredExchange,
+)
+from onnx_gate.worker.place.values import layouts
+
+MOST_TRIED = 24
+"""Exchanges that are tried of one part."""
+_NOT_COMPUTED = ("Identity", "Dropout")
+
+
+def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
+    """Exchanges that may make one part compute what the other does, the smallest first."""
+    single: list[StoredExchange | AttributeExchange] = [
+        *_attributes(ours, theirs),
+        *_stored(bench, right, ours, theirs),
+    ]
+    yield from single[:MOST_TRIED]
+    weights = [one for one in single if one.kind == "weights"]
+    for group in (_one_of_each(weights), *_choices(weights), _one_of_each(single), *_choices(single)):
+        if len(group) > 1:
+            yield Several(parts=tuple(group))
+
+
+def _one_of_each(single: Sequence[StoredExchange | AttributeExchange]) -> list[StoredExchange | AttributeExchange]:
+    """The first exchange of each tensor and attribute."""
+    found: dict[tuple[int, str], StoredExchange | AttributeExchange] = {}
+    for one in single:
+        found.setdefault((one.node.at, one.name), one)
+    return list(found.values())
+
+
+def _choices(
+    single: Sequence[StoredExchange | AttributeExchange],
+) -> Iterator[list[StoredExchange | AttributeExchange]]:
+    """Where a tensor may be any of several, each combination, as far as there are few."""
+    by_place: dict[tuple[int, str], list[StoredExchange | AttributeExchange]] = {}
+    for one in single:
+        by_place.setdefault((one.node.at, one.name), []).append(one)
+    count = int(np.prod([len(each) for each in by_place.values()])) if by_place else 0
+    if 1 < count <= MOST_TRIED:
+        for group in product(*by_place.values()):
+            trues = [one.true for one in group if isinstance(one, StoredExchange)]
+            if len(trues) == len(set(trues)):
+                yield list(group)
+
+
+# ── Attributes ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _attributes(ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[AttributeExchange]:
+    for node, other in aligned(ours, theirs):
+        mine, wanted = attributes_of(node.proto), attributes_of(other.proto)
+        protos = {each.name: each for each in other.proto.attribute}
+        for name in dict.fromkeys((*mine, *wanted)):
+            if not _same(mine.get(name), wanted.get(name)):
+                kind: ExchangeKind = "weights" if name.startswith(LEARNT_ATTRIBUTES) else "attribute"
+                yield AttributeExchange(
+                    kind=kind,
+                    node=node,
+                    name=name,
+                    before=mine.get(name),
+                    after=wanted.get(name),
+                    proto=protos.get(name),
+                )
+
+
+def aligned(ours: Sequence[Node], theirs: Sequence[Node]) -> list[tuple[Node, Node]]:
+    """Nodes of the same operator, in the same order."""
+    mine, wanted = computing(ours), computing(theirs)
+    matcher = SequenceMatcher(
+        None, [node.proto.op_type for node in mine], [node.proto.op_type for node in wanted], autojunk=False
+    )
+    return [
+        (mine[block.a + step], wanted[block.b + step])
+        for block in matcher.get_matching_blocks()
+        for step in range(block.size)
+    ]
+
+
+def computing(nodes: Sequence[Node]) -> list[Node]:
+    """Without those that only pass a value on."""
+    return [node for node in nodes if node.own and node.proto.op_type not in _NOT_COMPUTED]
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    """Attributes by name, with the defaults of the operator; sub-graphs are left out."""
+    found = _defaults(node.op_type, node.domain)
+    for attribute in node.attribute:
+        if attribute.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            found[attribute.name] = onnx.helper.get_attribute_value(attribute)
+    return found
+
+
+def _defaults(op: str, domain: str) -> dict[str, Any]:
+    try:
+        schema = defs.get_schema(op, domain=domain)
+    except defs.SchemaError:
+        return {}
+    return {
+        name: onnx.helper.get_attribute_value(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.type != onnx.AttributeProto.UNDEFINED
+    }
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, onnx.TensorProto) and isinstance(other, onnx.TensorProto):
+        return bool(np.array_equal(onnx.numpy_helper.to_array(one), onnx.numpy_helper.to_array(other)))
+    if isinstance(one, float) and isinstance(other, float):
+        return bool(np.float32(one) == np.float32(other))
+    return bool(one == other)
+
+
+# ── Stored tensors ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _stored(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[StoredExchange]:
+    """Tensors of the judged part that the other part does not have, each with those that may stand for it."""
+    mine = [(node, name, bench.constant(name)) for node in ours for name in node.stored]
+    wanted = {name: right.constant(name) for node in theirs for name in node.stored}
+    missing = {name: array for name, array in wanted.items() if array is not None and not _is_among(array, mine)}
+    partners = _partners(ours, theirs)
+    for node, name, array in mine:
+        if array is None or _is_known(array, wanted):
+            continue
+        likely = [other for other in partners.get(name, ()) if other in missing]
+        forms = [(true, after) for true in dict.fromkeys((*likely, *missing)) for after in _forms(array, missing, true)]
+        for true, after in forms or _neutral(node, name, array):
+            yield StoredExchange(kind=_kind(array), node=node, name=name, true=true, before=array, after=after)
+
+
+def _partners(ours: Sequence[Node], theirs: Sequence[Node]) -> dict[str, list[str]]:
+    """Tensor → those that the same node of the other part reads at the same place."""
+    found: dict[str, list[str]] = {}
+    for node, other in aligned(ours, theirs):
+        for name, true in zip(node.proto.input, other.proto.input, strict=False):
+            found.setdefault(name, []).append(true)
+    return found
+
+
+def _neutral(node: Node, name: str, array: Array) -> list[tuple[str, Array]]:
+    """A source that adds nothing, or multiplies by one, is often exported without the tensor."""
+    if array.dtype.kind != "f":
+        return []
+    op, place = node.proto.op_type, list(node.proto.input).index(name) if name in node.proto.input else -1
+    if op in ("Add", "Sub") or (op in ("Gemm", "Conv", "ConvTranspose", "LayerNormalization") and place == 2):
+        return [("", np.zeros_like(array))]
+    return [("", np.ones_like(array))] if op in ("Mul", "Div") else []
+
+
+def _kind(array: Array) -> ExchangeKind:
+    """Single numbers, and whole numbers, are part of what a node computes; the rest was learnt."""
+    return "weights" if array.dtype.kind == "f" and array.size > 1 else "constant"
+
+
+def _is_among(array: Array, mine: Sequence[tuple[Node, str, Array | None]]) -> bool:
+    return any(other is not None and same_content(array, other) for _, _, other in mine)
+
+
+def _is_known(array: Array, wanted: Mapping[str, Array | None]) -> bool:
+    return any(other is not None and same_content(array, other) for other in wanted.values())
+
+
+def same_content(one: Array, other: Array) -> bool:
+    """Whether two stored tensors are the same, whatever their layout."""
+    if one.size != other.size or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
+        return False
+    if one.dtype.kind not in "fiub" or one.size == 0:
+        return bool(np.array_equal(one, other))
+    return any(np.array_equal(way.of(other), one) for way in layouts(other.shape, one.shape))
+
+
+def _forms(array: Array, missing: Mapping[str, Array], true: str) -> Iterator[Array]:
+    """The contents that a tensor may get from another one: as it is, transposed, or put together with its like."""
+    other = missing[true]
+    if other.dtype.kind != array.dtype.kind:
+        return
+    if other.size == array.size:
+        for way in layouts(other.shape, array.shape):
+            if way.shape == array.shape:
+                yield way.of(other)
+    elif array.ndim and other.size and not array.size % other.size:
+        count = array.size // other.size
+        like = [each for each in missing.values() if each.shape == other.shape]
+        if 1 < count <= 4 and len(like) == count:
+            yield from _put_together(array, like)
+
+
+def _put_together(array: Array, like: Sequence[Array]) -> Iterator[Array]:
+    """Such as the weights of query, key and value, as one."""
+    for order in permutations(like):
+        for axis in range(array.ndim):
+            for parts in (order, [part.T for part in order]):
+                if parts[0].ndim == array.ndim:
+                    whole = np.concatenate(parts, axis=axis)
+                    if whole.shape == array.shape:
+                        yield whole
+
+
+def comes_first(bench: Bench, nodes: Sequence[Node], starts: Sequence[str]) -> bool:
+    """Whether a part of a graph lies before the first node that has learnt anything."""
+    before: set[int] = set()
+    waiting = [*starts, *(name for node in nodes for name in node.reads)]
+    while waiting:
+        node = bench.made_by.get(waiting.pop())
+        if node is None or node.at in before:
+            continue
+        before.add(node.at)
+        waiting += node.reads
+    return not any(learns(node.proto, bench.stored) for node in bench.nodes if node.at in before)

@@ -1,0 +1,262 @@
+"""Exchanges: a part of the judged graph for the same part of the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from onnx_gate.worker.onnx_files.blueprint import SMALL, Draft
+from onnx_gate.worker.place.bench import MARK, Array, Bench, Node
+from onnx_gate.worker.place.pairs import Pair
+from onnx_gate.worker.place.values import Layout
+
+ExchangeKind = Literal["weights", "constant", "attribute", "structure"]
+
+
+class Exchange(Protocol):
+    """A change of the judged graph."""
+
+    @property
+    def kind(self) -> ExchangeKind:
+        """What is exchanged."""
+        ...
+
+    @property
+    def node(self) -> Node | None:
+        """The node that it changes; None where it changes several."""
+        ...
+
+    def apply(self, draft: Draft) -> None:
+        """Change the graph."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredExchange:
+    """Another content for a stored tensor, as one node reads it."""
+
+    kind: ExchangeKind
+    node: Node
+    name: str
+    """Of the tensor in the judged file."""
+    true: str
+    """Its name in the right one."""
+    before: Array
+    after: Array
+
+    def apply(self, draft: Draft) -> None:
+        """All others that read the tensor go on reading what it was."""
+        fresh = f"{self.name}.of_source.{self.node.at}"
+        store(draft, fresh, self.after.astype(self.before.dtype, copy=False))
+        proto = draft.model.graph.node[self.node.at]
+        proto.input[:] = [fresh if name == self.name else name for name in proto.input]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeExchange:
+    """Another attribute for a node."""
+
+    kind: ExchangeKind
+    node: Node
+    name: str
+    before: Any
+    """None where the file leaves it to its default, and that isn't known."""
+    after: Any
+    proto: Any
+    """The attribute as the right graph has it; None where it has none."""
+
+    def apply(self, draft: Draft) -> None:
+        """Put it in the place of the other."""
+        node = draft.model.graph.node[self.node.at]
+        kept = [_copied(each) for each in node.attribute if each.name != self.name]
+        del node.attribute[:]
+        node.attribute.extend([*kept, *([_copied(self.proto)] if self.proto is not None else [])])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several:
+    """All of these."""
+
+    parts: tuple[StoredExchange | AttributeExchange, ...]
+
+    @property
+    def kind(self) -> ExchangeKind:
+        """The kind of the parts; where they differ, that of the largest."""
+        kinds = {part.kind for part in self.parts}
+        order: tuple[ExchangeKind, ...] = ("weights", "attribute", "constant")
+        return next(kind for kind in order if kind in kinds)
+
+    @property
+    def node(self) -> Node | None:
+        """Where all are about one."""
+        return self.parts[0].node if len({part.node.at for part in self.parts}) == 1 else None
+
+    def apply(self, draft: Draft) -> None:
+        """One after the other."""
+        for part in self.parts:
+            part.apply(draft)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesExchange:
+    """The nodes of the right graph in the place of those that compute a value."""
+
+    bench: Bench
+    """The judged graph."""
+    right: Bench
+    nodes: tuple[Node, ...]
+    """Of the right graph, in their order."""
+    end: Pair
+    starts: Mapping[str, Pair]
+    """True name → the pair that brings it."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Of the true values."""
+    kind: ExchangeKind = "structure"
+    node: None = None
+
+    def apply(self, draft: Draft) -> None:
+        """What computed the value before stays, and is read by nobody."""
+        graph = draft.model.graph
+        prefix = f"{MARK}source.{self.end.value}."
+        names = {true: self._bring(graph, true, pair) for true, pair in self.starts.items()}
+        for node in self.nodes:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node.proto)
+            for name in node.stored:
+                if name not in names:
+                    names[name] = f"{prefix}{name}"
+                    store(draft, names[name], self._stored(name))
+            names |= {name: f"{prefix}{name}" for name in copy.output if name}
+            copy.name = f"{node.proto.name or node.proto.op_type}.of_source"
+            rename(copy, names)
+            graph.node.append(copy)
+        self._end(graph, names[self.end.true])
+        sort_nodes(graph)
+
+    def _stored(self, name: str) -> Array:
+        found = self.right.constant(name)
+        if found is None:
+            raise ValueError(f"{name} has a type that can't be copied")
+        return found
+
+    def _bring(self, graph: Any, true: str, pair: Pair) -> str:
+        """A value of the judged graph in the form that it has in the right one."""
+        shape = self.shapes[true]
+        if pair.layout.axes or len(shape) != len(pair.layout.shape):
+            return arrange(graph, pair.value, inverse(pair.layout, shape), f"{MARK}bring.{self.end.value}.{true}")
+        return pair.value
+
+    def _end(self, graph: Any, made: str) -> None:
+        wanted = self.end.value
+        for node in graph.node:
+            if wanted in node.output and not node.name.endswith(".of_source"):
+                node.output[:] = [f"{MARK}before.{name}" if name == wanted else name for name in node.output]
+        layout = self.end.layout
+        if layout.axes or len(layout.shape) != len(self.shapes[self.end.true]):
+            made = arrange(graph, made, layout, f"{MARK}form.{wanted}")
+        graph.node.append(onnx.helper.make_node("Identity", [made], [wanted], f"{wanted}.of_source"))
+
+
+def store(draft: Draft, name: str, array: Array) -> None:
+    """Add a stored tensor; a large one is handed over in memory."""
+    array = np.ascontiguousarray(array)
+    graph = draft.model.graph
+    if any(tensor.name == name for tensor in graph.initializer):
+        return
+    if array.nbytes <= SMALL or array.dtype.kind != "f":
+        graph.initializer.append(numpy_helper.from_array(array, name))
+        return
+    tensor = graph.initializer.add()
+    tensor.name, tensor.data_type = name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    tensor.dims.extend(array.shape)
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="in-memory")
+    draft.weights[name] = array
+
+
+def inverse(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The way back to a value of this shape; only of axes that were moved and not joined."""
+    if layout.axes:
+        back = tuple(int(axis) for axis in np.argsort(layout.axes))
+        return Layout(axes=back, shape=shape)
+    return Layout(axes=(), shape=shape)
+
+
+def arrange(graph: Any, name: str, layout: Layout, fresh: str) -> str:
+    """Nodes that bring a value into another form; the first size stays what it is."""
+    made = name
+    if layout.axes:
+        graph.node.append(onnx.helper.make_node("Transpose", [made], [f"{fresh}.t"], f"{fresh}.t", perm=layout.axes))
+        made = f"{fresh}.t"
+    shape = np.array([-1, *layout.shape[1:]] if layout.shape else [], "int64")
+    graph.initializer.append(numpy_helper.from_array(shape, f"{fresh}.shape"))
+    graph.node.append(onnx.helper.make_node("Reshape", [made, f"{fresh}.shape"], [fresh], f"{fresh}.r"))
+    return fresh
+
+
+def rename(node: Any, names: Mapping[str, str]) -> None:
+    """Give a copied node the names that its values have where it goes."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, "") for name in node.output]
+    for attribute in node.attribute:
+        for inner in (attribute.g, *attribute.graphs):
+            for each in inner.node:
+                each.input[:] = [names.get(name, name) for name in each.input]
+
+
+def sort_nodes(graph: Any) -> None:
+    """In an order in which each value is computed before it is read; raises ValueError where there is none."""
+    made_by = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    needs = [{made_by[name] for name in _needs(node) if name in made_by} for node in graph.node]
+    try:
+        order = list(TopologicalSorter(dict(enumerate(needs))).static_order())
+    except CycleError as error:
+        raise ValueError("the graph reads a value before it is computed") from error
+    ordered = [graph.node[at] for at in order]
+    copies = [_node(node) for node in ordered]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def _needs(node: Any) -> list[str]:
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for inner in (attribute.g, *attribute.graphs):
+            own = {name for each in inner.node for name in each.output}
+            names += [name for each in inner.node for name in each.input if name and name not in own]
+    return names
+
+
+def _node(node: Any) -> Any:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy
+
+
+def _copied(attribute: Any) -> Any:
+    copy = onnx.AttributeProto()
+    copy.CopyFrom(attribute)
+    return copy
+
+
+def all_of(exchanges: Sequence[Exchange], draft: Draft) -> None:
+    """Apply them; those that change the order of the nodes last."""
+    for exchange in sorted(exchanges, key=lambda one: one.kind == "structure"):
+        exchange.apply(draft)
+
+
+def parts_of(exchanges: Iterable[Exchange]) -> list[StoredExchange | AttributeExchange | NodesExchange]:
+    """Each of them alone."""
+    found: list[StoredExchange | AttributeExchange | NodesExchange] = []
+    for exchange in exchanges:
+        if isinstance(exchange, Several):
+            found += exchange.parts
+        elif isinstance(exchange, StoredExchange | AttributeExchange | NodesExchange):
+            found.append(exchange)
+    return found

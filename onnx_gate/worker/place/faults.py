@@ -1,0 +1,200 @@
+"""The faults of a graph: where true values go in and a wrong one comes out, and what has to be exchanged there."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.blueprint import Draft
+from onnx_gate.worker.place.bench import LEARNT, Array, Node
+from onnx_gate.worker.place.differences import candidates, comes_first, computing
+from onnx_gate.worker.place.exchange import Exchange, NodesExchange, all_of, parts_of
+from onnx_gate.worker.place.pairs import Pair, Pairs
+from onnx_gate.worker.place.values import largest_error, noise_of, wrong_share
+
+MOST_FAULTS = 64
+_ALL_STEPS = 16
+"""Noise of a whole graph beside that of one step."""
+_LEFT = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A part of the judged graph that computes something else on true values."""
+
+    end: Pair
+    """The value that comes out wrong."""
+    value: str
+    """Its name in the file."""
+    starts: tuple[str, ...]
+    """The values that go in."""
+    nodes: tuple[Node, ...]
+    """In the judged graph; without those that only pass a value on."""
+    right: tuple[Node, ...] = ()
+    """In the right one."""
+    error: float
+    """By how much it is wrong at most."""
+    noise: float
+    """How much of that may be rounding."""
+    first: bool
+    """It lies before all that was learnt."""
+    exchange: Exchange | None = None
+    """What makes the value right; None where nothing was found."""
+
+    @property
+    def cause(self) -> Cause | None:
+        """What kind of fault it is; None where no exchange has shown it."""
+        if self.exchange is None:
+            return None
+        before = self.first and not _holds_learnt(self.exchange)
+        if self.exchange.kind == "weights" and not before:
+            return Cause.WEIGHTS
+        return Cause.PREPROCESSING if before else Cause.OPERATOR
+
+
+def _holds_learnt(exchange: Exchange) -> bool:
+    """Whether it changes a node that has learnt something, rather than a scaling before it."""
+    return any(part.node is not None and part.node.proto.op_type in LEARNT for part in parts_of([exchange]))
+
+
+@dataclass
+class Search:
+    """Looks for faults, until its time is over."""
+
+    pairs: Pairs
+    until: float = field(default=float("inf"))
+    """On the clock of `time.monotonic`."""
+
+    def faults(self) -> list[Fault]:
+        """All that are found, in the order of the graph."""
+        return [self._fault(pair) for pair in self.pairs.wrong()[:MOST_FAULTS]]
+
+    def shown(self, faults: Sequence[Fault]) -> Cause | None:
+        """Whether the answers become right with the true values in the place of the wrong ones."""
+        pairs = self.pairs
+        given = {
+            fault.end.value: value for fault in faults if (value := pairs.given().get(fault.end.value)) is not None
+        }
+        ends = [name for name in pairs.truth.ends if name in pairs.found]
+        own = {fault.end.value for fault in faults}
+        found = _tried(lambda: pairs.bench.run(pairs.feed, [name for name in ends if name not in own], given))
+        if not faults or found is None or not all(_near_enough(pairs.true(name), found[name]) for name in found):
+            return None
+        return Cause.OPERATOR
+
+    def needed(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Without those whose exchange the answers don't need: two values that were taken for each other by mistake.
+
+        As they are where the exchanges together don't make the answers right.
+        """
+        kept = [fault for fault in faults if fault.exchange]
+        if len(kept) < len(faults) or len(kept) < 2 or not self._answers(kept):
+            return list(faults)
+        for fault in sorted(kept, key=lambda one: (one.exchange is not None and one.exchange.kind) != "structure"):
+            if time.monotonic() > self.until or len(kept) == 1:
+                break
+            rest = [one for one in kept if one is not fault]
+            if self._answers(rest):
+                kept = rest
+        return [fault for fault in faults if fault in kept]
+
+    def _answers(self, faults: Sequence[Fault]) -> bool:
+        """Whether the graph, with these mended, answers as the source by itself."""
+        pairs = self.pairs
+        ends = [name for name in pairs.truth.ends if name in pairs.found]
+        exchanges = [fault.exchange for fault in faults if fault.exchange]
+        found = _tried(lambda: pairs.bench.run(pairs.feed, ends, {}, _with(pairs, exchanges)))
+        return found is not None and all(name in found and _near_enough(pairs.true(name), found[name]) for name in ends)
+
+    def _fault(self, end: Pair) -> Fault:
+        pairs, right = self.pairs, self.pairs.truth.bench
+        given = pairs.given()
+        ours = list(pairs.bench.between(end.value, given))
+        starts = tuple(pairs.starts(end.value))
+        theirs: list[Node] = []
+        if right:
+            known = {pair.true for name, pair in pairs.found.items() if name in given and pair.true != end.true}
+            theirs = right.between(end.true, known)
+        exchange = self._exchange(end, ours, theirs) if right else None
+        return Fault(
+            end=end,
+            value=pairs.bench.label(end.value),
+            starts=starts,
+            nodes=tuple(computing(ours)),
+            right=tuple(computing(theirs)),
+            error=largest_error(pairs.true(end.value), pairs.own[end.value]),
+            noise=pairs.noise(end.value),
+            first=comes_first(pairs.bench, ours, starts),
+            exchange=exchange,
+        )
+
+    def _exchange(self, end: Pair, ours: Sequence[Node], theirs: Sequence[Node]) -> Exchange | None:
+        right = self.pairs.truth.bench
+        assert right is not None  # noqa: S101
+        for exchange in candidates(self.pairs.bench, right, ours, theirs):
+            if time.monotonic() > self.until:
+                return None
+            if self._clears(end, [exchange]):
+                return exchange
+        whole = self._whole(end, theirs)
+        return whole if whole and self._clears(end, [whole]) else None
+
+    def _whole(self, end: Pair, theirs: Sequence[Node]) -> NodesExchange | None:
+        pairs, right = self.pairs, self.pairs.truth.bench
+        assert right is not None  # noqa: S101
+        given = pairs.given()
+        brought = {pair.true: pair for name, pair in pairs.found.items() if name in given and name != end.value}
+        made = {name for node in theirs for name in node.proto.output}
+        needed = {name for node in theirs for name in node.reads if name not in made} or {end.true}
+        if not needed <= brought.keys():
+            return None
+        return NodesExchange(
+            bench=pairs.bench,
+            right=right,
+            nodes=tuple(theirs),
+            end=end,
+            starts={true: brought[true] for true in needed},
+            shapes={name: value.shape for name, value in pairs.truth.values.items()},
+        )
+
+    def _clears(self, end: Pair, exchanges: Sequence[Exchange]) -> bool:
+        """Whether the value is right with these exchanges, true values given before it."""
+        pairs = self.pairs
+        before = wrong_share(pairs.true(end.value), pairs.own[end.value], pairs.noise(end.value))
+        found = _tried(lambda: pairs.bench.run(pairs.feed, [end.value], pairs.given(), _with(pairs, exchanges)))
+        value = found.get(end.value) if found else None
+        return value is not None and _gone(before, pairs.true(end.value), value, pairs.noise(end.value))
+
+
+def _near_enough(truth: Array, value: Array) -> bool:
+    """The same answer, with what many steps of rounding may add to it."""
+    return wrong_share(truth, value, _ALL_STEPS * noise_of(truth)) <= _LEFT
+
+
+def _gone(before: float, truth: Array, value: Array, noise: float) -> bool:
+    """At most one in a hundred of what was wrong is left."""
+    return wrong_share(truth, value, noise) <= before / 100
+
+
+def _with(pairs: Pairs, exchanges: Sequence[Exchange]) -> Draft:
+    draft = pairs.bench.draft()
+    all_of(exchanges, draft)
+    return draft
+
+
+def _tried(ask: Callable[[], dict[str, Array]]) -> dict[str, Array] | None:
+    """What a changed graph answers; None where it doesn't run."""
+    try:
+        return ask()
+    except Exception:
+        return None
+
+
+def missing_and_more(fault: Fault) -> tuple[list[str], list[str]]:
+    """Operators that the judged part lacks, and those that it has too many."""
+    ours = Counter(node.proto.op_type for node in fault.nodes)
+    theirs = Counter(node.proto.op_type for node in fault.right)
+    return sorted((theirs - ours).elements()), sorted((ours - theirs).elements())

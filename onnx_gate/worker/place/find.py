@@ -1,0 +1,169 @@
+"""Where a divergence begins, what is wrong there, and the file with that mended."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.diagnosis.place import Along, Mended, Place, PlaceFault, PlaceNode
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.onnx_files.lowered import lowered_in
+from onnx_gate.worker.place import words
+from onnx_gate.worker.place.bench import Bench
+from onnx_gate.worker.place.faults import Fault, Search
+from onnx_gate.worker.place.mend import mend
+from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
+from onnx_gate.worker.place.twin import convert_now, is_rounded, judged, landmarks_of, truth_of
+from onnx_gate.worker.place.values import wrong_share
+from onnx_gate.worker.trial.prepared import Prepared
+
+MOST_ROWS = 32
+MOST_ALONG = 200
+MOST_NODES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the search has come to."""
+
+    cause: Cause | None
+    """That of all faults together; None where an exchange has not cleared them all."""
+    place: Place
+    mended: Mended | None = None
+    lowered: str = ""
+    """What the file holds of lower precision, where that explains it all."""
+
+
+def find_place(
+    prepared: Prepared, diff: OutputDiff, call: Call, read_log: Callable[[], str], until: float
+) -> Found | None:
+    """Hold the judged graph against the source, value by value; None where nothing can be held against it."""
+    with tempfile.TemporaryDirectory() as folder:
+        feed = few_rows(prepared, diff, call)
+        answers = prepared.ask_again(replace(call, feed=feed)) if call.answers is None else call.answers
+        bench = judged(prepared)
+        truth = _truth(prepared, bench, Path(folder), feed, answers)
+        if truth is None or not _is_wrong(bench, truth, feed):
+            return None
+        lowered = lowered_in(bench.model.graph)
+        if lowered and truth.bench and is_rounded(bench, truth.bench):
+            return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered.words)
+        pairs = Pairs(bench, truth, feed)
+        pairs.settle()
+        search = Search(pairs, until)
+        faults = search.needed(search.faults())
+        cause = cause_of(faults) if truth.bench else search.shown(faults)
+        place = _place(pairs, faults, prepared.spec.folder)
+        exchanged = [fault for fault in faults if fault.exchange]
+        mended = None
+        if prepared.spec.onnx and exchanged and time.monotonic() < until:
+            mended = mend(prepared, bench, exchanged, Path(folder), read_log)
+        return Found(cause=cause, place=place, mended=mended)
+
+
+def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: Answers) -> Truth | None:
+    """From the source converted now, where the file is not that; else from the source's own values."""
+    if prepared.source is None:
+        return None
+    if prepared.spec.onnx is None:
+        return landmarks_of(prepared, feed, answers)
+    right = convert_now(prepared, folder, feed, bench.opset)
+    return truth_of(right, prepared, feed, answers)
+
+
+def few_rows(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
+    """The feed cut down to some of its rows, the worst one among them; as it is where nobody says what a row is."""
+    sizes = {value.shape[:1] for value in call.feed.values() if isinstance(value, np.ndarray)}
+    batched = (
+        all(given.shape and isinstance(given.shape[0], str) for given in prepared.spec.inputs or ()) and len(sizes) == 1
+    )
+    if not batched or not (rows := next(iter(sizes))) or rows[0] <= MOST_ROWS or call.asked:
+        return call.feed
+    worst = diff.worst.index[0] - call.first_row if diff.worst and diff.worst.index else 0
+    spread = np.linspace(0, rows[0] - 1, MOST_ROWS - 1).astype(int)
+    chosen = sorted({*spread.tolist(), min(max(worst, 0), rows[0] - 1)})
+    return {name: value[chosen] for name, value in call.feed.items()}
+
+
+def _is_wrong(bench: Bench, truth: Truth, feed: Feed) -> bool:
+    """Whether the graph differs on this feed at all."""
+    seen = bench.run(feed, list(truth.ends))
+    return any(
+        wrong_share(truth.values[true].reshape(seen[name].shape), seen[name]) > 0
+        if truth.values[true].size == seen[name].size
+        else True
+        for name, true in truth.ends.items()
+        if name in seen and true in truth.values
+    )
+
+
+def cause_of(faults: Sequence[Fault]) -> Cause | None:
+    """Of several faults, the most specific; none where one of them is not understood."""
+    causes = [fault.cause for fault in faults]
+    if not causes or None in causes:
+        return None
+    return next(cause for cause in (Cause.WEIGHTS, Cause.PREPROCESSING, Cause.OPERATOR) if cause in causes)
+
+
+def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
+    along = [
+        Along(value=_known(pairs, value, true)[:200], error=_finite(error), noise=_finite(noise))
+        for value, true, error, noise in error_along(pairs)
+    ]
+    return Place(
+        faults=tuple(_record(pairs.bench, fault, folder) for fault in faults),
+        along=tuple(_spread(along)),
+        grows=_grows(along, faults),
+    )
+
+
+def _known(pairs: Pairs, value: str, true: str) -> str:
+    """The name that says more: that of the source."""
+    right = pairs.truth.bench
+    return (right.label(true) if right else true) or pairs.bench.label(value)
+
+
+def _grows(along: Sequence[Along], faults: Sequence[Fault]) -> str:
+    """Where every part is right: the value at which the error becomes large beside what it was."""
+    if faults or len(along) < 2:
+        return ""
+    ratios = [(point.error / point.noise if point.noise else 0.0, point.value) for point in along]
+    steps = [(after[0] - before[0], after[1]) for before, after in itertools.pairwise(ratios)]
+    return max(steps)[1]
+
+
+def _record(bench: Bench, fault: Fault, folder: str) -> PlaceFault:
+    return PlaceFault(
+        what=words.what(fault),
+        cause=fault.cause,
+        nodes=tuple(
+            PlaceNode(name=node.proto.name[:500], op=node.proto.op_type[:100]) for node in fault.nodes[:MOST_NODES]
+        ),
+        count=len(fault.nodes),
+        module=words.module(fault)[:500],
+        line=words.line(fault, folder)[:500],
+        reads=tuple(dict.fromkeys(bench.label(name)[:500] for name in fault.starts[:MOST_NODES])),
+        value=fault.value[:500],
+        error=_finite(fault.error),
+        noise=_finite(fault.noise),
+    )
+
+
+def _finite(value: float) -> float:
+    return min(value, 1e300) if value == value else 1e300
+
+
+def _spread(along: Sequence[Along]) -> list[Along]:
+    """As many as a plot needs, spread over all."""
+    if len(along) <= MOST_ALONG:
+        return list(along)
+    return [along[at] for at in sorted({int(at) for at in np.linspace(0, len(along) - 1, MOST_ALONG)})]

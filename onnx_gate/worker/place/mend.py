@@ -1,0 +1,148 @@
+"""The user's file with the changes that make its values right, judged as the file itself was."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.records.diagnosis.place import Mended
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.vocabulary import MENDED
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.onnx_files.blueprint import Draft
+from onnx_gate.worker.onnx_files.files import external_files
+from onnx_gate.worker.place import words
+from onnx_gate.worker.place.bench import MARK, Bench
+from onnx_gate.worker.place.exchange import all_of
+from onnx_gate.worker.place.faults import Fault
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import run_case
+
+MOST_BYTES = 50 * 1024 * 1024
+"""Of a file that is kept."""
+
+
+def mend(
+    prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
+) -> Mended | None:
+    """The file with all of these mended, held against the same cases and rules; None where it is too large."""
+    if bench.blueprint.size > MOST_BYTES:
+        return None
+    draft = bench.draft()
+    all_of([fault.exchange for fault in faults if fault.exchange], draft)
+    path = folder / MENDED
+    save(bench, draft, path)
+    passes, checks = judge_file(prepared, path, read_log)
+    if passes:
+        save(bench, draft, Path(prepared.onnx).parent / MENDED)
+    return Mended(changes=tuple(words.change(fault) for fault in faults), passes=passes, checks=checks)
+
+
+def mend_columns(prepared: Prepared, order: Sequence[int], read_log: Callable[[], str]) -> Mended | None:
+    """The file with the columns of its only input put into the order that it takes; None where it has several."""
+    path = Path(prepared.onnx)
+    model = onnx.load(str(path), load_external_data=False)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in stored]
+    if len(inputs) != 1 or path.stat().st_size > MOST_BYTES or external_files(str(path), model, path.name):
+        return None
+    name, moved = inputs[0], f"{inputs[0]}.in_order"
+    for node in model.graph.node:
+        node.input[:] = [moved if given == name else given for given in node.input]
+    model.graph.initializer.append(numpy_helper.from_array(np.argsort(order).astype("int64"), f"{moved}.columns"))
+    gather = onnx.helper.make_node("Gather", [name, f"{moved}.columns"], [moved], moved, axis=1)
+    model.graph.node.insert(0, gather)
+    if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        model.opset_import.add(domain="", version=13)
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(model, str(Path(folder) / MENDED))
+        passes, checks = judge_file(prepared, Path(folder) / MENDED, read_log)
+    if passes:
+        onnx.save(model, str(path.parent / MENDED))
+    return Mended(changes=(f"put the columns of `{name}` into the order of the file",), passes=passes, checks=checks)
+
+
+def save(bench: Bench, draft: Draft, path: Path) -> None:
+    """Write a changed graph as a file of its own, without the nodes that are ours."""
+    model = onnx.ModelProto()
+    model.CopyFrom(draft.model)
+    for tensor in model.graph.initializer:
+        array: Any = draft.weights.get(tensor.name)
+        if array is None and bench.blueprint.stored(tensor.name):
+            array = bench.blueprint.array(tensor.name)
+        if array is not None:
+            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+    _without_marks(model.graph)
+    onnx.save(model, str(path))
+
+
+def _without_marks(graph: Any) -> None:
+    """Nodes that only pass a value on go, and what nothing reads any more."""
+    passed = {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.name.startswith(f"{MARK}same.")
+        and not node.name.startswith(f"{MARK}same.{MARK}end.")
+        and node.output[0] not in {output.name for output in graph.output}
+    }
+    for node in graph.node:
+        node.input[:] = [_followed(name, passed) for name in node.input]
+    kept = [node for node in graph.node if not node.output or node.output[0] not in passed]
+    needed = {output.name for output in graph.output}
+    used = []
+    for node in reversed(kept):
+        if needed.intersection(node.output):
+            used.append(node)
+            needed.update(node.input)
+            needed.update(name for inner in _inner(node) for name in _reads(inner))
+    copies = []
+    for node in reversed(used):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copies.append(copy)
+    del graph.node[:]
+    graph.node.extend(copies)
+    tensors = [tensor for tensor in graph.initializer if tensor.name in needed]
+    kept_tensors = []
+    for tensor in tensors:
+        copy = onnx.TensorProto()
+        copy.CopyFrom(tensor)
+        kept_tensors.append(copy)
+    del graph.initializer[:]
+    graph.initializer.extend(kept_tensors)
+
+
+def _followed(name: str, passed: dict[str, str]) -> str:
+    while name in passed:
+        name = passed[name]
+    return name
+
+
+def _inner(node: Any) -> list[Any]:
+    return [inner for attribute in node.attribute for inner in (attribute.g, *attribute.graphs) if inner.node]
+
+
+def _reads(graph: Any) -> list[str]:
+    found = [name for node in graph.node for name in node.input]
+    return [*found, *(name for node in graph.node for inner in _inner(node) for name in _reads(inner))]
+
+
+def judge_file(prepared: Prepared, path: Path, read_log: Callable[[], str]) -> tuple[bool, int]:
+    """Whether a file passes all checks on the CPU, and how many these are."""
+    spec = prepared.spec
+    provider = next((given for given in spec.providers if given.name == "cpu"), ProviderSpec(name="cpu"))
+    session = open_session(str(path), provider, read_log, custom_ops=spec.ort_custom_ops)
+    rules = {name: rule_for(spec, provider, name) for name in prepared.names}
+    rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
+    again = replace(prepared, onnx=str(path))
+    found = [one for case in prepared.cases if case.held for one in run_case(again, session, case, "cpu", rules)]
+    return all(isinstance(one, OutputDiff) and not one.breaches for one in found), len(found)

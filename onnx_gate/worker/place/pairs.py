@@ -1,0 +1,327 @@
+"""Which value of a graph stands for which true one.
+
+Values that agree are pairs. Behind a fault nothing agrees any more, so that pairs are proposed there: by name, by the
+weights that a node reads, by the order of the operators, by likeness. All pairs are then *given* at once: every value
+of the graph is computed from true ones, so that it shows by itself whether it is right. A proposal that no other
+value needs to become right is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.worker.place.bench import LARGEST, LEARNT_ATTRIBUTES, SLICE, Array, Bench, Feed, Node, Values, learns
+from onnx_gate.worker.place.values import (
+    Layout,
+    agree,
+    fingerprint,
+    largest_error,
+    layouts,
+    may_agree,
+    nearly,
+    noise_of,
+    telling,
+)
+
+MOST_ROUNDS = 6
+MOST_DOUBTS = 12
+"""Proposals that are tried one by one."""
+_LIKE = 0.9
+"""Cosine of two values above which one may stand for the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """What a right graph would compute on a feed."""
+
+    values: Mapping[str, Array]
+    """By name, in the order in which they are computed."""
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """How much of each may be rounding, where that was measured."""
+    ends: Mapping[str, str]
+    """Output of the judged graph → the true value that it has to be."""
+    bench: Bench | None = None
+    """The right graph itself, where there is one."""
+    named: frozenset[str] | None = None
+    """True values whose names are those of the judged graph; None where any name may be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A value of the judged graph, and the true one that it stands for."""
+
+    true: str
+    value: str
+    layout: Layout
+    """Brings the true one into the form of the other."""
+    proposed: bool = False
+    """Whether it was guessed: by its name, its place or its likeness."""
+
+
+class Pairs:
+    """The pairs of a graph on one feed."""
+
+    def __init__(self, bench: Bench, truth: Truth, feed: Feed) -> None:
+        self.bench, self.truth, self.feed = bench, truth, feed
+        self.found: dict[str, Pair] = {}
+        """By the name of the value."""
+        self.own: Values = {}
+        """What the graph computes of each value when all pairs are given."""
+        self._prints = {name: fingerprint(value) for name, value in truth.values.items() if telling(value)}
+        self._looked = self._choose()
+        self._order = {name: at for at, name in enumerate(bench.live)}
+        self.free = self._look({})
+        """What the graph computes by itself."""
+
+    def settle(self) -> None:
+        """Find all pairs, as far as they can be found."""
+        for name in self.bench.inputs:
+            if name in self.truth.values:
+                self._add(name, name, proposed=False)
+        self._match(self.free)
+        self._end()
+        self._propose()
+        for _ in range(MOST_ROUNDS):
+            seen = self._look(self.given())
+            self.own = {name: value for name, value in seen.items() if name in self.found}
+            dropped = self._doubt()
+            added = self._match(seen)
+            if not dropped and not added:
+                return
+
+    def given(self, without: str = "") -> Values:
+        """The true value of every pair, in the form of the judged graph."""
+        return {
+            name: self.true(name).astype(self.free[name].dtype, copy=False)
+            for name in self.found
+            if name != without and name in self.free and name not in self.bench.outputs
+        }
+
+    def true(self, name: str) -> Array:
+        """What a value has to be, in its own form."""
+        pair = self.found[name]
+        return pair.layout.of(self.truth.values[pair.true])
+
+    def noise(self, name: str) -> float:
+        """How much of it may be rounding."""
+        return noise_of(self.true(name), self.truth.noise.get(self.found[name].true, 0.0))
+
+    def wrong(self) -> list[Pair]:
+        """The pairs whose value is wrong though all that it is computed from is right, in their order."""
+        names = sorted(self.own, key=lambda name: self._order[name])
+        return [self.found[name] for name in names if not nearly(self.true(name), self.own[name], self._measured(name))]
+
+    def starts(self, name: str) -> list[str]:
+        """The nearest pairs that a value is computed from."""
+        nodes = self.bench.between(name, self.given())
+        reads = dict.fromkeys(read for node in nodes for read in node.reads)
+        made = {output for node in nodes for output in node.proto.output}
+        return [read for read in reads if read in self.found and (read not in made or read in self.given())]
+
+    def _measured(self, name: str) -> float:
+        return self.truth.noise.get(self.found[name].true, 0.0)
+
+    def _choose(self) -> list[str]:
+        """The values that are looked at: those that can be told from others, as far as they fit."""
+        sizes = self.bench.sizes(self.feed, self.bench.live)
+        self._shapes = sizes
+        fits, total = [], 0
+        for name in self.bench.live:
+            size = 4 * int(np.prod(sizes[name]))
+            if size <= LARGEST and total + size <= SLICE:
+                fits.append(name)
+                total += size
+        return [*fits, *(name for name in self.bench.outputs if name not in fits)]
+
+    def _look(self, given: Values) -> Values:
+        inner = [name for name in self._looked if name not in self.bench.inputs]
+        seen = self.bench.run(self.feed, inner, given)
+        return {**{name: np.asarray(self.feed[name]) for name in self.bench.inputs if name in self.feed}, **seen}
+
+    def _add(self, true: str, value: str, *, proposed: bool, layout: Layout | None = None) -> bool:
+        truth = self.truth.values[true]
+        shape = self._shapes.get(value, ())
+        layout = layout or next(layouts(truth.shape, shape), None)
+        if layout is None or value in self.found:
+            return False
+        self.found[value] = Pair(true=true, value=value, layout=layout, proposed=proposed)
+        return True
+
+    def _match(self, seen: Values) -> int:
+        """Pairs of those that agree, the earliest of each first."""
+        taken = {pair.true for pair in self.found.values()}
+        by_size: dict[int, list[str]] = {}
+        prints = {}
+        for name, value in seen.items():
+            if name not in self.found and telling(value):
+                by_size.setdefault(value.size, []).append(name)
+                prints[name] = fingerprint(value)
+        added = 0
+        for true, wanted in self._prints.items():
+            if true in taken:
+                continue
+            value = self.truth.values[true]
+            noise = noise_of(value, self.truth.noise.get(true, 0.0))
+            for name in by_size.get(value.size, ()):
+                if name in self.found or not may_agree(wanted, prints[name], value.size, noise):
+                    continue
+                layout = self._layout(value, seen[name], noise)
+                if layout and self._add(true, name, proposed=False, layout=layout):
+                    added += 1
+                    break
+        return added
+
+    def _layout(self, truth: Array, value: Array, noise: float) -> Layout | None:
+        ways = layouts(truth.shape, value.shape)
+        return next((way for way in ways if agree(way.of(truth), value, noise)), None)
+
+    def _end(self) -> None:
+        """Outputs are pairs by what they are for."""
+        for value, true in self.truth.ends.items():
+            if true in self.truth.values and value in self.bench.made_by:
+                self.found.pop(value, None)
+                self._add(true, value, proposed=False)
+
+    # ── Proposals ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _propose(self) -> None:
+        proposals = [*self._by_name(), *self._by_weights(), *self._by_order()]
+        taken = {pair.true for pair in self.found.values()}
+        for true, value in proposals:
+            if true not in taken and value in self.free and self._add(true, value, proposed=True):
+                taken.add(true)
+        for true, value in self._by_likeness(taken):
+            if true not in taken and self._add(true, value, proposed=True):
+                taken.add(true)
+
+    def _by_name(self) -> Iterator[tuple[str, str]]:
+        for name in self.truth.values:
+            same = self.truth.named is None or name in self.truth.named
+            if same and name in self._shapes and telling(self.truth.values[name]):
+                yield name, name
+
+    def _by_weights(self) -> Iterator[tuple[str, str]]:
+        """Nodes that read the same weights take and give the same values."""
+        if self.truth.bench is None:
+            return
+        theirs = weights_read(self.truth.bench)
+        for key, nodes in weights_read(self.bench).items():
+            for node, other in zip(nodes, theirs.get(key, ()), strict=False):
+                pairs = zip(_ends_of(other), _ends_of(node), strict=False)
+                yield from ((true, value) for true, value in pairs if self._fits(true, value))
+
+    def _by_order(self) -> Iterator[tuple[str, str]]:
+        """Operators in the same order, between those that are pairs already."""
+        if self.truth.bench is None:
+            return
+        known = {pair.value: pair.true for pair in self.found.values()}
+        ours = [(_key(node, known, self._shapes), node) for node in self.bench.nodes if node.own]
+        shapes = {name: value.shape for name, value in self.truth.values.items()}
+        same = {true: true for true in known.values()}
+        theirs = [(_key(node, same, shapes), node) for node in self.truth.bench.nodes if node.own]
+        matcher = SequenceMatcher(None, [key for key, _ in theirs], [key for key, _ in ours], autojunk=False)
+        for block in matcher.get_matching_blocks():
+            for step in range(block.size):
+                true, value = _ends_of(theirs[block.a + step][1])[-1], _ends_of(ours[block.b + step][1])[-1]
+                if self._fits(true, value):
+                    yield true, value
+
+    def _by_likeness(self, taken: set[str]) -> Iterator[tuple[str, str]]:
+        """Values of one shape that point in nearly the same direction, in the order of both graphs."""
+        free = [name for name in self._looked if name not in self.found and telling(self.free[name])]
+        last = -1
+        for true in self._prints:
+            if true in taken:
+                continue
+            truth = self.truth.values[true]
+            like = ((_cosine(truth, self.free[name]), name) for name in free if self.free[name].shape == truth.shape)
+            best = max((found for found in like if self._order[found[1]] > last), default=(0.0, ""))
+            if best[0] >= _LIKE:
+                last = self._order[best[1]]
+                yield true, best[1]
+
+    def _fits(self, true: str, value: str) -> bool:
+        truth = self.truth.values.get(true)
+        return truth is not None and value in self.free and telling(truth) and truth.size == self.free[value].size
+
+    def _doubt(self) -> int:
+        """Drop the proposals that are wrong, and that nothing becomes right by."""
+        wrong = [pair for pair in self.wrong() if pair.proposed][:MOST_DOUBTS]
+        readers = self._readers()
+        dropped = 0
+        for pair in wrong:
+            after = readers.get(pair.value, [])
+            right = [name for name in after if self._is_right(name, self.own)]
+            if right:
+                again = self.bench.run(self.feed, right, self.given(without=pair.value))
+                if any(name in again and not self._is_right(name, again) for name in right):
+                    continue
+            del self.found[pair.value]
+            self.own.pop(pair.value, None)
+            dropped += 1
+        return dropped
+
+    def _is_right(self, name: str, seen: Values) -> bool:
+        return name in seen and nearly(self.true(name), seen[name], self._measured(name))
+
+    def _readers(self) -> dict[str, list[str]]:
+        """Pair → the pairs that are computed from it."""
+        readers: dict[str, list[str]] = {}
+        for name in self.found:
+            for start in self.starts(name):
+                readers.setdefault(start, []).append(name)
+        return readers
+
+
+def weights_read(bench: Bench) -> dict[bytes, list[Node]]:
+    """Nodes by what they have learnt, whatever its layout."""
+    found: dict[bytes, list[Node]] = {}
+    for node in bench.nodes:
+        if learns(node.proto, bench.stored):
+            for key in filter(None, (*(_content(bench.constant(name)) for name in node.stored), _learnt(node.proto))):
+                found.setdefault(key, []).append(node)
+    return found
+
+
+def _learnt(node: Any) -> bytes:
+    """The attributes of a node that hold what it has learnt."""
+    parts = sorted((each for each in node.attribute if each.name.startswith(LEARNT_ATTRIBUTES)), key=lambda it: it.name)
+    return b"".join(each.SerializeToString(deterministic=True) for each in parts)
+
+
+def _content(array: Array | None) -> bytes:
+    if array is None or array.dtype.kind != "f" or array.size < 2 or array.nbytes > LARGEST:
+        return b""
+    return np.sort(array.astype("float32"), axis=None).tobytes()
+
+
+def _ends_of(node: Node) -> list[str]:
+    return [*node.reads[:1], *node.proto.output[:1]]
+
+
+def _key(node: Node, known: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+    output = node.proto.output[0]
+    if output in known:
+        return ("pair", known[output])
+    return (node.proto.op_type, int(np.prod(shapes.get(output, (0,)))))
+
+
+def _cosine(one: Array, other: Array) -> float:
+    a, b = one.astype("float64").ravel(), other.astype("float64").ravel()
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / length if length else 0.0
+
+
+def error_along(pairs: Pairs) -> list[tuple[str, str, float, float]]:
+    """Value, its true name, by how much it differs by itself, and its noise: in the order of the graph."""
+    names = sorted(pairs.found, key=lambda name: pairs.bench.live.index(name))
+    return [
+        (name, pairs.found[name].true, largest_error(pairs.true(name), pairs.free[name]), pairs.noise(name))
+        for name in names
+        if name in pairs.free
+    ]

@@ -1,0 +1,121 @@
+"""The right graph: the source converted now, where it answers as the source does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.frameworks.plugin import Answers
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.onnx_files.blueprint import Blueprint
+from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed
+from onnx_gate.worker.place.pairs import Truth
+from onnx_gate.worker.place.values import layouts
+from onnx_gate.worker.runtime.session import as_actual
+from onnx_gate.worker.trial.prepared import Prepared
+
+_CPU = ProviderSpec(name="cpu")
+_LOWERED = tuple(np.dtype(name) for name in ("int8", "uint8", "float16"))
+_SAME = 0.999
+"""Correlation of a tensor with itself in eight bits; of another of the same size it is far below."""
+
+
+def judged(prepared: Prepared) -> Bench:
+    """The graph that is judged."""
+    session = next((given.session for given in prepared.spec.providers if given.name == "cpu"), _CPU.session)
+    return Bench(Blueprint(prepared.onnx, session=session, custom_ops=prepared.spec.ort_custom_ops))
+
+
+def convert_now(prepared: Prepared, folder: Path, feed: Feed, opset: int) -> Bench:
+    """The source, converted with the manifest's options, to the opset of the judged file where its converter can."""
+    spec = replace(prepared.spec, onnx=None, variant=None)
+    path = folder / "right.onnx"
+    try:
+        same = replace(spec, convert={**spec.convert, "opset": opset})
+        prepared.framework.convert(prepared.source, same, path, feed)
+    except Exception:
+        prepared.framework.convert(prepared.source, spec, path, feed)
+    return Bench(Blueprint(str(path), session=_CPU.session, custom_ops=spec.ort_custom_ops))
+
+
+def truth_of(bench: Bench, prepared: Prepared, feed: Feed, answers: Answers) -> Truth | None:
+    """What a right graph computes on a feed; None where its answers are not those of the source."""
+    ends = {name: own for name, own in prepared.names.items() if own in bench.outputs}
+    values = _values(bench, feed)
+    if not ends or not all(_answers(prepared, name, answers, values.get(own)) for name, own in ends.items()):
+        return None
+    return Truth(values=values, ends=ends, bench=bench)
+
+
+def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | None:
+    """What the source itself says of the values within it; None where it says nothing."""
+    framework, source, spec = prepared.framework, prepared.source, prepared.spec
+    marks = {name: value for name, value in framework.landmarks(source, spec, feed).items() if len(value.shape)}
+    if not marks:
+        return None
+    fed = {name: np.asarray(value) for name, value in feed.items()}
+    ends = {name: answers[name].value for name in prepared.names if isinstance(answers[name].value, np.ndarray)}
+    named = framework.tensor_names(source, spec) & marks.keys()
+    others = {f"{name} of the source" if name in ends or name in fed else name: marks[name] for name in marks}
+    return Truth(values={**fed, **others, **ends}, ends={name: name for name in ends}, named=named)
+
+
+def is_rounded(bench: Bench, right: Bench) -> bool:
+    """Whether what a file of lower precision has stored is what the right one has, rounded: each tensor one of it."""
+    wanted = [array for name in sorted(right.stored) if (array := _floats(right.constant(name))) is not None]
+    given = [array for name in sorted(bench.stored) if (array := bench.constant(name)) is not None]
+    lowered = [array for array in given if array.ndim > 1 and array.dtype in _LOWERED]
+    return bool(lowered) and all(any(_alike(array, other) for other in wanted) for array in lowered)
+
+
+def _floats(array: Array | None) -> Array | None:
+    return array if array is not None and array.dtype.kind == "f" and array.ndim > 1 else None
+
+
+def _alike(lowered: Array, whole: Array) -> bool:
+    """Whether one is the other but for rounding, in any layout, with one step for all or one for each channel."""
+    if lowered.size != whole.size:
+        return False
+    ways = (way.of(whole) for way in layouts(whole.shape, lowered.shape))
+    return any(_correlated(lowered, way, axis) for way in ways for axis in (None, 0, lowered.ndim - 1))
+
+
+def _correlated(one: Array, other: Array, channels: int | None) -> bool:
+    """The correlation of the two, of the worst channel where these have steps of their own."""
+    count = 1 if channels is None else one.shape[channels]
+    rows = [np.moveaxis(array.astype("float64"), channels or 0, 0).reshape(count, -1) for array in (one, other)]
+    a, b = (row - row.mean(axis=1, keepdims=True) for row in rows)
+    length = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    varies = length > 0
+    return bool(varies.any() and ((a * b).sum(axis=1)[varies] >= _SAME * length[varies]).all())
+
+
+def _values(bench: Bench, feed: Feed) -> Mapping[str, Array]:
+    """Of all values that fit, in the order of the graph."""
+    sizes, chosen, total = bench.sizes(feed, bench.live), [], 0
+    for name in bench.live:
+        size = 4 * int(np.prod(sizes[name]))
+        if name in bench.outputs or (size <= LARGEST and total + size <= SLICE):
+            chosen.append(name)
+            total += size
+    seen = bench.run(feed, [name for name in chosen if name not in bench.inputs])
+    fed = {name: np.asarray(feed[name]) for name in bench.inputs if name in feed}
+    return {name: {**fed, **seen}[name] for name in chosen if name in fed or name in seen}
+
+
+def _answers(prepared: Prepared, name: str, answers: Answers, value: Any) -> bool:
+    """Whether an output is what the source answers, by the manifest's own rules."""
+    if value is None or name not in answers:
+        return False
+    rule = rule_for(prepared.spec, _CPU, name)
+    if rule.mode == "ignore":
+        return True
+    comparison = OutputComparison(provider="cpu", case="", output=name, rule=rule)
+    comparison.add(answers[name], as_actual(value), lenient=True)
+    return not comparison.finish().breaches

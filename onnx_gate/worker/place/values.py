@@ -1,0 +1,131 @@
+"""Whether two values are the same but for rounding, and in which layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+TIMES = 8.0
+"""How many times the noise two values may differ by and still agree."""
+FLOOR = 8 * float(np.finfo("float32").eps)
+"""Noise of one step of float32, by the largest number of a value: sums in another order differ by a few units."""
+_GONE = 0.01
+"""Share of elements that may differ all the same, such as rows on the other side of a threshold."""
+_MOST_AXES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How one value has to be arranged to be the other."""
+
+    axes: tuple[int, ...]
+    """Transposed first; empty for none."""
+    shape: tuple[int, ...]
+    """Reshaped then."""
+
+    def of(self, value: Array) -> Array:
+        """The value, arranged."""
+        moved = value.transpose(self.axes) if self.axes else value
+        return np.ascontiguousarray(moved).reshape(self.shape)
+
+
+def noise_of(value: Array, measured: float = 0.0) -> float:
+    """How much of a value may be rounding, as it was measured or as one step of float32 leaves it."""
+    finite = np.abs(value[np.isfinite(value)]) if value.dtype.kind == "f" else np.empty(0)
+    scale = float(finite.max()) if finite.size else 0.0
+    step = FLOOR if value.dtype != np.float16 else 8 * float(np.finfo("float16").eps)
+    return max(measured, step * scale)
+
+
+def agree(truth: Array, value: Array, noise: float = 0.0) -> bool:
+    """Whether a value of the same shape is the true one, but for rounding."""
+    return wrong_share(truth, value, noise) == 0.0
+
+
+def nearly(truth: Array, value: Array, noise: float = 0.0) -> bool:
+    """The same, up to a few elements."""
+    return wrong_share(truth, value, noise) <= _GONE
+
+
+def wrong_share(truth: Array, value: Array, noise: float = 0.0) -> float:
+    """Share of elements that rounding does not explain."""
+    if truth.shape != value.shape:
+        return 1.0
+    if not truth.size:
+        return 0.0
+    if truth.dtype.kind not in "fc" or value.dtype.kind not in "fc":
+        return float(np.mean(truth != value))
+    allowed = TIMES * noise_of(truth, noise)
+    with np.errstate(invalid="ignore", over="ignore"):
+        far = np.abs(value.astype("float64") - truth) > allowed
+    return float(np.mean((far | (np.isnan(value) != np.isnan(truth))) & ~(value == truth)))
+
+
+def largest_error(truth: Array, value: Array) -> float:
+    """By how much a value differs from the true one at most; infinity where that is no number."""
+    if truth.shape != value.shape:
+        return float("inf")
+    if truth.dtype.kind not in "fc":
+        return float(np.mean(truth != value)) if truth.size else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(value.astype("float64") - truth)
+    return float(np.nanmax(error)) if error.size and not np.isnan(error).all() else 0.0
+
+
+def layouts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[Layout]:
+    """The ways in which a value of one shape can be one of another: as it is, reshaped, or with its axes moved."""
+    if int(np.prod(shape)) != int(np.prod(wanted)):
+        return
+    yield Layout(axes=(), shape=wanted)
+    solid = len(shape)
+    if not 2 <= solid <= _MOST_AXES:
+        return
+    for axes in permutations(range(solid)):
+        moved = tuple(shape[axis] for axis in axes)
+        if axes != tuple(range(solid)) and _folds(moved, wanted):
+            yield Layout(axes=axes, shape=wanted)
+
+
+def _folds(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether one shape is the other, but for axes that were joined or of length 1."""
+    return _solid(shape) == _solid(wanted) or _joined(_solid(shape), _solid(wanted))
+
+
+def _solid(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def _joined(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Two axes next to each other made one."""
+    return any(
+        (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]) == wanted for axis in range(len(shape) - 1)
+    )
+
+
+def fingerprint(value: Array) -> tuple[float, float, float]:
+    """What no layout changes: sum, sum of squares, and largest number."""
+    wide = value.astype("float64", copy=False)
+    with np.errstate(all="ignore"):
+        return float(wide.sum()), float(np.square(wide).sum()), float(np.abs(wide).max()) if wide.size else 0.0
+
+
+def may_agree(one: tuple[float, float, float], other: tuple[float, float, float], size: int, noise: float) -> bool:
+    """Whether two fingerprints can be of values that agree: a cheap no for most."""
+    allowed = TIMES * noise
+    if not abs(one[2] - other[2]) <= allowed:
+        return False
+    largest = max(one[2], other[2])
+    return abs(one[0] - other[0]) <= allowed * size and abs(one[1] - other[1]) <= 2 * allowed * largest * size
+
+
+def telling(value: Array) -> bool:
+    """Whether a value has enough in it to be known again: several different numbers, all finite."""
+    if value.dtype.kind not in "f" or value.size < 2:
+        return False
+    return bool(np.isfinite(value).all() and value.min() != value.max())

@@ -1,0 +1,164 @@
+"""Faults in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.records.diagnosis.place import Mended
+from onnx_gate.wording.numbers import number
+from onnx_gate.worker.onnx_files.origins import line_of, module_of
+from onnx_gate.worker.place.bench import Array
+from onnx_gate.worker.place.exchange import AttributeExchange, StoredExchange, parts_of
+from onnx_gate.worker.place.faults import Fault, missing_and_more
+
+_FEW = 3
+
+
+def what(fault: Fault) -> str:
+    """What is wrong there."""
+    parts = parts_of([fault.exchange] if fault.exchange else [])
+    told = [_one(part) for part in parts if not isinstance(part, AttributeExchange) or part.kind == "attribute"]
+    told = [text for text in told if text]
+    if any(isinstance(part, AttributeExchange) and part.kind == "weights" for part in parts):
+        told.append(_learnt([part for part in parts if isinstance(part, AttributeExchange)]))
+    return "; ".join(told[:_FEW]) or _structure(fault)
+
+
+def change(fault: Fault) -> str:
+    """What was exchanged, as a change of the file."""
+    parts = parts_of([fault.exchange] if fault.exchange else [])
+    told = [_change(part) for part in parts]
+    return "; ".join(text for text in told if text) or _replaced(fault)
+
+
+def where(fault: Fault) -> str:
+    """The nodes, as people would name them."""
+    if not fault.nodes:
+        return f"before {fault.value}"
+    nodes = [f"{node.proto.op_type} `{node.proto.name or node.proto.output[0]}`" for node in fault.nodes]
+    more = len(nodes) - _FEW
+    return ", ".join(nodes[:_FEW]) + (f" and {more} more" if more > 0 else "")
+
+
+def module(fault: Fault) -> str:
+    """The module of the source, from the right graph or else from the file itself."""
+    for nodes in (fault.right, fault.nodes):
+        named = [name for node in reversed(nodes) if (name := module_of(node.proto))]
+        if named:
+            return named[0]
+    return ""
+
+
+def mended_words(mended: Mended | None) -> str:
+    """What came of the changes."""
+    if mended is None:
+        return ""
+    changes = "; ".join(mended.changes[:_FEW])
+    checks = f"{mended.checks} checks pass" if mended.checks != 1 else "check passes"
+    if mended.passes:
+        return f"With this change all {checks}: {changes}."
+    return f"This change alone is not enough for all checks: {changes}."
+
+
+def line(fault: Fault, folder: str) -> str:
+    """The user's file and line, where an exporter wrote it down."""
+    lines = (line_of(node.proto, folder) for nodes in (fault.right, fault.nodes) for node in reversed(nodes))
+    return next((found for found in lines if found), "")
+
+
+def _one(part: object) -> str:
+    if isinstance(part, AttributeExchange):
+        node = part.node.proto
+        return (
+            f"`{part.name}` of {node.op_type} `{node.name or node.output[0]}` is {_value(part.before)}, "
+            f"in the source it is {_value(part.after)}"
+        )
+    if isinstance(part, StoredExchange):
+        return _weights(part)
+    return ""
+
+
+def _weights(part: StoredExchange) -> str:
+    node = part.node.proto
+    of = f"`{part.name}` of {node.op_type} `{node.name or node.output[0]}`"
+    if part.before.size == 1:
+        return f"{of} is {_value(part.before.item())}, in the source it is {_value(part.after.item())}"
+    differing, largest = _difference(part.before, part.after)
+    stands = f" (`{part.true}` of the source)" if "." in part.true and part.true != part.name else ""
+    return (
+        f"{of}{stands} differs from the source's in {differing:,} of {part.before.size:,} numbers, "
+        f"by {number(largest)} at most"
+    )
+
+
+def _difference(before: Array, after: Array) -> tuple[int, float]:
+    if before.dtype.kind not in "fiu":
+        return int(np.sum(before != after)), 0.0
+    apart = np.abs(before.astype("float64") - after.astype("float64"))
+    return int(np.sum(apart > 0)), float(apart.max()) if apart.size else 0.0
+
+
+def _learnt(parts: list[AttributeExchange]) -> str:
+    node = parts[0].node.proto
+    told = []
+    for part in parts[:_FEW]:
+        before, after = part.before, part.after
+        if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+            differing = sum(one != other for one, other in zip(before, after, strict=True))
+            told.append(f"{differing:,} of {len(before):,} `{part.name}`")
+        else:
+            sizes = [len(value) if isinstance(value, list) else 0 for value in (before, after)]
+            told.append(f"{sizes[0]:,} instead of {sizes[1]:,} `{part.name}`")
+    return f"{node.op_type} `{node.name or node.output[0]}` differs from the source's in {', '.join(told)}"
+
+
+def _structure(fault: Fault) -> str:
+    if fault.exchange is None:
+        return f"{where(fault)} computes something else than the source"
+    missing, more = missing_and_more(fault)
+    if missing and not more:
+        return f"the file has no {_listed(missing)} here, and the source has"
+    if more and not missing:
+        return f"the file has {_listed(more)} here, and the source hasn't"
+    if missing and more:
+        return f"the file computes {_listed(more)} where the source computes {_listed(missing)}"
+    return f"{where(fault)} computes something else than the source"
+
+
+def _replaced(fault: Fault) -> str:
+    missing, more = missing_and_more(fault)
+    if missing and not more:
+        return f"add {_listed(missing)} before `{fault.value}`"
+    if more and not missing:
+        return f"remove {_listed(more)} before `{fault.value}`"
+    return f"replace {_listed(more) or where(fault)} by {_listed(missing) or 'the nodes of the source'}"
+
+
+def _change(part: object) -> str:
+    if isinstance(part, AttributeExchange):
+        node = part.node.proto
+        if part.kind == "weights":
+            return f"put the source's `{part.name}` into {node.op_type} `{node.name or node.output[0]}`"
+        return f"set `{part.name}` of {node.op_type} `{node.name or node.output[0]}` to {_value(part.after)}"
+    if isinstance(part, StoredExchange):
+        if part.before.size == 1:
+            return f"set `{part.name}` to {_value(part.after.item())}"
+        return f"put the source's weights into `{part.name}`"
+    return ""
+
+
+def _listed(ops: list[str]) -> str:
+    names = list(dict.fromkeys(ops))
+    return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"`{value.decode(errors='replace')[:40]}`"
+    if isinstance(value, float):
+        return f"{float(np.float32(value)):g}"
+    if isinstance(value, list):
+        return f"[{', '.join(_value(each) for each in value[:8])}{', …' if len(value) > 8 else ''}]"
+    return "not set" if value is None else str(value)[:60]

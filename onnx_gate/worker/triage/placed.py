@@ -1,0 +1,68 @@
+"""Advice on a divergence whose place is known."""
+
+from __future__ import annotations
+
+from onnx_gate.records.diagnosis.place import PlaceFault
+from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.numbers import number
+from onnx_gate.worker.place.find import Found
+from onnx_gate.worker.place.words import mended_words
+
+_MEANS = {
+    Cause.WEIGHTS: "The file holds other weights than the source. Export it again from the weights that the source "
+    "loads, or let the source load those of the file.",
+    Cause.OPERATOR: "A part of the file computes something else than the source. Change it as below, or export the "
+    "model again with a translation that keeps it.",
+    Cause.PREPROCESSING: "The preprocessing differs, the model behind it is the same. Export the whole of it again, or "
+    "do the same before each call, on both sides.",
+}
+_MOST = 3
+
+
+def advise_place(found: Found) -> str:
+    """What is wrong, where, and what to change."""
+    if found.cause is Cause.QUANTISED:
+        return advise_lowered(found)
+    told = [describe_fault(fault) for fault in found.place.faults[:_MOST]]
+    more = len(found.place.faults) - _MOST
+    if more > 0:
+        told.append(f"{more} more places are wrong.")
+    meaning = _MEANS.get(found.cause, "") if found.cause else ""
+    return " ".join(text for text in (meaning, *told, mended_words(found.mended)) if text)
+
+
+def advise_lowered(found: Found) -> str:
+    """The file is of lower precision, and all of it is right but for that."""
+    return (
+        f"The file is of lower precision than the source: it has {found.lowered}, and holds the weights of the "
+        "source rounded to that. Ship the file in float32, or judge it as what it is: let the gate make the `variants` "
+        "of the model, or give its `outputs` limits for that precision (`min_snr_db`, `min_top1`)."
+    )
+
+
+def advise_part(found: Found) -> str:
+    """A part of the model that its converter translates into something else."""
+    return (
+        "The converter translates a part of the model into something else: on the source's own values it gives others, "
+        f"and with the source's value in its place the answers agree. {begins_at(found)} Write that part differently, "
+        "or export the model another way and name the file as `onnx:`."
+    )
+
+
+def begins_at(found: Found) -> str:
+    """Where it begins, for a cause that nothing explains."""
+    if not found.place.faults:
+        grows = f" It grows most at `{found.place.grows}`." if found.place.grows else ""
+        return f"Every part of the file is right on the source's own values: rounding grows on the way.{grows}"
+    return " ".join(describe_fault(fault) for fault in found.place.faults[:_MOST])
+
+
+def describe_fault(fault: PlaceFault) -> str:
+    """One fault in a sentence or two."""
+    where = [f"`{fault.module}`" if fault.module else "", fault.line]
+    named = ", ".join(part for part in where if part)
+    start = f"In {named}: " if named else ""
+    text = f"{start}{fault.what}."
+    if not start:
+        text = f"{text[:1].upper()}{text[1:]}"
+    return f"{text} There `{fault.value}` is off by {number(fault.error)}, rounding explains {number(fault.noise)}."

@@ -1,0 +1,94 @@
+"""A model that its converter translates wrongly: the place is found from the source's own values."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Cause, Status
+from tests.conftest import run_manifest
+
+NET = dedent("""
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.linear = nn.LayerNorm(8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            return x + torch.erf(self.linear(self.norm(x)))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([Block() for _ in range(4)])
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            for block in self.blocks[:2]:
+                x = block(x)
+            x = torch.sinh(x)
+            for block in self.blocks[2:]:
+                x = block(x)
+            return self.head(x)
+
+    def load():
+        torch.manual_seed(0)
+        return Net().eval()
+
+    def translations():
+        from onnxscript import opset18 as op
+
+        def sinh(x):
+            return op.Mul(op.Sub(op.Exp(x), op.Exp(op.Neg(x))), 0.51)
+
+        return {torch.ops.aten.sinh.default: sinh}
+""")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> ModelResult:
+    """With a translation of the user's that is off by 2 %."""
+    folder = tmp_path_factory.mktemp("converted")
+    (folder / "net.py").write_text(NET)
+    text = """
+        version: 1
+        models:
+          - id: sinh
+            framework: torch
+            source: net.py:load
+            register: net.py:translations
+            inputs: {x: {dtype: float32, shape: [batch, 8]}}
+            batches: [1, 4]
+    """
+    (model,) = run_manifest(folder, text).result.models
+    return model
+
+
+def test_the_place_is_the_translation_that_is_off(found):
+    """No more nodes than it has, with the user's line."""
+    assert (found.verdict, found.cause) == (Status.DIVERGED, Cause.OPERATOR), found.advice
+    (fault,) = found.place.faults
+    assert {node.op for node in fault.nodes} == {"Exp", "Neg", "Sub", "Mul"}
+    assert fault.value == "sinh"
+    assert fault.line == f"net.py:{NET.splitlines().index('        x = torch.sinh(x)') + 1}"
+    assert f"In {fault.line}: " in found.advice
+    assert "with the source's value in its place the answers agree" in found.advice
+
+
+def test_the_error_along_the_graph_begins_there(found):
+    """Before it there is rounding only, behind it all is off."""
+    names = [point.value for point in found.place.along]
+    at = names.index("sinh")
+    wrong = [point.error > 8 * point.noise for point in found.place.along]
+    assert wrong[at]
+    assert not any(wrong[:at])
+
+
+def test_nothing_is_mended_of_a_file_that_the_gate_made(found):
+    """It would be made again as it is."""
+    assert found.mended is None

@@ -1,0 +1,107 @@
+"""Shipped networks without names: two faults are both found, and a file of lower precision is called that."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from onnxruntime.quantization import quantize_dynamic
+
+from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Cause, Status
+from tests.conftest import run_manifest
+from tests.place.shipped import ship
+
+NET = dedent("""
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Linear(6, 16)
+            layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True, activation="gelu")
+            self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+            self.head = nn.Linear(16, 4)
+
+        def forward(self, x):
+            hidden = self.encoder(self.embed((x - 0.4) / 0.2))
+            return torch.softmax(self.head(hidden.mean(1)), -1)
+
+    def load():
+        torch.manual_seed(0)
+        return Net().eval()
+""")
+
+
+def export(net: torch.nn.Module, path: Path) -> None:
+    """With the old exporter, whose graphs look different from those that the gate makes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _export(net, path)
+
+
+def _export(net: torch.nn.Module, path: Path) -> None:
+    torch.onnx.export(
+        net, (torch.randn(2, 5, 6),), str(path), input_names=["x"], output_names=["y"], dynamo=False,
+        dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> dict[str, ModelResult]:
+    """All of them in one run."""
+    folder = tmp_path_factory.mktemp("networks")
+    (folder / "net.py").write_text(NET)
+    names: dict[str, Any] = {}
+    exec(compile(NET, "net.py", "exec"), names)
+    right = names["load"]()
+    twice = copy.deepcopy(right)
+    with torch.no_grad():
+        twice.encoder.layers[0].norm2.eps = 0.3
+        twice.encoder.layers[1].linear2.weight[3] *= 3
+    export(right, folder / "right.onnx")
+    export(twice, folder / "twice.onnx")
+    quantize_dynamic(folder / "right.onnx", folder / "int8.onnx")
+    for name in ("right", "twice", "int8"):
+        ship(onnx.load(folder / f"{name}.onnx"), folder / f"{name}.onnx")
+    entries = [
+        f"  - {{id: {name}, source: 'net.py:load', onnx: {name}.onnx, batches: [4], "
+        "inputs: {x: {dtype: float32, shape: [batch, 5, 6]}}}"
+        for name in ("right", "twice", "int8")
+    ]
+    text = "version: 1\ndefaults: {framework: torch}\nmodels:\n" + "\n".join(entries)
+    return {model.id: model for model in run_manifest(folder, text).result.models}
+
+
+def test_a_right_file_is_not_looked_into(found):
+    """Nothing runs for what passes."""
+    assert found["right"].verdict is Status.PASSED, found["right"].advice
+    assert found["right"].place is None
+
+
+def test_both_faults_are_named_and_mended(found):
+    """With the module of the source that each belongs to, though the file has no names."""
+    model = found["twice"]
+    assert model.cause is Cause.WEIGHTS, model.advice
+    first, second = model.place.faults
+    assert (first.cause, [node.op for node in first.nodes]) == (Cause.OPERATOR, ["LayerNormalization"])
+    assert first.module == "encoder.layers.0.norm2"
+    assert "`epsilon`" in first.what and "is 0.3, in the source it is 1e-05" in first.what
+    assert (second.cause, [node.op for node in second.nodes]) == (Cause.WEIGHTS, ["MatMul"])
+    assert second.module == "encoder.layers.1.linear2"
+    assert "in 32 of 512 numbers" in second.what
+    assert model.mended.passes
+
+
+def test_lower_precision_is_seen_in_the_file(found):
+    """And every part of it is right but for that."""
+    model = found["int8"]
+    assert model.cause is Cause.QUANTISED, model.advice
+    assert "int8" in model.advice and "Ship the file in float32" in model.advice
