@@ -12,6 +12,7 @@ from typing import Any
 
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.gate.coverage import state_again, state_coverage
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
@@ -122,6 +123,7 @@ def judge_model(found: Findings) -> ModelResult:
         latency=tuple(found.latency.values()),
         strength=strength,
         domains=found.fed,
+        headroom=headroom_of(checks),
         notes=tuple(found.notes),
         log=found.log,
         reference=found.reference,

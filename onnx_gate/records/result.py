@@ -111,8 +111,8 @@ class ModelResult:
     """Reserved: how large honest rounding is."""
     domains: Fed | None = None
     """Where the values of its inputs come from; None where nothing was fed."""
-    headroom: None = None
-    """Reserved: how much of the tolerance its largest error uses."""
+    headroom: float | None = None
+    """Of a pass: the share of the tolerance that its largest error uses; None where nothing has a tolerance."""
     notes: tuple[str, ...] = ()
     """What a reader should know though it fails nothing."""
     log: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.numbers.checks import SPEED, Contradiction
 from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.records.limits import counts_rows
@@ -26,6 +27,7 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from strength_numbers.model_contradictions(model)
     yield from _of_what_was_fed(model)
     yield from _of_winners_that_nobody_asked_for(model)
+    yield from _of_the_headroom(model)
     # An error explains the rest.
     if any(check.status is Status.ERROR for check in model.checks):
         return
@@ -71,6 +73,14 @@ def _of_what_was_fed(model: ModelResult) -> Iterator[str]:
         for found in numerics.run_to_run:
             if found.differing > found.total:
                 yield f"{found.differing:,} elements differ from run to run on {provider}, of {found.total:,}"
+
+
+def _of_the_headroom(model: ModelResult) -> Iterator[str]:
+    """It is the largest use of its checks, and nothing else."""
+    made = headroom_of(model.checks)
+    if model.headroom != made:
+        said, counted = ("nothing" if share is None else f"{share:g}" for share in (model.headroom, made))
+        yield f"it uses {said} of its tolerance, and its checks {counted}"
 
 
 def _of_winners_that_nobody_asked_for(model: ModelResult) -> Iterator[str]:
