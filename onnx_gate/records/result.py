@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
-from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Isolation, Status
@@ -107,8 +107,8 @@ class ModelResult:
     """How many wrong models its inputs would have caught; None where that was not asked, or can't be."""
     place: None = None
     """Reserved: where in the graph a divergence starts."""
-    noise: None = None
-    """Reserved: how large honest rounding is."""
+    noise: tuple[Noise, ...] | None = None
+    """Of a divergence: how large honest rounding is in the outputs that failed; None where nobody measured it."""
     domains: Fed | None = None
     """Where the values of its inputs come from; None where nothing was fed."""
     headroom: float | None = None

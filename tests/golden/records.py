@@ -67,7 +67,8 @@ def floats(case: str, output: str, difference: float = 0.0, **given: Any) -> Che
     fields |= given
     tolerance, odd = fields["tolerance"], bool(fields.get("nonfinite_mismatched"))
     used = math.inf if odd else difference / (tolerance.atol + tolerance.rtol * abs(reference))
-    return Check(case=case, output=output, **({"used": used} | fields))
+    fields.setdefault("used", used)
+    return Check(case=case, output=output, **fields)
 
 
 def labels(case: str, output: str = "label", confusion: tuple[tuple[Any, Any, int], ...] = (), **given: Any) -> Check:

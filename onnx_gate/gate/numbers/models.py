@@ -9,7 +9,7 @@ from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.numbers.checks import SPEED, Contradiction
 from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.records.limits import counts_rows
-from onnx_gate.records.ran import Latency, Placement
+from onnx_gate.records.ran import Latency, Placement, are_numbers
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.vocabulary import Status
 
@@ -28,6 +28,7 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from _of_what_was_fed(model)
     yield from _of_winners_that_nobody_asked_for(model)
     yield from _of_the_headroom(model)
+    yield from _of_the_noise(model)
     # An error explains the rest.
     if any(check.status is Status.ERROR for check in model.checks):
         return
@@ -81,6 +82,19 @@ def _of_the_headroom(model: ModelResult) -> Iterator[str]:
     if model.headroom != made:
         said, counted = ("nothing" if share is None else f"{share:g}" for share in (model.headroom, made))
         yield f"it uses {said} of its tolerance, and its checks {counted}"
+
+
+def _of_the_noise(model: ModelResult) -> Iterator[str]:
+    """Of each output that was compared at most once, with numbers that a measurement can come to."""
+    compared = {(check.provider, check.output) for check in model.checks}
+    seen: set[tuple[str, str]] = set()
+    for noise in model.noise or ():
+        where = noise.provider, noise.output
+        if where in seen or where not in compared:
+            yield f"it has noise of {noise.output} on {noise.provider} {'twice' if where in seen else 'alone'}"
+        if not are_numbers(noise):
+            yield f"the noise of {noise.output} is rtol {noise.rtol:g}, atol {noise.atol:g}, {noise.times:g} times it"
+        seen.add(where)
 
 
 def _of_winners_that_nobody_asked_for(model: ModelResult) -> Iterator[str]:
