@@ -42,8 +42,8 @@ def of_floats(check: Check) -> Iterator[str]:
     yield from _of_the_range(check)
     yield from _of_the_means(check)
     yield from _of_the_worst(check)
-    yield from _of_the_use(check)
     yield from _of_the_noise(check)
+    yield from _of_the_use(check)
 
 
 def _of_the_winners(check: Check) -> Iterator[str]:

@@ -27,15 +27,14 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from strength_numbers.model_contradictions(model)
     yield from _of_what_was_fed(model)
     yield from _of_winners_that_nobody_asked_for(model)
+    # An error explains the rest.
+    if all(check.status is not Status.ERROR for check in model.checks):
+        for check in model.checks:
+            if check.status is Status.PASSED and SPEED in check.limits:
+                yield from _of_the_speed(check, model)
+        yield from _of_what_proves_nothing(model)
     yield from _of_the_headroom(model)
     yield from _of_the_noise(model)
-    # An error explains the rest.
-    if any(check.status is Status.ERROR for check in model.checks):
-        return
-    for check in model.checks:
-        if check.status is Status.PASSED and SPEED in check.limits:
-            yield from _of_the_speed(check, model)
-    yield from _of_what_proves_nothing(model)
 
 
 def require_consistent_model(model: ModelResult) -> None:
