@@ -128,6 +128,10 @@ def _left(model: ModelResult) -> Iterator[Left]:
         elif check.status is Status.DIVERGED and _is_not_of_floats(check):
             told.setdefault(check.message, Left(model=model.id, why=_where(check), diverged=True))
     yield from told.values()
+    measured = {(noise.provider, noise.output) for noise in model.noise or ()}
+    for provider, output in sorted(_tolerances(model).keys() - measured):
+        if not told:
+            yield Left(model=model.id, why=f"{provider} {output}: its noise was not measured; the log may say why")
 
 
 def _is_not_of_floats(check: Check) -> bool:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from onnx_gate.records.asked import Tolerance
-from onnx_gate.worker.noise.floor import Envelope, rounding_of, without_jumps
-from onnx_gate.worker.noise.ways import moved
+from onnx_gate.worker.noise.floor import SMOOTH, Envelope, rounding_of, without_jumps
+from onnx_gate.worker.noise.moved import moved
 
 EPS = rounding_of(np.dtype(np.float32))
 
@@ -63,6 +63,7 @@ def test_a_jump_is_no_rounding() -> None:
     assert np.isnan(left[7])
     assert np.count_nonzero(np.isnan(left)) == 1
     assert not np.isnan(without_jumps(reference, np.full(1000, 0.1), EPS)).any()
+    assert np.isnan(without_jumps(reference, np.full(1000, 0.1), EPS, most=SMOOTH)).all()
     odd = without_jumps(np.array([1.0, np.inf, np.nan]), np.array([0.0, np.nan, np.nan]), EPS)
     assert np.isnan(odd).tolist() == [False, True, True]
 

@@ -19,6 +19,8 @@ _TOP = 4.0
 """Elements within this factor of the largest say how large the relative part is."""
 _JUMP = 100.0
 """What deviates so many times more than the others of an output is a jump: a value crossed a threshold or a tie."""
+SMOOTH = 1e-4
+"""Of the size of an element: a last digit of an input or of a weight that is worth more makes a jump."""
 _LEAST = 2.0
 """Roundings of the output's dtype that count as deviation of the others, where they are all exact."""
 
@@ -92,8 +94,11 @@ def rounding_of(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
-def without_jumps(reference: Array, deviation: Array, eps: float) -> Array:
-    """The deviations with NaN for those that no rounding of a sum makes: a few elements that move by far the most."""
+def without_jumps(reference: Array, deviation: Array, eps: float, *, most: float = np.inf) -> Array:
+    """The deviations with NaN for those that no rounding of a sum makes: a few elements that move by far the most.
+
+    And those that move by more than a share of their size, where a rounding can't be worth so much.
+    """
     sizes = np.abs(reference.astype(np.float64))
     finite = np.isfinite(sizes) & np.isfinite(deviation)
     if not finite.any():
@@ -102,7 +107,7 @@ def without_jumps(reference: Array, deviation: Array, eps: float) -> Array:
         scale = sizes + np.median(sizes[finite])
         share = np.where(finite & (scale > 0), deviation / scale, 0.0)
     usual = max(float(np.median(share[finite])), _LEAST * eps)
-    return np.where(finite & (share <= _JUMP * usual), deviation, np.nan)
+    return np.where(finite & (share <= min(_JUMP * usual, most)), deviation, np.nan)
 
 
 def _size(key: int) -> float:

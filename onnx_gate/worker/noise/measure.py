@@ -16,8 +16,8 @@ from onnx_gate.records.found import Answer
 from onnx_gate.records.ran import FAR, Noise
 from onnx_gate.worker.compare.form import kind_of
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.noise.floor import Envelope, rounding_of, without_jumps
-from onnx_gate.worker.noise.ways import Arrays, Kept, Pairs, Ways, arrays_of
+from onnx_gate.worker.noise.floor import SMOOTH, Envelope, rounding_of, without_jumps
+from onnx_gate.worker.noise.ways import MOVED, Arrays, Kept, Pairs, Ways, arrays_of
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
 
@@ -173,7 +173,8 @@ class _Measuring:
             one, other = (np.asarray(side, np.float64).reshape(reference.shape) for side in pair)
             with np.errstate(all="ignore"):
                 deviation = np.abs(one - other)
-            found[name].add(reference, without_jumps(reference, deviation, self._errors.eps[name]))
+            most = SMOOTH if way in MOVED else np.inf
+            found[name].add(reference, without_jumps(reference, deviation, self._errors.eps[name], most=most))
             self._asked[name].add(way)
 
     def _judge(self, name: str, grounds: Mapping[str, Envelopes], spreads: Mapping[str, Envelopes]) -> Noise:

@@ -20,7 +20,8 @@ import onnx
 
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.worker.inputs.calls import Call
-from onnx_gate.worker.noise.wide_graph import open_wide
+from onnx_gate.worker.noise.moved import moved
+from onnx_gate.worker.noise.wide_graph import open_moved, open_wide
 from onnx_gate.worker.onnx_files.files import all_graphs
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
@@ -29,7 +30,9 @@ Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 CPU = ProviderSpec(name="cpu")
 SOURCE, FILE = "source in float64", "file in float64"
-INPUTS, AGAIN = "inputs moved by a rounding", "conversion in float64"
+INPUTS, WEIGHTS, AGAIN = "inputs moved by a rounding", "weights moved by a rounding", "conversion in float64"
+MOVED = frozenset((INPUTS, WEIGHTS))
+"""Ways that show how much the last digit of something is worth, which may be a jump."""
 NUDGES = 4
 """How often the source is asked with inputs moved by a rounding."""
 THREADS = (2, 4)
@@ -66,6 +69,7 @@ class Ways:
         if not has_trees(self._prepared.onnx):
             # Trees split at values of their training data: a neighbour of such a value goes another way.
             ways[INPUTS] = lambda: self._inputs(calls)
+            ways[WEIGHTS] = lambda: self._weights(calls)
         return ways
 
     def last_resort(self, calls: Sequence[Kept]) -> dict[str, Callable[[], Pairs]]:
@@ -120,6 +124,16 @@ class Ways:
             for seed in range(NUDGES):
                 yield number, before, ask(moved(kept.call.feed, seed))
 
+    def _weights(self, calls: Sequence[Kept]) -> Pairs:
+        """A sum that is rounded at each step is the exact sum of products of slightly other weights."""
+        path, custom_ops = Path(self._prepared.onnx), self._prepared.spec.ort_custom_ops
+        plain = open_session(str(path), CPU, self._read_log, optimize=False, custom_ops=custom_ops)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            other = open_moved(path, Path(folder), CPU, self._read_log, custom_ops)
+        for number, kept in enumerate(calls):
+            feed = self._prepared.fed(kept.call)
+            yield number, arrays_of(plain.run(feed)), arrays_of(other.run(feed))
+
     def _ask_source(self, feed: dict[str, Any]) -> Arrays:
         prepared = self._prepared
         answers = prepared.framework.predict(prepared.source, prepared.spec, feed)
@@ -162,21 +176,6 @@ def in_dtypes(feed: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
     """The feed in the dtypes of a wider schema."""
     dtypes = {given.name: given.dtype for given in spec.inputs or ()}
     return {name: np.asarray(value, dtypes[name]) if value.dtype.kind == "f" else value for name, value in feed.items()}
-
-
-def moved(feed: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Each float moved to one of its neighbours; whole numbers stay, which may be ids, and so does 0."""
-    rng = np.random.default_rng(seed)
-    return {name: _moved(value, rng) for name, value in feed.items()}
-
-
-def _moved(value: Any, rng: np.random.Generator) -> Any:
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
-        return value
-    towards = np.where(rng.random(value.shape) < 0.5, -np.inf, np.inf).astype(value.dtype)
-    with np.errstate(all="ignore"):
-        whole = ~np.isfinite(value) | (value == np.round(value))
-        return np.where(whole, value, np.nextafter(value, towards))
 
 
 def _as_double(value: Any) -> Any:

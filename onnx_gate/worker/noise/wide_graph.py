@@ -17,6 +17,7 @@ import onnxruntime as ort
 from onnx import helper, inliner, numpy_helper
 
 from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.worker.noise.moved import to_neighbours
 from onnx_gate.worker.onnx_files.files import LARGE, all_graphs, save, size_of
 from onnx_gate.worker.runtime.options import session_options
 from onnx_gate.worker.runtime.session import Session, open_session
@@ -44,6 +45,27 @@ def open_wide(
         return open_session(str(copy), cpu, read_log, optimize=False, custom_ops=custom_ops)
     finally:
         for file in folder.glob("float64.onnx*"):
+            file.unlink()
+
+
+def open_moved(
+    path: Path, folder: Path, cpu: ProviderSpec, read_log: Callable[[], str], custom_ops: str | None
+) -> Session:
+    """A session of the file with every float32 weight moved to one of its neighbours; raises as the other does."""
+    model, copy, rng = onnx.load(path), folder / "moved.onnx", np.random.default_rng(0)
+    if size_of(model) > LARGE // 2:
+        raise NotWidened("its weights are too large for a copy")
+    for tensor in tensors_in(model.graph):
+        if tensor.data_type == _FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(to_neighbours(numpy_helper.to_array(tensor), rng), tensor.name))
+    for node in (node for graph in all_graphs(model.graph) for node in graph.node if node.domain == _ML):
+        for attribute in (attribute for attribute in node.attribute if attribute.floats):
+            attribute.floats[:] = to_neighbours(np.array(attribute.floats, np.float32), rng).tolist()
+    try:
+        save(model, copy)
+        return open_session(str(copy), cpu, read_log, optimize=False, custom_ops=custom_ops)
+    finally:
+        for file in folder.glob("moved.onnx*"):
             file.unlink()
 
 
