@@ -8,7 +8,7 @@ TENSORFLOW := .venv-tensorflow
 IN_SUITE := not browser and not container and not large and not models and not providers and not tensorflow
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
-COVERED := tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/onnx_files tests/processes tests/providers \
+COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/processes tests/providers \
 	tests/references tests/reports tests/repository tests/runtime tests/shards tests/strength tests/trial tests/triage tests/wording \
 	tests/worker tests/test_*.py \
 	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py

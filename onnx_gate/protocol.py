@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MANY, Name, Text
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
-from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import JSON, Cause, Config
 
@@ -49,6 +49,8 @@ class Job:
     """Also leave a reference there that another machine can compare with."""
     reference: str | None = None
     """The folder of a reference that takes the place of the source."""
+    calibrates: bool = False
+    """Measure how large honest rounding is in every output, instead of looking for the cause of a divergence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +137,7 @@ Event = (
     | Latency
     | ProviderDone
     | Triage
+    | Noise
     | Strength
     | Made
     | Done
@@ -153,6 +156,7 @@ KINDS: dict[str, type] = {
     "latency": Latency,
     "provider-done": ProviderDone,
     "triage": Triage,
+    "noise": Noise,
     "strength": Strength,
     "made": Made,
     "done": Done,

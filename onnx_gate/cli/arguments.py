@@ -38,6 +38,7 @@ def build_parser(**does: Callable[[Namespace], int]) -> ArgumentParser:
     )
     _add_plan(commands.add_parser("plan", help="split a manifest into shards, for the matrix of a workflow"))
     _add_merge(commands.add_parser("merge", help="make one result of the shards' results"))
+    _add_calibrate(commands.add_parser("calibrate", help="measure how large rounding is, and propose tolerances"))
     check = commands.add_parser("check", help="check the manifest only")
     check.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST")
     report = commands.add_parser("report", help="render the reports again from a results.json")
@@ -87,6 +88,26 @@ def _add_run(run: ArgumentParser) -> None:
     )
     travelling.add_argument(
         "--reference", metavar="DIR", help="compare with what --save-reference kept; needs no framework"
+    )
+
+
+def _add_calibrate(calibrate: ArgumentParser) -> None:
+    calibrate.add_argument(
+        "manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST", help="default: %(default)s"
+    )
+    calibrate.add_argument("--write", action="store_true", help="put the tolerances into the manifest")
+    calibrate.add_argument(
+        "--output", default="onnx-gate-calibration", metavar="DIR", help="where the logs go (default: %(default)s)"
+    )
+    calibrate.add_argument("--only", action="append", default=[], metavar="ID", help="this model only; repeatable")
+    calibrate.add_argument(
+        "--provider", action="append", default=[], metavar="NAME", help="on this provider only; repeatable"
+    )
+    calibrate.add_argument("--jobs", type=_positive, metavar="N", help="models at a time (default: the CPUs)")
+    calibrate.add_argument(
+        "--allow-pickle",
+        action=BooleanOptionalAction,
+        help="load sources that run code of their own (default: unless the checkout left credentials beside them)",
     )
 
 

@@ -48,7 +48,9 @@ def main_action() -> int:
 
 def build_parser() -> ArgumentParser:
     """The command line, with what each command does."""
-    return arguments.build_parser(run=_run, plan=_plan, merge=_merge, check=_check, report=_report, doctor=_doctor)
+    return arguments.build_parser(
+        run=_run, plan=_plan, merge=_merge, calibrate=_calibrate, check=_check, report=_report, doctor=_doctor
+    )
 
 
 def _run(given: Namespace) -> int:
@@ -125,6 +127,32 @@ def _merge(given: Namespace) -> int:
             _say_warnings(result.warnings)
             tell_results(result.models, sys.stdout)
             return results.publish(result, asked, folder).exit_code
+
+
+def _calibrate(given: Namespace) -> int:
+    from onnx_gate.kernel import hide
+    from onnx_gate.manifest.load import load_manifest
+
+    hide()
+    asked = settings.from_calibrate(given)
+    manifest = load_manifest(asked.manifest)
+    from onnx_gate.calibration.calibrate import tell_and_write, without_variants
+    from onnx_gate.cli.progress import LiveProgress, PlainProgress
+    from onnx_gate.cli.signals import Signals
+    from onnx_gate.gate.output import OutputFolder
+    from onnx_gate.gate.run import run_gate
+    from onnx_gate.gate.selection import select_models
+
+    _say_warnings(manifest.warnings)
+    bare, signals = without_variants(manifest), Signals()
+    select_models(bare, asked.options)
+    with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
+        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
+        try:
+            result = run_gate(bare, asked.options, folder, progress, signals.raise_if_received)
+        finally:
+            progress.close()
+    return tell_and_write(result, manifest, asked.manifest, say, write=given.write and result.complete)
 
 
 def _say_warnings(warnings: Iterable[ManifestWarning]) -> None:

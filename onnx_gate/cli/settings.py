@@ -73,6 +73,23 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
     )
 
 
+def from_calibrate(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of `calibrate`: which models, on what, and where their logs go."""
+    return Settings(
+        manifest=Path(arguments.manifest),
+        output=Path(arguments.output),
+        options=RunOptions(
+            jobs=arguments.jobs or available_cpus(),
+            only=_ids(arguments.only),
+            providers=_providers(arguments.provider),
+            allow_pickle=arguments.allow_pickle,
+            calibrates=True,
+            **_surroundings(environ),
+        ),
+        **_listeners(environ),
+    )
+
+
 def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
     """The action's settings; the runner passes inputs as variables whose names keep their hyphens."""
     jobs = _input("jobs", environ)

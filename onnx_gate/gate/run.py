@@ -24,7 +24,7 @@ from onnx_gate.processes.supervisor import Supervisor
 from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
-from onnx_gate.records.ran import Latency
+from onnx_gate.records.ran import Latency, Noise, are_numbers
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
 from onnx_gate.records.strength import Strength
 from onnx_gate.references.read import Reference, check_reference
@@ -100,6 +100,7 @@ def run_gate(
                 environ=options.environ,
                 save_references=store is not None,
                 references=references,
+                calibrates=options.calibrates,
             ) as supervisor,
         ):
             for model_id, happening in supervisor.run(runnable, tick=check_signals):
@@ -218,6 +219,8 @@ def _take(
             found.weights = weights
         case Triage():
             found.triage = event
+        case Noise():
+            _book_noise(found, event)
         case Strength():
             _book_strength(found, event)
         case NoStrength(why=why):
@@ -308,6 +311,14 @@ def _book_expectation(found: Findings, expected: Expectation) -> None:
     if known and not set(known.cases) <= set(expected.cases):
         raise Contradiction(f"it was to compare fewer cases on {expected.provider} than it announced first")
     found.expectations[expected.provider] = expected
+
+
+def _book_noise(found: Findings, event: Noise) -> None:
+    """Of an output that was announced, and of numbers that can be: there are no more of them than of outputs."""
+    expected = found.expectations.get(event.provider)
+    if expected is None or event.output not in expected.outputs or not are_numbers(event):
+        raise Contradiction(f"it measured noise of {event.output!r} on {event.provider} that can't be")
+    found.noise[event.provider, event.output] = event
 
 
 def _book_strength(found: Findings, event: Strength) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 from onnx_gate.errors import CANCELLED, EXIT_DIVERGED, EXIT_NOT_JUDGED, EXIT_PASSED
 from onnx_gate.gate.coverage import state_again, state_coverage
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows
-from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import GIVEN_CASE, Absence, Cause, Status
@@ -49,6 +50,8 @@ class Findings:
     weights: tuple[str, ...] = ()
     """Names of the files beside the ONNX file that hold its weights."""
     triage: Triage | None = None
+    noise: dict[tuple[str, str], Noise] = field(default_factory=dict)
+    """By provider and output."""
     strength: Strength | None = None
     """As the worker says; believed of a model that passed."""
     no_strength: str = ""
@@ -81,7 +84,7 @@ class Findings:
     def spoil(self, error: Exception) -> None:
         """An event that can't be booked voids all that the model's process said."""
         self.spoiled = True
-        for kept in (self.diffs, self.expectations, self.placement, self.numerics, self.latency):
+        for kept in (self.diffs, self.expectations, self.placement, self.numerics, self.latency, self.noise):
             kept.clear()
         for told in (self.notes, self.warnings):
             told.clear()
@@ -124,6 +127,8 @@ def judge_model(found: Findings) -> ModelResult:
         latency=tuple(found.latency.values()),
         strength=strength,
         domains=found.fed,
+        noise=tuple(found.noise.values()) or None,
+        headroom=headroom_of(checks),
         notes=tuple(found.notes),
         log=found.log,
         reference=found.reference,

@@ -63,7 +63,11 @@ class _Node:
 
 def read_tree(path: Path, shown: str) -> Tree:
     """Read a manifest file; raises ManifestError for whatever isn't one readable YAML document."""
-    text = read_text(path, shown)
+    return parse_tree(read_text(path, shown), shown)
+
+
+def parse_tree(text: str, shown: str) -> Tree:
+    """The same of a text."""
     tree = _Composer(text, shown).tree()
     tree.sha256 = digest(text)
     return tree

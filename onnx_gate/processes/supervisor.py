@@ -62,6 +62,7 @@ class Supervisor:
         patience: float = SERVER_SECONDS,
         save_references: bool = False,
         references: Mapping[str, str] | None = None,
+        calibrates: bool = False,
     ) -> None:
         self._jobs = jobs
         self._work = work
@@ -72,6 +73,7 @@ class Supervisor:
         self._patience = patience
         self._save_references = save_references
         self._references = references or {}
+        self._calibrates = calibrates
         self._servers: dict[str, Server] = {}
         self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
@@ -173,6 +175,7 @@ class Supervisor:
             packages=packages,
             save=self._save_references,
             reference=self._references.get(spec.id),
+            calibrates=self._calibrates,
         )
         hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])
         self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job, hearing=hearing)

@@ -344,3 +344,5 @@ class RunOptions:
     """A folder to keep references in, for machines where the sources can't run."""
     reference: Path | None = None
     """A folder of such references, to compare with instead of the sources."""
+    calibrates: bool = False
+    """Also measure how large honest rounding is in every output."""

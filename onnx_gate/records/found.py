@@ -238,6 +238,8 @@ class OutputDiff:
     """Cosine similarity."""
     snr_db: float | None = None
     """Signal-to-noise ratio, in decibels."""
+    used: float | None = None
+    """The largest share that a difference has of what the tolerance allows there; above 1 it is out of tolerance."""
     column_snr_db: float | None = None
     """The smallest signal-to-noise ratio of a column about its mean; only where a limit asks for it."""
     top1: float | None = None

@@ -1,12 +1,13 @@
-"""How a provider ran a model: which nodes, how precisely, how fast."""
+"""How a provider ran a model: which nodes, how precisely, how fast; and how large honest rounding is there."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from onnx_gate.records.bounds import MANY, Count, Name, Seconds
+from onnx_gate.records.bounds import FEW, MANY, Count, Name, Seconds
 from onnx_gate.vocabulary import JSON, Config
 
 
@@ -98,3 +99,42 @@ class Latency:
     """Median of the source by median of the provider: more than 1 is faster."""
     repeats: Count
     """Timed runs of each side."""
+
+
+FAR = 8.0
+"""How many times the noise an error may be: two right computations round differently, and not by more than that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Of one output on one provider."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    provider: Name
+    """Short name."""
+    output: Name
+    """ONNX output name."""
+    rtol: float
+    """Honest rounding moves an element by at most atol + rtol·|reference|: the relative part."""
+    atol: float
+    """The absolute part."""
+    times: float
+    """How many times that the largest error is."""
+    ways: Annotated[tuple[Name, ...], FEW]
+    """How it was measured, such as `source in float64`."""
+    beyond: Annotated[tuple[Name, ...], FEW] = ()
+    """Ways to run the same file that change its answers by far more than rounding does: these are not part of it."""
+    calls: Count
+    """Feeds that it was measured on."""
+    complete: bool = True
+    """False where the time ended before every way was tried on every feed."""
+
+    @property
+    def is_divergence(self) -> bool:
+        """Whether the error is too large for rounding, or for a number."""
+        return not self.times <= FAR
+
+
+def are_numbers(noise: Noise) -> bool:
+    """Whether a measurement can have come to these: a tolerance is finite, and an error not negative."""
+    return all(0 <= part < math.inf for part in (noise.rtol, noise.atol)) and noise.times >= 0

@@ -10,7 +10,7 @@ from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
-from onnx_gate.records.ran import Latency, Numerics, Placement
+from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import JSON, Absence, Cause, Config, Isolation, Status
@@ -110,12 +110,12 @@ class ModelResult:
     """Where in the graph a divergence begins; None where there is none, or where it was not found."""
     mended: Mended | None = None
     """The user's file with the changes that make a divergence go; None where none are known."""
-    noise: None = None
-    """Reserved: how large honest rounding is."""
+    noise: tuple[Noise, ...] | None = None
+    """Of a divergence: how large honest rounding is in the outputs that failed; None where nobody measured it."""
     domains: Fed | None = None
     """Where the values of its inputs come from; None where nothing was fed."""
-    headroom: None = None
-    """Reserved: how much of the tolerance its largest error uses."""
+    headroom: float | None = None
+    """Of a pass: the share of the tolerance that its largest error uses; None where nothing has a tolerance."""
     notes: tuple[str, ...] = ()
     """What a reader should know though it fails nothing."""
     log: str = ""

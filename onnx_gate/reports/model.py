@@ -11,7 +11,7 @@ from onnx_gate.reports.layout import Row, few, items, more, name, row, table
 from onnx_gate.reports.model_details import confusion
 from onnx_gate.reports.safe import Md, code, md, prose, text, unbroken
 from onnx_gate.vocabulary import Status, run_on
-from onnx_gate.wording import numbers, verdicts
+from onnx_gate.wording import noise, numbers, verdicts
 from onnx_gate.wording.numbers import number
 from onnx_gate.wording.text import LONGEST_NAME
 
@@ -36,6 +36,7 @@ def diverged_blocks(model: ModelResult) -> list[Md]:
         blocks.append(more(len(worst) - _FEW, "outputs"))
     limits = [_other_limits(check) for check in worst[:_FEW] if check.limit_breaches]
     blocks += [items(limits)] if limits else []
+    blocks += [_noise(model)] if model.noise else []
     blocks += [_contract(given)] if given else []
     first = next((check for check in worst if check.confusion), None)
     return [*blocks, confusion(first)] if first else blocks
@@ -125,6 +126,20 @@ def _worst_element(check: Check) -> Md:
         return text("")
     words = numbers.two_scalars(check.worst.actual, check.worst.reference)
     return text(f"{words} at {list(check.worst.index)}", 3 * LONGEST_NAME)
+
+
+def _noise(model: ModelResult) -> Md:
+    """How many times honest rounding each error is, the largest first."""
+    found = sorted(model.noise or (), key=lambda each: each.times, reverse=True)
+    lines = [
+        md(
+            "{} ({}): the largest error is **{}** (honest rounding is {}; {})",
+            *(code(each.output), name(each.provider), noise.times(each), noise.floor(each)),
+            text(noise.how(each), 3 * LONGEST_NAME),
+        )
+        for each in found[:_FEW]
+    ]
+    return items([*lines, more(len(found) - _FEW, "outputs")] if len(found) > _FEW else lines)
 
 
 def _other_limits(check: Check) -> Md:

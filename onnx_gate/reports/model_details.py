@@ -24,6 +24,8 @@ def facts(model: ModelResult) -> Iterable[Md]:
     """A line each, for whoever unfolds it."""
     if allowed := _allowed(model):
         yield md("allowed: {}", allowed)
+    if model.headroom is not None:
+        yield md("largest error {}", verdicts.headroom(model.headroom))
     if model.coverage:
         yield text(verdicts.rests_on(model.coverage))
     if model.domains:

@@ -98,10 +98,12 @@ def _last_cell(model: ModelResult) -> Md:
 
 
 def _notes(model: ModelResult) -> Iterable[str]:
-    """What was not compared, and what makes a pass a weak one."""
+    """What was not compared, what makes a pass a weak one, and how near it was to its tolerance."""
     yield from gaps.of_model(model)
     if model.coverage and model.coverage.warnings:
         yield f"{verdicts.ALLOWED} see below"
+    if model.headroom is not None:
+        yield verdicts.headroom(model.headroom)
 
 
 def weak_passes(result: GateResult) -> Md:

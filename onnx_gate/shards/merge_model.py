@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from onnx_gate.gate.coverage import state_coverage, warnings_of_others
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.strength.limit import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks
 from onnx_gate.records.found import ConvertInfo
@@ -59,6 +60,8 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         domains=next((model.domains for model in ran if model.domains), None),
         latency=tuple(found for model in ran for found in model.latency),
         strength=strength,
+        noise=tuple(found for model in ran for found in model.noise or ()) or None,
+        headroom=headroom_of(checks),
         notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
         log=next((model.log for model in ran if model.log), ""),
         reference="; ".join(dict.fromkeys(model.reference for model in ran if model.reference)),

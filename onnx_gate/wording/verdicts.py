@@ -142,6 +142,11 @@ def tolerance(check: Check) -> str:
     )
 
 
+def headroom(share: float) -> str:
+    """`uses 12 % of the tolerance`."""
+    return f"uses {number(100 * share)} % of the tolerance"
+
+
 def session(given: SessionSpec) -> str:
     """What isn't the default in how a session was set up."""
     usual = SessionSpec()

@@ -17,6 +17,7 @@ from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
+from onnx_gate.worker.noise.stage import calibrate, tell_noise
 from onnx_gate.worker.onnx_files.files import weights_of
 from onnx_gate.worker.opened import MOST_FILES, Opened
 from onnx_gate.worker.references import load_reference, save_reference
@@ -25,7 +26,7 @@ from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.strength.stage import judge_strength
 from onnx_gate.worker.triage.causes import find_cause, first_guess
-from onnx_gate.worker.triage.evidence import gather_evidence, gather_variant_evidence, without_variant
+from onnx_gate.worker.triage.evidence import MOST_SECONDS, gather_evidence, gather_variant_evidence, without_variant
 from onnx_gate.worker.triage.given import explain_given, guess_given
 from onnx_gate.worker.triage.variants import find_variant_cause
 from onnx_gate.worker.trial.latency import measure_latency
@@ -87,7 +88,7 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     except BaseException as error:
         send(failure_of(error, stage))
     else:
-        _judge_prepared(prepared, send, read_log, Path(job.scratch), started)
+        _judge_prepared(prepared, send, read_log, Path(job.scratch), started, calibrates=job.calibrates)
         if opened and prepared.strength:
             _save_again(prepared, said, Path(job.scratch) / MADE, opened.files(), send)
     send(Done())
@@ -102,7 +103,9 @@ def _save_again(prepared: Prepared, said: list[Event], folder: Path, read: list[
         send(failure_of(error, "save reference"))
 
 
-def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path, started: float) -> None:
+def _judge_prepared(
+    prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path, started: float, *, calibrates: bool
+) -> None:
     for breach in prepared.breaches:
         send(breach)
     diffs = list(prepared.breaches)
@@ -118,6 +121,9 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
         except BaseException as error:
             send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
+    if calibrates:
+        calibrate(prepared, answered, send, read_log, started=started)
+        return
     too_slow = _judge_speed(prepared, answered, send, read_log)
     # A reference is also made for providers that only another machine has.
     compared = bool(answered) or not prepared.spec.providers
@@ -131,6 +137,7 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
         send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))
     if any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
+        deadline = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
         if prepared.source is None:
             send(Note(text=NOT_ASKED))
         evidence = gather_evidence(prepared, diffs, read_log)
@@ -142,6 +149,7 @@ def _judge_prepared(prepared: Prepared, send: Send, read_log: Callable[[], str],
             return
         # Where a variant is not to blame, the model that it was made of is.
         send(find_cause(gather_evidence(without_variant(prepared), diffs, read_log) if lowered else evidence))
+        tell_noise(prepared, diffs, send, read_log, deadline)
 
 
 def _judge_speed(prepared: Prepared, providers: list[ProviderSpec], send: Send, read_log: Callable[[], str]) -> bool:

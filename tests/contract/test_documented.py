@@ -133,6 +133,7 @@ def test_every_key_of_the_manifest_is_in_its_reference(section: type[Section]) -
         ("run", {"--output", "--only", "--provider", "--jobs", "--shard", "--plan"}),
         ("plan", {"--shards", "--results", "--only", "--provider"}),
         ("merge", {"--output", "--manifest", "--provider"}),
+        ("calibrate", {"--write", "--only", "--provider"}),
     ],
 )
 def test_every_option_is_in_the_readme(command: str, some: set[str], capsys: pytest.CaptureFixture[str]) -> None:

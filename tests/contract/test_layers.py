@@ -16,7 +16,7 @@ from tests.contract.sources import MODULES, PACKAGE, REPOSITORY, Module, every_m
 PARENT: tuple[set[str], ...] = (
     {"__main__"},
     {"cli"},
-    {"publish", "shards"},
+    {"publish", "shards", "calibration"},
     {"reports", "github"},
     {"gate"},
     {"processes", "references"},
@@ -24,7 +24,7 @@ PARENT: tuple[set[str], ...] = (
 )
 CHILD: tuple[set[str], ...] = (
     {"worker"},
-    {"worker.triage", "worker.strength"},
+    {"worker.triage", "worker.strength", "worker.noise"},
     {"worker.place"},
     {"worker.references"},
     {"worker.archive", "worker.trial"},

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.numbers.checks import contradictions
 from onnx_gate.gate.numbers.models import model_contradictions
 from onnx_gate.gate.verdict import compared as judged
@@ -254,6 +255,7 @@ def test_a_tolerance_that_no_manifest_can_have(value: float) -> None:
 
 def of_model(*checks: Check, framework: str = "sklearn", **given: Any) -> list[str]:
     """What can't be of a model with these checks."""
+    given = {"headroom": headroom_of(checks)} | given
     model = ModelResult(id="m", line=1, framework=framework, verdict=Status.PASSED, checks=checks, **given)
     return list(model_contradictions(model))
 
@@ -263,6 +265,70 @@ def timed(provider: str, speedup: float | None) -> Latency:
     actual = Timing(median=1.0, p95=1.0)
     source = Timing(median=speedup, p95=speedup) if speedup else None
     return Latency(provider=provider, case="c", batch=1, source=source, actual=actual, speedup=speedup, repeats=5)
+
+
+def used_by(check: Check) -> float:
+    """What a check says that it uses of its tolerance."""
+    assert check.used is not None
+    return check.used
+
+
+def test_how_much_of_the_tolerance_is_used() -> None:
+    """The largest share over the elements: a small difference beside a small reference may use more."""
+    reference = np.array([1000.0, 0.0, 1.0], np.float32)
+    check = compared(reference, reference + np.array([0.5, 5e-6, 1e-4], np.float32))
+    assert used_by(check) == pytest.approx(0.5, rel=1e-3)
+    exact = Tolerance(rtol=0.0, atol=0.0)
+    assert used_by(compared(reference, reference, tolerance=exact)) == 0
+    assert used_by(compared(reference, reference + 1, tolerance=exact)) == math.inf
+    assert used_by(compared(reference, np.array([1.0, np.nan, 1.0], np.float32))) == math.inf
+    assert compared(np.full(3, np.nan), np.full(3, np.nan)).used is None
+    assert compared(np.array([1, 2]), np.array([1, 2])).used is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_the_share_is_that_of_a_plain_formula(seed: int, offset: float) -> None:
+    """Over several chunks, whichever of them holds the element that uses most."""
+    draw = np.random.default_rng(seed)
+    size = 300_000 if seed < 4 else 500
+    reference = (draw.normal(size=size) + offset).astype(draw.choice(WIDTHS[1:]))
+    actual = (reference + draw.choice([1e-6, 1e-4, 1e-2]) * draw.normal(size=size)).astype(reference.dtype)
+    reference[draw.random(size) < 0.01] = 0.0
+    tolerance = Tolerance(rtol=draw.choice([0.0, 1e-3, 1.0]), atol=draw.choice([0.0, 1e-60, 1e-5, 1.0]))
+    r, a = reference.astype(np.float64), actual.astype(np.float64)
+    differing = r != a
+    with np.errstate(divide="ignore"):
+        shares = np.abs(a - r)[differing] / (tolerance.atol + tolerance.rtol * np.abs(r[differing]))
+    assert used_by(compared(reference, actual, tolerance=tolerance)) == pytest.approx(shares.max(), rel=1e-5)
+
+
+def test_a_share_of_the_tolerance_that_its_own_numbers_deny() -> None:
+    """Above 1 where nothing is wrong, below where something is, less than the worst makes, more than anything can."""
+    right = compared(np.ones(3), np.array([1.0, 1.0, 1.0005]))
+    wrong = compared(np.ones(3), np.array([1.0, 1.0, 2.0]))
+    for check, share in ((right, 1.5), (right, 0.1), (right, -1.0), (right, math.nan), (wrong, 0.5), (wrong, 1e9)):
+        assert list(contradictions(replace(check, used=share))), share
+    nothing = compared(np.full(3, np.nan), np.full(3, np.nan))
+    assert list(contradictions(replace(nothing, used=0.5)))
+    assert list(contradictions(replace(compared(np.array([1]), np.array([1])), used=0.5)))
+    allowed = compared(np.ones(4), np.array([1.0, 1.0, 1.0, 2.0]), max_mismatch=0.25)
+    assert used_by(allowed) > 900
+    assert allowed.status is Status.PASSED
+    assert list(contradictions(allowed)) == []
+
+
+def test_the_headroom_of_a_model_is_that_of_its_checks() -> None:
+    """Of those with a tolerance that means something; a model that did not pass has none."""
+    half, all_of_it = (compared(np.ones(3), np.full(3, 1 + share * 1.01e-3)) for share in (0.5, 0.9))
+    labels, loose = compared(np.array([1]), np.array([1])), compared(np.ones(3), np.ones(3) + 1, max_mismatch=1.0)
+    assert headroom_of([half, all_of_it, labels, loose]) == pytest.approx(0.9, rel=1e-2)
+    assert headroom_of([labels, loose]) is None
+    wrong = compared(np.ones(3), np.ones(3) + 1)
+    assert headroom_of([half, wrong]) is None
+    for forged in (None, 0.1):
+        assert of_model(half, headroom=forged) != []
+    assert of_model(half) == []
 
 
 def test_a_limit_on_speed_needs_times_that_keep_it() -> None:

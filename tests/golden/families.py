@@ -9,7 +9,7 @@ from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
 from onnx_gate.records.asked import ManifestWarning, Tolerance
 from onnx_gate.records.found import ConvertInfo, Worst
-from onnx_gate.records.ran import Elsewhere, Latency, Numerics, Placement, RunToRun, Timing
+from onnx_gate.records.ran import Elsewhere, Latency, Noise, Numerics, Placement, RunToRun, Timing
 from onnx_gate.records.result import Check, GateResult, ModelResult, Part, ProviderState
 from onnx_gate.records.strength import Strength, Survivors
 from onnx_gate.vocabulary import BreachKind, Cause, Status
@@ -33,6 +33,18 @@ CONVERSION = (
 TRAIN_MODE = "The source answers as in training: dropout is on. Call model.eval() in the factory."
 CONVERTED = ConvertInfo(opset=18, ir_version=10, nodes=42, size_bytes=148450, seconds=1.1, shipped=False)
 SHIPPED = ConvertInfo(opset=17, ir_version=8, nodes=1, size_bytes=645, seconds=0.0, shipped=True)
+
+
+NOISE = Noise(
+    provider="cpu",
+    output="logits",
+    rtol=2.4e-7,
+    atol=1.1e-7,
+    times=2345.6,
+    ways=("source in float64", "file in float64", "2 threads"),
+    beyond=("optimisation extended",),
+    calls=1,
+)
 
 
 def passed() -> GateResult:
@@ -88,7 +100,7 @@ def diverged() -> GateResult:
     limit = "cosine is 0.99871, at least 0.999 is allowed"
     return gate(
         model("iris-logreg", labels("batch=7"), floats("batch=7", "probabilities", 9.52e-8), framework="sklearn"),
-        model("tagger", *tagger, line=9, cause=Cause.TRAIN_MODE, advice=TRAIN_MODE),
+        model("tagger", *tagger, line=9, cause=Cause.TRAIN_MODE, advice=TRAIN_MODE, noise=(NOISE,)),
         model(
             "ranker",
             *(floats(f"batch={n}", "logits", 3e-7) for n in sizes),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.verdict import judge_run, worst
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.found import Breach, Confusion, ConvertInfo, Worst
@@ -63,7 +64,11 @@ def floats(case: str, output: str, difference: float = 0.0, **given: Any) -> Che
         )
         where = f"the worst is {at.actual:.9g} instead of {at.reference:.9g} at [3, 1]"
         fields |= {"breaches": breaches_of(BreachKind.ELEMENTS, f"{count}; {where}"), "message": f"{count}; {where}"}
-    return Check(case=case, output=output, **(fields | given))
+    fields |= given
+    tolerance, odd = fields["tolerance"], bool(fields.get("nonfinite_mismatched"))
+    used = math.inf if odd else difference / (tolerance.atol + tolerance.rtol * abs(reference))
+    fields.setdefault("used", used)
+    return Check(case=case, output=output, **fields)
 
 
 def labels(case: str, output: str = "label", confusion: tuple[tuple[Any, Any, int], ...] = (), **given: Any) -> Check:
@@ -170,6 +175,7 @@ def model(model_id: str, *checks: Check, line: int = 3, **given: Any) -> ModelRe
     first_error = next((check for check in checks if check.status is Status.ERROR), None)
     fields: dict[str, Any] = {
         "framework": "torch",
+        "headroom": headroom_of(checks),
         "verdict": verdict,
         "cause": first_error.cause if first_error and verdict is Status.ERROR else None,
         "error": with_fix(first_error) if first_error else "",

@@ -15,7 +15,7 @@ import pytest
 from onnx_gate.gate.selection import make_scope
 from onnx_gate.records.asked import ManifestWarning
 from onnx_gate.records.found import Confusion, Worst
-from onnx_gate.records.ran import Latency, Timing
+from onnx_gate.records.ran import Latency, Noise, Timing
 from onnx_gate.records.result import GateResult
 from onnx_gate.reports import json
 from onnx_gate.vocabulary import BreachKind, Cause, Status
@@ -47,7 +47,7 @@ def warning(name: str) -> ManifestWarning:
     return ManifestWarning(file="onnx-gate.yml", line=1, column=1, path="", message="odd", models=(name,))
 
 
-METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db")
+METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "used")
 NOT_FINITE: dict[str, Any] = {**dict.fromkeys((*METRICS, "lowest", "highest", "worst")), "saturated": 0}
 """What a check says of which no element is a number."""
 
@@ -71,6 +71,7 @@ def difference(size: float) -> dict[str, Any]:
 
 TIMING = Timing(median=1.0, p95=1.0)
 FORGED_TIME = Latency(provider="cpu", case="c", batch=1, source=TIMING, actual=TIMING, speedup=9.0, repeats=5)
+FORGED_NOISE = Noise(provider="cpu", output="elsewhere", rtol=1.0, atol=1.0, times=0.0, ways=(), calls=1)
 TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "run's verdict": (lambda result, _: replace(result, verdict=Status.SKIPPED), "the verdict is skipped, its models"),
     "warning": (
@@ -256,6 +257,18 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "noise": (
         lambda result, one: first_check(result, one, **{**difference(1e-4), "snr_db": 200.0}),
         "its snr_db is 200, and its rmse 0.0001",
+    ),
+    "used": (
+        lambda result, one: first_check(result, one, used=0.5),
+        "it uses 0.5 of its tolerance, of which the largest difference 0 makes less",
+    ),
+    "headroom": (
+        lambda result, one: change_model(result, one, headroom=0.5),
+        "it uses 0.5 of its tolerance, and its checks 0",
+    ),
+    "noise of nothing": (
+        lambda result, one: change_model(result, one, noise=(FORGED_NOISE,)),
+        "it has noise of elsewhere on cpu alone",
     ),
     "no divergence": (
         lambda result, one: change_model(

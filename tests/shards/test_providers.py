@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from onnx_gate.cli.main import main
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.verdict import judge_run, worst
 from onnx_gate.records.ran import Placement
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
@@ -50,6 +51,7 @@ def _on_a_gpu(model: ModelResult) -> ModelResult:
         model,
         verdict=worst([compared.status]),
         checks=(compared,),
+        headroom=headroom_of((compared,)),
         cause=None,
         error="",
         seconds=2.0,
@@ -71,7 +73,8 @@ def without_a_gpu(result: GateResult) -> GateResult:
             }
             checks += [Check(provider="cuda", case="run on cuda", output="", **absent)]
         verdict = worst(check.status for check in checks)
-        models.append(replace(model, checks=tuple(checks), verdict=verdict, cause=None, error="", placement={}))
+        told: dict[str, Any] = {"checks": tuple(checks), "headroom": headroom_of(checks), "verdict": verdict}
+        models.append(replace(model, **told, cause=None, error="", placement={}))
     verdict, code = judge_run(models)
     return replace(result, models=tuple(models), verdict=verdict, exit_code=code)
 
@@ -240,7 +243,8 @@ def diverged_on_cuda(result: GateResult) -> GateResult:
     first = result.models[0]
     told = {"breaches": breaches_of(BreachKind.ELEMENTS, "far off"), "message": "far off"}
     wrong = floats("batch=7", "y", 1.0, provider="cuda", total=21, shape=(7, 3), mismatched=3, **told)
-    model = replace(first, checks=(wrong,), verdict=Status.DIVERGED, cause=Cause.PROVIDER, advice="Turn TF32 off.")
+    judged: dict[str, Any] = {"checks": (wrong,), "headroom": None, "verdict": Status.DIVERGED}
+    model = replace(first, **judged, cause=Cause.PROVIDER, advice="Turn TF32 off.")
     models = (model, *result.models[1:])
     verdict, code = judge_run(models)
     return replace(result, models=models, verdict=verdict, exit_code=code)
@@ -256,7 +260,8 @@ def with_graph_breach(result: GateResult) -> GateResult:
         breaches=breaches_of(BreachKind.NAMES, "no such output"),
         message="no such output",
     )
-    model = replace(first, checks=(breach, *first.checks), verdict=Status.DIVERGED, cause=Cause.CONTRACT)
+    judged: dict[str, Any] = {"checks": (breach, *first.checks), "headroom": None, "verdict": Status.DIVERGED}
+    model = replace(first, **judged, cause=Cause.CONTRACT)
     models = (model, *result.models[1:])
     verdict, code = judge_run(models)
     return replace(result, models=models, verdict=verdict, exit_code=code)

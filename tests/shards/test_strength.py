@@ -13,6 +13,7 @@ import pytest
 
 from onnx_gate.cli.main import main
 from onnx_gate.gate.coverage import state_coverage
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.output import LARGEST_WEAK_INPUTS
 from onnx_gate.gate.strength.limit import is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks, judge_run
@@ -73,6 +74,7 @@ def _judged_with(
         error=with_fix(error) if error else "",
         coverage=state_coverage(checks, also=warn_of_strength(strength, least)),
         strength=None if given else strength,
+        headroom=headroom_of((*limit, *checks)),
         placement={},
         numerics={},
         latency=(),
@@ -220,7 +222,9 @@ def test_a_limit_that_was_left_out(parts: Path, tmp_path: Path, capsys: pytest.C
     """The numbers make an error, and the part has none."""
     change(parts / "cpu", partial(judged_with, strength=WEAK, provider="cpu"))
     model = json.read(parts / "cpu").models[1]
-    change(parts / "cpu", partial(forge, model_id="held", checks=other_checks(model.checks), error=""))
+    checks = other_checks(model.checks)
+    forged: dict[str, Any] = {"checks": checks, "headroom": headroom_of(checks), "error": ""}
+    change(parts / "cpu", partial(forge, model_id="held", **forged))
     refused(parts, tmp_path / "out", "held: it has 0 checks of its strength, and its numbers make 1", capsys)
 
 
@@ -233,7 +237,7 @@ def test_a_strength_that_was_left_out(parts: Path, tmp_path: Path, capsys: pytes
 def test_a_limit_that_nobody_set(parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nor does one hide that a provider is missing."""
     (limit,) = judge_strength(None, 0.9, json.read(parts / "cpu").models[0].checks)
-    change(parts / "cpu", partial(forge, model_id="free", checks=(limit,), strength=None))
+    change(parts / "cpu", partial(forge, model_id="free", checks=(limit,), strength=None, headroom=None))
     refused(parts, tmp_path / "out", "free: it has 1 checks of its strength, and its numbers make 0", capsys)
 
 

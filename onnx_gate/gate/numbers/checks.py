@@ -22,7 +22,7 @@ from onnx_gate.vocabulary import Status
 
 SPEED = "min_speedup"
 """The limit that is held against times: its check compares no element."""
-_METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "column_snr_db", "top1")
+_METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "used", "column_snr_db", "top1")
 _OF_FLOATS_ONLY = (
     *(*_METRICS, "lowest", "highest", "saturated", "nan_matched", "nan_columns"),
     *("nonfinite_mismatched", "spread"),

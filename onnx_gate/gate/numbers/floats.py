@@ -43,6 +43,7 @@ def of_floats(check: Check) -> Iterator[str]:
     yield from _of_the_means(check)
     yield from _of_the_worst(check)
     yield from _of_the_noise(check)
+    yield from _of_the_use(check)
 
 
 def _of_the_winners(check: Check) -> Iterator[str]:
@@ -181,6 +182,38 @@ def _of_a_finite_worst(check: Check, reference: float, distance: float) -> Itera
     reached = max(distance, most) if check.mismatched else distance
     if largest > reached * (1 + ROUNDING) + TINY:
         yield f"no element can differ by more than {reached:g}, and its largest difference is {largest:g}"
+
+
+def _of_the_use(check: Check) -> Iterator[str]:
+    """How much of the tolerance is used: all of it, and no more, is what parts a right element from a wrong one."""
+    used = check.used
+    if used is None:
+        # Results of earlier versions don't say.
+        return
+    if check.max_abs is None:
+        yield f"no element has a difference, and it uses {used:g} of its tolerance"
+    elif not used >= 0 or (check.nonfinite_mismatched and used != math.inf):
+        yield f"it uses {used:g} of its tolerance"
+    elif check.mismatched and used < 1 - ROUNDING:
+        yield f"{check.mismatched:,} elements are out of tolerance, and it uses {used:g} of it"
+    elif not check.mismatched and used > 1 + ROUNDING:
+        yield f"it counts no wrong element, and uses {used:g} of its tolerance"
+    elif not check.nonfinite_mismatched:
+        yield from _of_a_finite_use(check, used, check.max_abs)
+
+
+def _of_a_finite_use(check: Check, used: float, largest: float) -> Iterator[str]:
+    """At least that of the worst element, and no more than the largest difference makes where least is allowed."""
+    least = allowed_at(check, 0.0)
+    if least and used > (largest * (1 + ROUNDING) + TINY) / least:
+        yield f"it uses {used:g} of its tolerance, of which the largest difference {largest:g} makes less"
+    if check.worst is None:
+        return
+    reference, actual = as_number(check.worst.reference), as_number(check.worst.actual)
+    if reference is None or actual is None or not math.isfinite(distance := abs(actual - reference)):
+        return
+    if distance > used * allowed_at(check, abs(reference)) * (1 + ROUNDING) + TINY:
+        yield f"it uses {used:g} of its tolerance, and its worst element more"
 
 
 def allowed_at(check: Check, size: float) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.numbers.checks import SPEED, Contradiction
 from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.records.limits import counts_rows
-from onnx_gate.records.ran import Latency, Placement
+from onnx_gate.records.ran import Latency, Placement, are_numbers
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.vocabulary import Status
 
@@ -27,12 +28,13 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from _of_what_was_fed(model)
     yield from _of_winners_that_nobody_asked_for(model)
     # An error explains the rest.
-    if any(check.status is Status.ERROR for check in model.checks):
-        return
-    for check in model.checks:
-        if check.status is Status.PASSED and SPEED in check.limits:
-            yield from _of_the_speed(check, model)
-    yield from _of_what_proves_nothing(model)
+    if all(check.status is not Status.ERROR for check in model.checks):
+        for check in model.checks:
+            if check.status is Status.PASSED and SPEED in check.limits:
+                yield from _of_the_speed(check, model)
+        yield from _of_what_proves_nothing(model)
+    yield from _of_the_headroom(model)
+    yield from _of_the_noise(model)
 
 
 def require_consistent_model(model: ModelResult) -> None:
@@ -71,6 +73,27 @@ def _of_what_was_fed(model: ModelResult) -> Iterator[str]:
         for found in numerics.run_to_run:
             if found.differing > found.total:
                 yield f"{found.differing:,} elements differ from run to run on {provider}, of {found.total:,}"
+
+
+def _of_the_headroom(model: ModelResult) -> Iterator[str]:
+    """It is the largest use of its checks, and nothing else."""
+    made = headroom_of(model.checks)
+    if model.headroom != made:
+        said, counted = ("nothing" if share is None else f"{share:g}" for share in (model.headroom, made))
+        yield f"it uses {said} of its tolerance, and its checks {counted}"
+
+
+def _of_the_noise(model: ModelResult) -> Iterator[str]:
+    """Of each output that was compared at most once, with numbers that a measurement can come to."""
+    compared = {(check.provider, check.output) for check in model.checks}
+    seen: set[tuple[str, str]] = set()
+    for noise in model.noise or ():
+        where = noise.provider, noise.output
+        if where in seen or where not in compared:
+            yield f"it has noise of {noise.output} on {noise.provider} {'twice' if where in seen else 'alone'}"
+        if not are_numbers(noise):
+            yield f"the noise of {noise.output} is rtol {noise.rtol:g}, atol {noise.atol:g}, {noise.times:g} times it"
+        seen.add(where)
 
 
 def _of_winners_that_nobody_asked_for(model: ModelResult) -> Iterator[str]:

@@ -39,6 +39,8 @@ class Elements:
     nonzero: int = 0
     max_abs: float = 0.0
     max_rel: float = 0.0
+    used: float = 0.0
+    """The largest share that a difference has of what the tolerance allows there."""
     sum_abs: float = 0.0
     sum_rel: float = 0.0
     sum_dd: float = 0.0
@@ -82,6 +84,8 @@ class Elements:
         if largest > self._worst_rank[1] and self._worst_rank[0] <= 0:
             self._remember_worst((0, largest), int(d.argmax()))
         around = lowest <= 0.0 <= highest
+        if largest > (least := self._least_of_note(0.0 if around else min(abs(lowest), abs(highest)))):
+            self._look_at_use(r, a, d, scale, least, buffers)
         zeros = n - int(np.count_nonzero(scale)) if around and float(scale.min()) == 0.0 else 0
         if zeros:
             scale[scale == 0.0] = np.inf
@@ -91,6 +95,34 @@ class Elements:
         self.sum_rel += float(d @ ones)
         self._add_sums(n, n - zeros, largest, sum_abs, sum_dd, sum_dr, sum_rr)
         return True
+
+    def _least_of_note(self, smallest: float) -> float:
+        """What differs by no more can't use more of the tolerance than others do; of a smallest reference."""
+        return self.used * (self.tolerance.atol + self.tolerance.rtol * smallest)
+
+    def _look_at_use(self, r: Floats, a: Floats, d: Floats, scale: Floats, least: float, buffers: _Buffers) -> None:
+        """All of a first chunk, in its own dtype; of the others only what can use more than it."""
+        atol, work = d.dtype.type(self.tolerance.atol), buffers.third[: d.size]
+        if not least and atol > 0:
+            np.multiply(scale, d.dtype.type(self.tolerance.rtol), out=work)
+            work += atol
+            np.divide(d, work, out=work)
+            at = int(work.argmax())
+            distance, size = abs(float(a[at]) - float(r[at])), abs(float(r[at]))
+            self.used = max(self.used, distance / (self.tolerance.atol + self.tolerance.rtol * size))
+            return
+        more = np.flatnonzero(np.greater(d, d.dtype.type(least), out=buffers.marks[: d.size]))
+        r64 = r[more].astype(np.float64)
+        self._use(np.abs(a[more].astype(np.float64) - r64), r64)
+
+    def _use(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> None:
+        differing = distance > 0
+        if not differing.any():
+            return
+        share = distance[differing] / (self.tolerance.atol + self.tolerance.rtol * np.abs(r[differing]))
+        # A distance that overflows, where as much is allowed: what is infinite is within it, and fills it.
+        share[np.isnan(share)] = 1.0
+        self.used = max(self.used, float(share.max()))
 
     def _count_mismatches(self, r: Floats, a: Floats, d: Floats, scale: Floats, work: Floats) -> None:
         np.multiply(scale, scale.dtype.type(self.tolerance.rtol * _DOUBTFUL), out=work)
@@ -130,6 +162,7 @@ class Elements:
         self._look_at_range(r)
         d = np.abs(a - r)
         self._count(d, self._beyond(d, r), positions)
+        self._use(d, r)
         if self._worst_rank[0] <= 0 and float(d.max()) > self._worst_rank[1]:
             self._remember_worst((0, float(d.max())), int(positions[d.argmax()]))
         nonzero = r != 0
@@ -193,6 +226,7 @@ class Elements:
             "rmse": math.sqrt(self.sum_dd / n) if n else None,
             "cosine": self._cosine(),
             "snr_db": self._snr_db(),
+            "used": math.inf if self.nonfinite_mismatched else self.used if n else None,
         }
 
     def spread(self) -> dict[str, float | int | None]:
@@ -236,3 +270,4 @@ class _Buffers:
     def __init__(self, dtype: np.dtype[np.generic], size: int) -> None:
         self.first, self.second, self.third = (np.empty(size, dtype) for _ in range(3))
         self.ones = np.ones(size, dtype)
+        self.marks = np.empty(size, np.bool_)

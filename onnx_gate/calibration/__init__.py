@@ -1,0 +1,1 @@
+"""`onnx-gate calibrate`: from how large honest rounding is to tolerances, printed and put into the manifest."""

@@ -1,0 +1,18 @@
+"""How much of its tolerance a model that passed uses: what is left is its headroom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_gate.records.limits import any_element_may_differ
+from onnx_gate.records.result import Check
+from onnx_gate.vocabulary import Status
+
+
+def headroom_of(checks: Sequence[Check]) -> float | None:
+    """The largest share that a check uses of its tolerance; None where one failed, and where none has a tolerance."""
+    if any(check.status not in (Status.PASSED, Status.SKIPPED) for check in checks):
+        return None
+    # A tolerance that every element may miss is none.
+    held = [check for check in checks if not any_element_may_differ(check.limits)]
+    return max((check.used for check in held if check.used is not None), default=None)

@@ -1,0 +1,114 @@
+"""Deviations of many elements → the tolerance that covers them all, and errors in units of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from onnx_gate.records.asked import Tolerance
+
+Array = npt.NDArray[Any]
+_STEPS = 8
+"""Bins of an octave: what falls into one is taken for as large as the smallest of it, which is 9 % off at most."""
+_ZERO = -(10**6)
+_TOP = 4.0
+"""Elements within this factor of the largest say how large the relative part is."""
+_JUMP = 100.0
+"""What deviates so many times more than the others of an output is a jump: a value crossed a threshold or a tie."""
+SMOOTH = 1e-4
+"""Of the size of an element: a last digit of an input or of a weight that is worth more makes a jump."""
+_LEAST = 2.0
+"""Roundings of the output's dtype that count as deviation of the others, where they are all exact."""
+
+
+class Envelope:
+    """The largest deviation for each size of the reference."""
+
+    def __init__(self) -> None:
+        self._largest: dict[int, float] = {}
+        self._counts: dict[int, int] = {}
+
+    def add(self, reference: Array, deviation: Array) -> None:
+        """Take in elements; those that are not finite on both sides are left out."""
+        sizes, deviation = np.abs(reference.astype(np.float64).ravel()), deviation.ravel()
+        finite = np.isfinite(sizes) & np.isfinite(deviation)
+        sizes, deviation = sizes[finite], deviation[finite]
+        if not sizes.size:
+            return
+        with np.errstate(divide="ignore"):
+            steps = np.floor(_STEPS * np.log2(sizes))
+        keys, places, counts = np.unique(np.maximum(steps, _ZERO), return_inverse=True, return_counts=True)
+        largest = np.zeros(len(keys))
+        np.maximum.at(largest, places, deviation)
+        for key, most, count in zip(keys.astype(int).tolist(), largest.tolist(), counts.tolist(), strict=True):
+            self._largest[key] = max(self._largest.get(key, 0.0), most)
+            self._counts[key] = self._counts.get(key, 0) + count
+
+    def merge(self, other: Envelope) -> None:
+        """Take in all that another has."""
+        for key, most in other._largest.items():
+            self._largest[key] = max(self._largest.get(key, 0.0), most)
+            self._counts[key] = self._counts.get(key, 0) + other._counts[key]
+
+    def sizes_only(self) -> Envelope:
+        """The same references, with no deviation."""
+        bare = Envelope()
+        bare._largest, bare._counts = dict.fromkeys(self._largest, 0.0), dict(self._counts)
+        return bare
+
+    def fit(self, eps: float) -> Tolerance:
+        """The tolerance that covers it; no less than a rounding of the output's dtype.
+
+        Large elements say what is relative; what that leaves of the small ones, which are mostly sums of larger
+        numbers, is absolute.
+        """
+        sizes = {_size(key): most for key, most in self._largest.items()}
+        top = max(sizes, default=0.0)
+        large = [most / size for size, most in sizes.items() if size and size * _TOP >= top]
+        rtol = max(eps, *large) if large else eps
+        left = [most - rtol * size for size, most in sizes.items()]
+        return Tolerance(rtol=rtol, atol=max(eps * self._typical(), 0.0, *left))
+
+    def over(self, floor: Tolerance) -> float:
+        """How many times what a tolerance allows the largest deviation is."""
+        allowed = ((most, floor.atol + floor.rtol * _size(key)) for key, most in self._largest.items())
+        return max((most / limit if limit else math.inf for most, limit in allowed if most), default=0.0)
+
+    def _typical(self) -> float:
+        """The median size of what is not 0."""
+        keys = sorted(key for key in self._counts if key != _ZERO)
+        half, seen = sum(self._counts[key] for key in keys) / 2, 0
+        for key in keys:
+            seen += self._counts[key]
+            if seen >= half:
+                return _size(key)
+        return 0.0
+
+
+def rounding_of(dtype: np.dtype[Any]) -> float:
+    """The distance of two neighbours beside 1."""
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+
+
+def without_jumps(reference: Array, deviation: Array, eps: float, *, most: float = np.inf) -> Array:
+    """The deviations with NaN for those that no rounding of a sum makes: a few elements that move by far the most.
+
+    And those that move by more than a share of their size, where a rounding can't be worth so much.
+    """
+    sizes = np.abs(reference.astype(np.float64))
+    finite = np.isfinite(sizes) & np.isfinite(deviation)
+    if not finite.any():
+        return np.full(deviation.shape, np.nan)
+    with np.errstate(all="ignore"):
+        scale = sizes + np.median(sizes[finite])
+        share = np.where(finite & (scale > 0), deviation / scale, 0.0)
+    usual = max(float(np.median(share[finite])), _LEAST * eps)
+    return np.where(finite & (share <= min(_JUMP * usual, most)), deviation, np.nan)
+
+
+def _size(key: int) -> float:
+    return 0.0 if key == _ZERO else float(2.0 ** (key / _STEPS))

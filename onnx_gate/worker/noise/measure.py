@@ -1,0 +1,209 @@
+"""Honest rounding of the outputs of one provider, and the errors beside it, within a deadline."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.records.asked import ProviderSpec, Tolerance
+from onnx_gate.records.found import Answer
+from onnx_gate.records.ran import FAR, Noise
+from onnx_gate.worker.compare.form import kind_of
+from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.noise.floor import SMOOTH, Envelope, rounding_of, without_jumps
+from onnx_gate.worker.noise.ways import MOVED, Arrays, Kept, Pairs, Ways, arrays_of
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.trial.prepared import Prepared
+
+MOST_KEPT = 64 * 1024 * 1024
+"""Bytes of answers that noise is measured on; beyond that, errors alone are looked at."""
+Envelopes = dict[str, Envelope]
+
+
+@dataclass
+class Errors:
+    """How far both sides of a provider are apart, over all calls, and the calls to measure noise on."""
+
+    envelopes: Envelopes = field(default_factory=lambda: defaultdict(Envelope))
+    given: Envelopes = field(default_factory=lambda: defaultdict(Envelope))
+    """The same without cases that were generated: there, what rounding decides is no error."""
+    broken: set[str] = field(default_factory=set)
+    """Outputs that are NaN or infinite on one side only."""
+    eps: dict[str, float] = field(default_factory=dict)
+    """One rounding of each output's dtype."""
+    kept: list[Kept] = field(default_factory=list)
+    complete: bool = True
+    _bytes: int = 0
+
+    def add(self, case: Case, call: Call, references: Arrays, actuals: Arrays) -> None:
+        """Take in both sides of a call."""
+        for name, actual in actuals.items():
+            reference, given = (side.astype(np.float64) for side in (references[name], actual))
+            self.eps[name] = max(self.eps.get(name, 0.0), rounding_of(actual.dtype))
+            with np.errstate(all="ignore"):
+                deviation = np.abs(given - reference)
+                self.envelopes[name].add(reference, deviation)
+                self.given[name].add(reference, np.where(case.generated, np.nan, deviation))
+                odd = ~(np.isfinite(reference) & np.isfinite(given)) & (reference != given)
+            if (odd & ~(np.isnan(reference) & np.isnan(given))).any():
+                self.broken.add(name)
+        size = sum(each.nbytes for side in (references, actuals) for each in side.values())
+        if not self.kept or self._bytes + size <= MOST_KEPT:
+            self._bytes += size
+            self.kept.append(Kept(call=call, references=references, actuals=actuals))
+
+
+def measure_noise(
+    prepared: Prepared,
+    provider: ProviderSpec,
+    outputs: Iterable[str],
+    cases: Iterable[tuple[Case, frozenset[int] | None]],
+    read_log: Callable[[], str],
+    *,
+    deadline: float,
+) -> tuple[list[Noise], Errors]:
+    """Of those outputs that are floats, and the errors beside it; of each case all calls, or those of some numbers."""
+    errors = _look(prepared, provider, set(outputs), cases, read_log, deadline)
+    return _Measuring(Ways(prepared, provider, read_log), provider.name, errors, deadline).noises(), errors
+
+
+def _look(
+    prepared: Prepared,
+    provider: ProviderSpec,
+    outputs: set[str],
+    cases: Iterable[tuple[Case, frozenset[int] | None]],
+    read_log: Callable[[], str],
+    deadline: float,
+) -> Errors:
+    errors = Errors()
+    session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
+    for case, number, call in _calls(cases):
+        if errors.kept and time.monotonic() > deadline:
+            errors.complete = False
+            break
+        answers = prepared.reference(case, number, call)
+        actuals = arrays_of(session.run(prepared.fed(call)))
+        both = {name: shaped(answers[name], actual) for name, actual in actuals.items() if name in answers}
+        references = {
+            name: value for name, value in both.items() if name in outputs and _is_comparable(value, actuals[name])
+        }
+        errors.add(case, call, references, {name: actuals[name] for name in references})
+    return errors
+
+
+def _calls(cases: Iterable[tuple[Case, frozenset[int] | None]]) -> Iterator[tuple[Case, int, Call]]:
+    for case, wanted in cases:
+        for number, call in enumerate(case.calls()):
+            if wanted is None or number in wanted:
+                yield case, number, call
+
+
+def shaped(answer: Answer, actual: Any) -> Any:
+    """A single target may be a row on one side and a column on the other."""
+    value = answer.value
+    fits = answer.column and isinstance(value, np.ndarray) and value.size == actual.size
+    return value.reshape(actual.shape) if fits else value
+
+
+def _is_comparable(reference: Any, actual: Any) -> bool:
+    return (
+        isinstance(reference, np.ndarray)
+        and reference.shape == actual.shape
+        and kind_of(reference) == kind_of(actual) == "float"
+    )
+
+
+class _Measuring:
+    """Asks one way after the other, as long as there is time."""
+
+    def __init__(self, ways: Ways, provider: str, errors: Errors, deadline: float) -> None:
+        self._ways = ways
+        self._provider = provider
+        self._errors = errors
+        self._deadline = deadline
+        self._complete = errors.complete
+        self._asked: dict[str, set[str]] = defaultdict(set)
+        """Output → the ways that answered it."""
+
+    def noises(self) -> list[Noise]:
+        kept = self._errors.kept
+        if not kept:
+            return []
+        grounds = self._ask_all(self._ways.grounds(kept))
+        spreads = self._ask_all(self._ways.spreads(kept))
+        found = {name: self._judge(name, grounds, spreads) for name in self._errors.envelopes}
+        if any(noise.is_divergence for noise in found.values()) and (more := self._ways.last_resort(kept)):
+            grounds |= self._ask_all(more)
+            found = {name: self._judge(name, grounds, spreads) for name in self._errors.envelopes}
+        return list(found.values())
+
+    def _ask_all(self, ways: Mapping[str, Callable[[], Pairs]]) -> dict[str, Envelopes]:
+        found = {}
+        for name, ask in ways.items():
+            if time.monotonic() > self._deadline:
+                self._complete = False
+                break
+            found[name] = self._ask(name, ask)
+        return found
+
+    def _ask(self, way: str, ask: Callable[[], Pairs]) -> Envelopes:
+        """What goes wrong in a way goes to the log: there are others."""
+        found: Envelopes = defaultdict(Envelope)
+        try:
+            for number, answered, otherwise in ask():
+                self._add(way, found, self._errors.kept[number].references, answered, otherwise)
+                if time.monotonic() > self._deadline:
+                    self._complete = False
+                    break
+        except Exception:
+            traceback.print_exc()
+        return found
+
+    def _add(self, way: str, found: Envelopes, references: Arrays, answered: Arrays, otherwise: Arrays) -> None:
+        for name, reference in references.items():
+            pair = [side[name] for side in (answered, otherwise) if name in side]
+            if len(pair) < 2 or any(side.size != reference.size for side in pair):
+                continue
+            one, other = (np.asarray(side, np.float64).reshape(reference.shape) for side in pair)
+            with np.errstate(all="ignore"):
+                deviation = np.abs(one - other)
+            most = SMOOTH if way in MOVED else np.inf
+            found[name].add(reference, without_jumps(reference, deviation, self._errors.eps[name], most=most))
+            self._asked[name].add(way)
+
+    def _judge(self, name: str, grounds: Mapping[str, Envelopes], spreads: Mapping[str, Envelopes]) -> Noise:
+        """Spreads count as rounding where they stay near the grounds, or where there are none."""
+        whole, errors = Envelope(), self._errors
+        asked = [way for way in grounds if way in self._asked[name]]
+        # Sizes count also where nothing deviates: they say what one rounding of the dtype is.
+        whole.merge(errors.envelopes[name].sizes_only())
+        for way in asked:
+            whole.merge(grounds[way][name])
+        floor, beyond = whole.fit(errors.eps[name]), []
+        for way in (way for way in spreads if way in self._asked[name]):
+            if asked and spreads[way][name].over(floor) > FAR:
+                beyond.append(way)
+                continue
+            whole.merge(spreads[way][name])
+            asked = [*asked, way]
+        return self._noise(name, whole.fit(errors.eps[name]), asked, beyond)
+
+    def _noise(self, name: str, floor: Tolerance, ways: list[str], beyond: list[str]) -> Noise:
+        errors = self._errors
+        return Noise(
+            provider=self._provider,
+            output=name,
+            rtol=floor.rtol,
+            atol=floor.atol,
+            times=float("inf") if name in errors.broken else errors.envelopes[name].over(floor),
+            ways=tuple(ways),
+            beyond=tuple(beyond),
+            calls=len(errors.kept),
+            complete=self._complete,
+        )

@@ -1,0 +1,141 @@
+"""When noise is measured: for what failed, as a part of triage; and for everything, to calibrate tolerances."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from onnx_gate.protocol import Event, Note, Stage
+from onnx_gate.records.asked import OutputRule, ProviderSpec, Tolerance
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.ran import FAR, Noise
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.noise.measure import Errors, measure_noise
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.trial.near import excuse_near
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import failure_of, run_case
+from onnx_gate.worker.user_code import describe
+
+SHARE = 0.9
+"""Of `timeout`, when calibration has to be at its end."""
+NO_TIME = "how many times the noise the errors are was not measured: triage had no time left"
+NOT_MEASURED = "how many times the noise the errors are was not measured: {}"
+Send = Callable[[Event], None]
+
+
+def tell_noise(
+    prepared: Prepared, diffs: Sequence[OutputDiff], send: Send, read_log: Callable[[], str], deadline: float
+) -> None:
+    """How many times the noise the errors of a model that diverged are; what goes wrong here changes no verdict.
+
+    A variant has another precision on purpose, so that there is no such number.
+    """
+    failed = [] if prepared.spec.variant else worst_first(diff for diff in diffs if _is_of_values(diff))
+    for provider in prepared.spec.providers:
+        wrong = {diff.output: diff for diff in reversed(failed) if diff.provider == provider.name}
+        if not wrong:
+            continue
+        if time.monotonic() > deadline:
+            send(Note(text=NO_TIME))
+            return
+        try:
+            _tell(prepared, provider, wrong, send, read_log, deadline)
+        except Exception as error:
+            traceback.print_exception(error)
+            send(Note(text=NOT_MEASURED.format(describe(error)[:300])))
+
+
+def _tell(
+    prepared: Prepared,
+    provider: ProviderSpec,
+    wrong: dict[str, OutputDiff],
+    send: Send,
+    read_log: Callable[[], str],
+    deadline: float,
+) -> None:
+    """On the calls that hold the worst elements."""
+    calls: dict[str, frozenset[int]] = {}
+    for diff in wrong.values():
+        calls[diff.case] = calls.get(diff.case, frozenset()) | _worst_call(prepared, diff)
+    cases = [(case, calls[case.name]) for case in prepared.cases if case.name in calls]
+    for noise in measure_noise(prepared, provider, wrong, cases, read_log, deadline=deadline)[0]:
+        send(noise)
+
+
+def _is_of_values(diff: OutputDiff) -> bool:
+    """Whether elements are out of tolerance, which noise can be held against."""
+    return bool(diff.breaches) and not diff.contract and diff.tolerance is not None and diff.mismatched > 0
+
+
+def _worst_call(prepared: Prepared, diff: OutputDiff) -> frozenset[int]:
+    case = next((case for case in prepared.cases if case.name == diff.case), None)
+    row = diff.worst.index[0] if diff.worst and diff.worst.index else 0
+    firsts = [call.first_row for call in case.calls()] if case else []
+    before = [number for number, first in enumerate(firsts) if first <= row]
+    return frozenset(before[-1:] or ([0] if firsts else []))
+
+
+def calibrate(
+    prepared: Prepared, providers: Sequence[ProviderSpec], send: Send, read_log: Callable[[], str], *, started: float
+) -> None:
+    """The noise of every output that has a tolerance, over all cases, on each provider that answered."""
+    deadline = started + SHARE * prepared.spec.timeout
+    for provider in providers:
+        send(Stage(name=f"noise on {provider.name}", provider=provider.name))
+        try:
+            _calibrate(prepared, provider, send, read_log, deadline)
+        except BaseException as error:
+            send(failure_of(error, f"noise on {provider.name}", provider=provider.name))
+
+
+def _calibrate(
+    prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str], deadline: float
+) -> None:
+    rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
+    rules = {name: rule for name, rule in rules.items() if rule.mode == "compare"}
+    cases = [case for case in prepared.cases if case.held]
+    found, errors = measure_noise(
+        prepared, provider, rules, [(case, None) for case in cases], read_log, deadline=deadline
+    )
+    generated = [case for case in cases if case.generated]
+    for noise in _excused(prepared, provider, rules, generated, found, errors, read_log) if generated else found:
+        send(noise)
+
+
+def _excused(
+    prepared: Prepared,
+    provider: ProviderSpec,
+    rules: dict[str, OutputRule],
+    cases: Sequence[Case],
+    found: Sequence[Noise],
+    errors: Errors,
+    read_log: Callable[[], str],
+) -> list[Noise]:
+    """What goes far beyond the noise only on generated rows, and only where rounding decides, is left out."""
+    floors = {noise.output: Tolerance(rtol=noise.rtol, atol=noise.atol) for noise in found}
+    doubtful = {
+        noise.output: errors.given[noise.output].over(floors[noise.output])
+        for noise in found
+        if noise.is_divergence and noise.output not in errors.broken
+    }
+    doubtful = {name: times for name, times in doubtful.items() if times <= FAR}
+    if not doubtful:
+        return list(found)
+    session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
+    allowed = {name: Tolerance(rtol=FAR * floor.rtol, atol=FAR * floor.atol) for name, floor in floors.items()}
+    judged = {
+        name: replace(rule, tolerance=allowed[name], limits={}) if name in allowed else rule
+        for name, rule in rules.items()
+    }
+    for case in cases:
+        compared = run_case(prepared, session, case, provider.name, judged)
+        compared, _ = excuse_near(prepared, session, case, provider.name, compared, judged)
+        for diff in compared:
+            if isinstance(diff, OutputDiff) and diff.output in doubtful:
+                doubtful[diff.output] = max(doubtful[diff.output], FAR * (diff.used or 0.0))
+    return [replace(noise, times=doubtful.get(noise.output, noise.times)) for noise in found]

@@ -1,0 +1,136 @@
+"""The judged file in float64: the same nodes, with every float32 number as a float64 one.
+
+What the file answers in float32 differs from what this copy answers by the runtime's own rounding, and by nothing
+else: a wrong weight is as wrong in both. Operators of ai.onnx.ml answer in float32 whatever they are given, so a cast
+follows each; trees are given float64 thresholds and leaves, and add these up as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper, inliner, numpy_helper
+
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.worker.noise.moved import to_neighbours
+from onnx_gate.worker.onnx_files.files import LARGE, all_graphs, save, size_of
+from onnx_gate.worker.runtime.options import session_options
+from onnx_gate.worker.runtime.session import Session, open_session
+from onnx_gate.worker.runtime.tensors import tensors_in
+
+_FLOAT, _DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+_DTYPES = ("to", "dtype", "output_dtype")
+_ML = "ai.onnx.ml"
+_OF_TREES = ("nodes_values", "nodes_hitrates", "target_weights", "class_weights", "base_values")
+_TREES_IN_DOUBLE = 3
+"""The version of ai.onnx.ml from which trees take float64 numbers."""
+
+
+class NotWidened(Exception):
+    """Why there is no such copy."""
+
+
+def open_wide(
+    path: Path, folder: Path, cpu: ProviderSpec, read_log: Callable[[], str], custom_ops: str | None
+) -> Session:
+    """A session of the copy, without optimisations; raises whatever keeps it from being made."""
+    copy = folder / "float64.onnx"
+    try:
+        save(_widened(onnx.load(path), copy, custom_ops), copy)
+        return open_session(str(copy), cpu, read_log, optimize=False, custom_ops=custom_ops)
+    finally:
+        for file in folder.glob("float64.onnx*"):
+            file.unlink()
+
+
+def open_moved(
+    path: Path, folder: Path, cpu: ProviderSpec, read_log: Callable[[], str], custom_ops: str | None
+) -> Session:
+    """A session of the file with every float32 weight moved to one of its neighbours; raises as the other does."""
+    model, copy, rng = onnx.load(path), folder / "moved.onnx", np.random.default_rng(0)
+    if size_of(model) > LARGE // 2:
+        raise NotWidened("its weights are too large for a copy")
+    for tensor in tensors_in(model.graph):
+        if tensor.data_type == _FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(to_neighbours(numpy_helper.to_array(tensor), rng), tensor.name))
+    for node in (node for graph in all_graphs(model.graph) for node in graph.node if node.domain == _ML):
+        for attribute in (attribute for attribute in node.attribute if attribute.floats):
+            attribute.floats[:] = to_neighbours(np.array(attribute.floats, np.float32), rng).tolist()
+    try:
+        save(model, copy)
+        return open_session(str(copy), cpu, read_log, optimize=False, custom_ops=custom_ops)
+    finally:
+        for file in folder.glob("moved.onnx*"):
+            file.unlink()
+
+
+def _widened(model: Any, beside: Path, custom_ops: str | None) -> Any:
+    if len(list(all_graphs(model.graph))) > 1:
+        raise NotWidened("it has sub-graphs (If, Loop, Scan)")
+    if size_of(model) > LARGE // 4:
+        raise NotWidened("its weights are too large for a copy in float64")
+    model = inliner.inline_local_functions(model) if model.functions else model
+    floats = _float_values(model, beside, custom_ops)
+    for node in model.graph.node:
+        _widen_attributes(node)
+    for tensor in tensors_in(model.graph):
+        if tensor.data_type == _FLOAT:
+            wide = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        if value.type.tensor_type.elem_type == _FLOAT:
+            value.type.tensor_type.elem_type = _DOUBLE
+    del model.graph.value_info[:]
+    _cast_after_ml(model.graph, floats)
+    for opset in model.opset_import:
+        opset.version = max(opset.version, _TREES_IN_DOUBLE) if opset.domain == _ML else opset.version
+    return model
+
+
+def _float_values(model: Any, beside: Path, custom_ops: str | None) -> set[str]:
+    """The names of all float32 values, as the runtime knows their types."""
+    shown = onnx.ModelProto()
+    shown.CopyFrom(model)
+    known = {value.name for value in model.graph.output}
+    names = [name for node in model.graph.node for name in node.output if name and name not in known]
+    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    onnx.save(shown, beside)
+    options = session_options(optimize=False, custom_ops=custom_ops)
+    session = ort.InferenceSession(str(beside), options, providers=["CPUExecutionProvider"])
+    return {value.name for value in session.get_outputs() if value.type == "tensor(float)"}
+
+
+def _widen_attributes(node: Any) -> None:
+    """Dtypes, plain numbers of constants, and the numbers of trees; those of other operators have no wider form."""
+    for attribute in list(node.attribute):
+        if attribute.name in _DTYPES and attribute.i == _FLOAT:
+            attribute.i = _DOUBLE
+        elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
+            value = attribute.f if attribute.name == "value_float" else list(attribute.floats)
+            _exchange(node, attribute, "value", np.array(value, np.float64))
+        elif node.domain == _ML and node.op_type.startswith("TreeEnsemble") and attribute.name in _OF_TREES:
+            _exchange(node, attribute, f"{attribute.name}_as_tensor", np.array(attribute.floats, np.float64))
+
+
+def _exchange(node: Any, attribute: Any, name: str, value: Any) -> None:
+    node.attribute.remove(attribute)
+    node.attribute.append(helper.make_attribute(name, numpy_helper.from_array(value, name)))
+
+
+def _cast_after_ml(graph: Any, floats: set[str]) -> None:
+    nodes = []
+    for node in list(graph.node):
+        nodes.append(node)
+        if node.domain != _ML:
+            continue
+        for number, name in enumerate(node.output):
+            if name in floats:
+                node.output[number] = f"{name}__narrow"
+                nodes.append(helper.make_node("Cast", [f"{name}__narrow"], [name], name=f"{name}__cast", to=_DOUBLE))
+    del graph.node[:]
+    graph.node.extend(nodes)
