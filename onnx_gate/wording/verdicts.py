@@ -25,6 +25,9 @@ ALLOWED = "⚠️"
 
 WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 
+_LITTLE = 0.01
+"""A share below which nobody needs its digits."""
+
 
 def mismatched(check: Check) -> str:
     """`12 of 35 (34.3 %)`."""
@@ -144,6 +147,8 @@ def tolerance(check: Check) -> str:
 
 def headroom(share: float) -> str:
     """`uses 12 % of the tolerance`."""
+    if share < _LITTLE:
+        return "uses less than 1 % of the tolerance"
     return f"uses {number(100 * share)} % of the tolerance"
 
 

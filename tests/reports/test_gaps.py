@@ -76,14 +76,16 @@ def test_the_row_of_a_model_that_was_left_out() -> None:
     """It says so itself, in the summary and in the comment."""
     for page in (markdown.render(one_left_out()), comment.render(one_left_out(), ABOUT, None)):
         assert row_of(page, "gpu-only").endswith("| not compared |")
-        assert row_of(page, "good").endswith("|  |")
+        assert row_of(page, "good").endswith("| uses less than 1 % of the tolerance |")
         assert "1 of 2 models was not compared" in page.splitlines()[0 if page.startswith("##") else 1]
     assert "<td>not compared</td>" in html.render(one_left_out())
 
 
 def test_the_row_of_a_model_whose_provider_was_skipped() -> None:
     """Beside the cell of the provider, which may be one column of many."""
-    assert row_of(markdown.render(gate(model("a", GOOD, skip()))), "a").endswith("| cuda not compared |")
+    assert row_of(markdown.render(gate(model("a", GOOD, skip()))), "a").endswith(
+        "| cuda not compared, uses less than 1 % of the tolerance |"
+    )
 
 
 def unfolded(page: str) -> str:
@@ -95,7 +97,8 @@ def test_a_file_that_was_its_own_reference_is_in_no_fold(count: int) -> None:
     """Also where so many models passed that the comment folds their rows."""
     for page in (markdown.render(with_itself(count)), comment.render(with_itself(count), ABOUT, None)):
         assert "**Passed, compared with itself only** (`file-1`" in unfolded(page)
-    assert row_of(markdown.render(with_itself(count)), "file-1").endswith("| compared with itself only |")
+    row = row_of(markdown.render(with_itself(count)), "file-1")
+    assert row.endswith("| compared with itself only, uses less than 1 % of the tolerance |")
     assert "<strong>Passed, compared with itself only</strong>" in html.render(with_itself(count))
 
 
