@@ -8,14 +8,15 @@ TENSORFLOW := .venv-tensorflow
 IN_SUITE := not browser and not container and not large and not models and not providers and not tensorflow
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
-COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/processes tests/providers \
+COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/place tests/processes tests/providers \
 	tests/references tests/reports tests/repository tests/runtime tests/shards tests/strength tests/trial tests/triage tests/wording \
 	tests/worker tests/test_*.py \
-	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py
+	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py \
+	tests/frameworks/test_landmarks.py
 NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py tests/manifest/test_any_text.py \
 	tests/providers/real tests/reports/test_checks.py tests/reports/test_hostile.py tests/reports/test_markdown.py \
 	tests/gate/test_trust.py tests/processes/test_channel.py tests/trial/test_reused.py tests/processes/test_strays.py \
-	tests/cli/test_requirements.py
+	tests/cli/test_requirements.py tests/triage/test_sabotage.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report triage-report fuzz fuzz-sample faults bench schema golden release clean
