@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from onnx_gate.gate.coverage import state_coverage, warnings_of_others
@@ -45,7 +46,8 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         cause=diverged[0].cause if diverged else first_error.cause if first_error else None,
         advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
         place=next((model.place for model in diverged if model.place), None),
-        mended=next((model.mended for model in diverged if model.mended), None),
+        # The file itself stays with the part that made it: a path here would lead nowhere.
+        mended=next((replace(model.mended, file="") for model in diverged if model.mended), None),
         error=with_fix(first_error) if first_error else "",
         allow_failure=asked.allow_failure,
         seconds=round(sum(model.seconds for model in ran), 3),

@@ -388,7 +388,9 @@ def test_passes_by_the_dozen_share_a_row() -> None:
 def test_a_pass_that_proves_little_stands_out() -> None:
     """In the first table, and with the reason right below it."""
     page = markdown.render(FAMILIES["weak"]())
-    assert "| ✅ `tiny` | torch | ✅ 2 passed | 2e-8 | 3.2 s | ⚠️ see below, uses less than 1 % of the tolerance |" in page
+    assert (
+        "| ✅ `tiny` | torch | ✅ 2 passed | 2e-8 | 3.2 s | ⚠️ see below, uses less than 1 % of the tolerance |" in page
+    )
     assert "| compared with itself only, ⚠️ see below, uses " in page
     assert "- `tiny`: no element of `y` is larger than 4e-6, and atol allows 1e-5: a model that always" in page
     assert "with a warning" not in markdown.render(FAMILIES["passed"]())
