@@ -13,10 +13,19 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.place.columns import Reordered
 from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.place.runtime.find import Optimized
+from onnx_gate.worker.place.words import mended_words
+from onnx_gate.worker.triage.order import Swapped
 from onnx_gate.worker.triage.placed import advise_part, advise_place, begins_at
 from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
-from onnx_gate.worker.triage.provider import Precise, all_but_gone, ask_precise, find_chance, tell_precise
-from onnx_gate.worker.triage.runtime import advise_optimizer, advise_provider
+from onnx_gate.worker.triage.provider import (
+    Precise,
+    advise_optimizer,
+    advise_provider,
+    all_but_gone,
+    ask_precise,
+    find_chance,
+    tell_precise,
+)
 from onnx_gate.worker.triage.sizes import baked_advice, baked_dimension, depends_on_size, dimension_advice, right_sizes
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
@@ -45,7 +54,7 @@ class Questions:
     """Where in the graph a provider computes something else than the CPU."""
     repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
     """Whether the source gives the same answer twice."""
-    order: Callable[[OutputDiff], Cause | None] = lambda _: None
+    order: Callable[[OutputDiff], Swapped | None] = lambda _: None
     """Whether the answers are right, in the wrong order."""
     columns: Callable[[OutputDiff], Reordered | None] = lambda _: None
     """The order in which the file takes the columns of its inputs, where that makes the answers agree."""
@@ -178,7 +187,8 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if swapped := evidence.ask.order(worst):
-        return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped])
+        advice = f"{_ORDER_ADVICE[swapped.cause]} {swapped.words} {mended_words(swapped.mended)}"
+        return Triage(cause=swapped.cause, advice=" ".join(advice.split()), mended=swapped.mended)
     moved = evidence.ask.columns(worst) if evidence.shipped else None
     return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 

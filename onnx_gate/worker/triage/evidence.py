@@ -18,21 +18,20 @@ import numpy as np
 
 from onnx_gate.machine import has_vnni
 from onnx_gate.records.asked import SessionSpec, Tolerance
-from onnx_gate.records.diagnosis.place import Place
+from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import Answer, OutputDiff, Overflow, Triage
-from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.place.columns import Reordered, reordered
 from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
-from onnx_gate.worker.place.mend import mend_columns
+from onnx_gate.worker.place.mend import mend_columns, mend_order
 from onnx_gate.worker.place.runtime.find import Optimized, find_optimizer, find_provider
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
-from onnx_gate.worker.triage.order import find_order
+from onnx_gate.worker.triage.order import Swapped, find_order
 from onnx_gate.worker.triage.precision import Rounding
 from onnx_gate.worker.triage.provider import Precise, all_but_gone
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
@@ -163,10 +162,14 @@ class SecondOpinion:
             one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(first, second, strict=True)
         )
 
-    def order(self, diff: OutputDiff) -> Cause | None:
+    def order(self, diff: OutputDiff) -> Swapped | None:
         """Whether the answers are right, in the wrong order."""
         seen = self._look(diff)
-        return find_order(seen.references, seen.actuals, self._tolerance(diff))
+        found = find_order(seen.references, seen.actuals, self._tolerance(diff))
+        if found is None or self._prepared.spec.onnx is None:
+            return found
+        mended = _tried(lambda: mend_order(self._prepared, found.outputs, found.columns, found.labels, self._read_log))
+        return replace(found, mended=mended)
 
     def columns(self, diff: OutputDiff) -> Reordered | None:
         """The order in which the file takes the columns of its inputs."""
@@ -189,7 +192,8 @@ class SecondOpinion:
         ):
             return None
         names = prepared.framework.fitted_columns(prepared.source)
-        return Reordered(order=order, names=names, mended=mend_columns(prepared, order, self._read_log))
+        mended = _tried(lambda: mend_columns(prepared, order, self._read_log))
+        return Reordered(order=order, names=names, mended=mended)
 
     def known(self, diff: OutputDiff) -> Triage | None:
         """What is known to go wrong with such a model on such a feed."""
@@ -274,6 +278,15 @@ class SecondOpinion:
 
     def _tolerance(self, diff: OutputDiff) -> Tolerance:
         return diff.tolerance or self._prepared.spec.tolerance
+
+
+def _tried(mend: Callable[[], Mended | None]) -> Mended | None:
+    """A file that can't be mended takes nothing from a cause that is known."""
+    try:
+        return mend()
+    except Exception:
+        traceback.print_exc()
+        return None
 
 
 def _shaped(answer: Answer, actual: Any) -> Any:
