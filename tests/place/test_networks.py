@@ -34,9 +34,21 @@ NET = dedent("""
             hidden = self.encoder(self.embed((x - 0.4) / 0.2))
             return torch.softmax(self.head(hidden.mean(1)), -1)
 
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean, self.spread = nn.Linear(6, 2), nn.Linear(6, 2)
+
+        def forward(self, x):
+            return {"mean": self.mean(x), "spread": self.spread(x).exp()}
+
     def load():
         torch.manual_seed(0)
         return Net().eval()
+
+    def heads():
+        torch.manual_seed(0)
+        return Heads().eval()
 """)
 
 
@@ -52,6 +64,16 @@ def _export(net: torch.nn.Module, path: Path) -> None:
         net, (torch.randn(2, 5, 6),), str(path), input_names=["x"], output_names=["y"], dynamo=False,
         dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
     )  # fmt: skip
+
+
+def swap_heads(net: torch.nn.Module, path: Path) -> None:
+    """Two outputs, under each other's name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            net, (torch.randn(2, 6),), str(path), input_names=["x"], output_names=["spread", "mean"], dynamo=False,
+            dynamic_axes={name: {0: "batch"} for name in ("x", "mean", "spread")},
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +98,11 @@ def found(tmp_path_factory) -> dict[str, ModelResult]:
         "inputs: {x: {dtype: float32, shape: [batch, 5, 6]}}}"
         for name in ("right", "twice", "int8")
     ]
+    swap_heads(names["heads"](), folder / "heads.onnx")
+    entries.append(
+        "  - {id: heads, source: 'net.py:heads', onnx: heads.onnx, batches: [4], "
+        "inputs: {x: {dtype: float32, shape: [batch, 6]}}}"
+    )
     text = "version: 1\ndefaults: {framework: torch}\nmodels:\n" + "\n".join(entries)
     return {model.id: model for model in run_manifest(folder, text).result.models}
 
@@ -105,3 +132,12 @@ def test_lower_precision_is_seen_in_the_file(found):
     model = found["int8"]
     assert model.cause is Cause.QUANTISED, model.advice
     assert "int8" in model.advice and "Ship the file in float32" in model.advice
+
+
+def test_swapped_outputs_get_their_names_back(found):
+    """The file that is kept has them exchanged."""
+    model = found["heads"]
+    assert model.cause is Cause.OUTPUT_ORDER, model.advice
+    assert "he answers of `mean` are under `spread`" in model.advice
+    assert model.mended.passes and model.mended.file == "repro/heads/mended.onnx"
+    assert model.mended.changes == ("rename the output `mean` to `spread`, `spread` to `mean`",)

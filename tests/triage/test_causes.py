@@ -14,6 +14,7 @@ from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions, find_cause, first_guess
 from onnx_gate.worker.triage.evidence import SecondOpinion
+from onnx_gate.worker.triage.order import Swapped
 from onnx_gate.worker.triage.precision import Rounding, measure
 from tests.golden.records import breaches_of
 
@@ -194,7 +195,7 @@ def test_nan_on_one_side_is_named():
 @pytest.mark.parametrize("order", [Cause.LABEL_ORDER, Cause.OUTPUT_ORDER])
 def test_right_answers_in_the_wrong_order_are_told_as_that(order):
     """Before the conversion is blamed for them."""
-    assert cause(diff(), order=order) is order
+    assert cause(diff(), order=Swapped(cause=order)) is order
 
 
 def test_noise_far_below_the_signal_is_a_matter_of_tolerance():
@@ -259,7 +260,7 @@ def test_what_is_known_of_the_model_goes_before_what_the_numbers_look_like():
     """NaN, rounding, a tolerance; but not before the order of the outputs, or a source that is random."""
     nan = diff(nonfinite_mismatched=1, max_abs=float("nan"))
     assert triage(nan, known=KNOWN, rounding=ROUNDED) == KNOWN
-    assert cause(diff(), known=KNOWN, order=Cause.LABEL_ORDER) is Cause.LABEL_ORDER
+    assert cause(diff(), known=KNOWN, order=Swapped(cause=Cause.LABEL_ORDER)) is Cause.LABEL_ORDER
     assert cause(diff(), known=KNOWN, repeats_itself=False) is Cause.NONDETERMINISTIC
 
 

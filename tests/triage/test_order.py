@@ -17,28 +17,28 @@ LABELS = np.array([0, 1, 2, 0, 1, 2, 2, 1])
 
 def test_swapped_outputs_are_found():
     """Each under the other's name."""
-    assert find_order({"a": A, "b": B}, {"a": B, "b": A}, TOLERANCE) is Cause.OUTPUT_ORDER
+    assert find_order({"a": A, "b": B}, {"a": B, "b": A}, TOLERANCE).cause is Cause.OUTPUT_ORDER
 
 
 @pytest.mark.parametrize("order", [[1, 0, 2], [2, 0, 1]])
 def test_swapped_columns_are_found(order):
     """Probabilities whose classes are in another order."""
-    assert find_order({"p": A}, {"p": A[:, order]}, TOLERANCE) is Cause.LABEL_ORDER
+    assert find_order({"p": A}, {"p": A[:, order]}, TOLERANCE).cause is Cause.LABEL_ORDER
 
 
 def test_swapped_labels_are_found():
     """Each class is answered as just one other."""
     renamed = np.array([2, 0, 1])[LABELS]
-    assert find_order({"label": LABELS}, {"label": renamed}, TOLERANCE) is Cause.LABEL_ORDER
+    assert find_order({"label": LABELS}, {"label": renamed}, TOLERANCE).cause is Cause.LABEL_ORDER
     words = np.array(["a", "b", "c"], object)
-    assert find_order({"label": words[LABELS]}, {"label": words[renamed]}, TOLERANCE) is Cause.LABEL_ORDER
+    assert find_order({"label": words[LABELS]}, {"label": words[renamed]}, TOLERANCE).cause is Cause.LABEL_ORDER
 
 
 def test_labels_and_columns_may_be_swapped_together():
     """As by an export with another list of classes."""
     references = {"label": LABELS, "p": A}
     actuals = {"label": np.array([1, 0, 2])[LABELS], "p": A[:, [1, 0, 2]]}
-    assert find_order(references, actuals, TOLERANCE) is Cause.LABEL_ORDER
+    assert find_order(references, actuals, TOLERANCE).cause is Cause.LABEL_ORDER
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,14 @@ class Place:
     """In the order of the graph; empty where every part is right, so that rounding grows on the way."""
     along: Annotated[tuple[Along, ...], MANY] = ()
     """The error along the graph, at most 200 values of it."""
+    born: Name = ""
+    """Where every part is right: the first value that differs by more than one step of rounding."""
     grows: Name = ""
     """Where every part is right: the value at which rounding grows most."""
+    level: Name = ""
+    """The lowest level of graph optimisation at which the answers are wrong."""
+    optimizers: Annotated[tuple[Name, ...], FEW] = ()
+    """Optimisers of the runtime that make the answers right when they are off."""
 
 
 @dataclass(frozen=True, kw_only=True)

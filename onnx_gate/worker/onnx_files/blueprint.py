@@ -18,11 +18,11 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, external_data_helper, inliner, numpy_helper
 
-from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.asked import ProviderSpec, SessionSpec
 from onnx_gate.records.found import Actual
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.runtime.options import session_options
-from onnx_gate.worker.runtime.session import as_actual
+from onnx_gate.worker.runtime.session import as_actual, choose_provider
 from onnx_gate.worker.runtime.tensors import is_external
 from onnx_gate.worker.runtime.values import run_session
 
@@ -163,9 +163,10 @@ class Blueprint:
         """Whether it is handed over in memory instead of in the graph."""
         return name in self._weights
 
-    def open(self, draft: Draft | None = None, *, optimize: bool = True) -> Mutated:
-        """A session of the file, or of a changed copy of it, on the CPU."""
-        options = session_options(optimize=optimize, custom_ops=self._custom_ops, asked=self._session)
+    def open(self, draft: Draft | None = None, *, optimize: bool = True, on: ProviderSpec | None = None) -> Mutated:
+        """A session of the file, or of a changed copy of it, on the CPU; or on another provider, with its options."""
+        asked = on.session if on else self._session
+        options = session_options(optimize=optimize, custom_ops=self._custom_ops, asked=asked)
         options.log_severity_level = 4
         if self.size > LARGE:
             options.add_session_config_entry(_PACKED, "1")
@@ -183,7 +184,8 @@ class Blueprint:
         if handed:
             options.add_external_initializers(list(handed), list(handed.values()))
         graph = self._bytes if draft is None or not draft.edited else draft.model.SerializeToString()
-        session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        chosen = choose_provider(on, options)[1] if on else {"providers": ["CPUExecutionProvider"]}
+        session = ort.InferenceSession(graph, options, **chosen)
         return Mutated(session, values, loops=self._loops)
 
 

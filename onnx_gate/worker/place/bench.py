@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
 
 Array = npt.NDArray[Any]
@@ -180,9 +181,14 @@ class Bench:
         return draft
 
     def run(
-        self, feed: Feed, look: Iterable[str] = (), given: Mapping[str, Array] | None = None, draft: Draft | None = None
+        self,
+        feed: Feed,
+        look: Iterable[str] = (),
+        given: Mapping[str, Array] | None = None,
+        draft: Draft | None = None,
+        on: ProviderSpec | None = None,
     ) -> Values:
-        """What these values are, where others are given instead of computed.
+        """What these values are, where others are given instead of computed; on the CPU, or on another provider.
 
         A value that is given is still computed for whoever looks at it: all that read it read what is given.
         """
@@ -193,7 +199,7 @@ class Bench:
         copy.weights = draft.weights if draft else {}
         handed = _give(copy.model.graph, given or {})
         _show(copy.model.graph, wanted, alone=True)
-        session = self.blueprint.open(copy, optimize=False)
+        session = self.blueprint.open(copy, optimize=False, on=on)
         answers = session.run({name: value for name, value in {**feed, **handed}.items() if name in session.inputs})
         return {name: answers[name].value for name in wanted if isinstance(answers[name].value, np.ndarray)}
 

@@ -121,7 +121,7 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
     ]
     return Place(
         faults=tuple(_record(pairs.bench, fault, folder) for fault in faults),
-        along=tuple(_spread(along)),
+        along=tuple(spread(along)),
         grows=_grows(along, faults),
     )
 
@@ -162,7 +162,7 @@ def _finite(value: float) -> float:
     return min(value, 1e300) if value == value else 1e300
 
 
-def _spread(along: Sequence[Along]) -> list[Along]:
+def spread(along: Sequence[Along]) -> list[Along]:
     """As many as a plot needs, spread over all."""
     if len(along) <= MOST_ALONG:
         return list(along)

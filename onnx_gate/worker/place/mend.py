@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from onnx_gate.records.diagnosis.place import Mended
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import MENDED
 from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.onnx_files import answers
 from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.place import words
@@ -49,11 +50,12 @@ def mend(
 
 def mend_columns(prepared: Prepared, order: Sequence[int], read_log: Callable[[], str]) -> Mended | None:
     """The file with the columns of its only input put into the order that it takes; None where it has several."""
-    path = Path(prepared.onnx)
-    model = onnx.load(str(path), load_external_data=False)
+    model = _small_enough(prepared)
+    if model is None:
+        return None
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in stored]
-    if len(inputs) != 1 or path.stat().st_size > MOST_BYTES or external_files(str(path), model, path.name):
+    if len(inputs) != 1:
         return None
     name, moved = inputs[0], f"{inputs[0]}.in_order"
     for node in model.graph.node:
@@ -61,14 +63,46 @@ def mend_columns(prepared: Prepared, order: Sequence[int], read_log: Callable[[]
     model.graph.initializer.append(numpy_helper.from_array(np.argsort(order).astype("int64"), f"{moved}.columns"))
     gather = onnx.helper.make_node("Gather", [name, f"{moved}.columns"], [moved], moved, axis=1)
     model.graph.node.insert(0, gather)
+    return _judged(prepared, model, (f"put the columns of `{name}` into the order of the file",), read_log)
+
+
+def mend_order(
+    prepared: Prepared,
+    outputs: Mapping[str, str],
+    columns: Mapping[str, Sequence[int]],
+    labels: Mapping[str, Mapping[Any, Any]],
+    read_log: Callable[[], str],
+) -> Mended | None:
+    """The file with its outputs, or the classes in them, put into their order; None where that can't be written."""
+    model = _small_enough(prepared)
+    if model is None:
+        return None
+    changes = answers.exchange_outputs(model, outputs) if outputs else []
+    changes += [answers.reorder_columns(model, name, order) for name, order in columns.items()]
+    changes += [answers.exchange_labels(model, name, swapped) for name, swapped in labels.items()]
+    return _judged(prepared, model, tuple(changes), read_log)
+
+
+def _small_enough(prepared: Prepared) -> Any:
+    """The user's file, to be changed; None where it is larger than what is kept."""
+    path = Path(prepared.onnx)
+    if path.stat().st_size > MOST_BYTES:
+        return None
+    model = onnx.load(str(path), load_external_data=False)
+    size = sum(file.stat().st_size for file in external_files(str(path), model, path.name))
+    return onnx.load(str(path)) if path.stat().st_size + size <= MOST_BYTES else None
+
+
+def _judged(prepared: Prepared, model: Any, changes: tuple[str, ...], read_log: Callable[[], str]) -> Mended:
+    """Keep a changed file where it passes."""
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
         model.opset_import.add(domain="", version=13)
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(model, str(Path(folder) / MENDED))
         passes, checks = judge_file(prepared, Path(folder) / MENDED, read_log)
     if passes:
-        onnx.save(model, str(path.parent / MENDED))
-    return Mended(changes=(f"put the columns of `{name}` into the order of the file",), passes=passes, checks=checks)
+        onnx.save(model, str(Path(prepared.onnx).parent / MENDED))
+    return Mended(changes=changes, passes=passes, checks=checks)
 
 
 def save(bench: Bench, draft: Draft, path: Path) -> None:

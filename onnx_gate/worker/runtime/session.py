@@ -92,7 +92,10 @@ def open_session(
         folder.mkdir(exist_ok=True)
         options.enable_profiling = True
         options.profile_file_prefix = str(folder / f"onnx-gate-profile-{provider.name}")
-    name, given = _choose(provider, options, read_log)
+    name, given = choose_provider(provider, options)
+    if not provider.library:
+        # What was said before is no reason.
+        read_log()
     try:
         session = ort.InferenceSession(path, options, **given)
     except Exception as error:
@@ -125,7 +128,7 @@ def as_actual(value: Any) -> Actual:
     return Actual(value=plain, columns=columns)
 
 
-def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -> tuple[str, dict[str, Any]]:
+def choose_provider(provider: ProviderSpec, options: Any) -> tuple[str, dict[str, Any]]:
     """The runtime's name of the provider, and how the session is told to use it."""
     if provider.library:
         devices = plugin_devices(provider)
@@ -138,8 +141,6 @@ def _choose(provider: ProviderSpec, options: Any, read_log: Callable[[], str]) -
     if info.needs_nvidia and hasattr(ort, "preload_dlls"):
         # Finds CUDA libraries that pip installed.
         ort.preload_dlls()
-    # What was said before is no reason.
-    read_log()
     return name, {"providers": [(name, dict(provider.options))]}
 
 

@@ -6,14 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from onnx_gate.records.badness import worst_first
+from onnx_gate.records.diagnosis.place import Place
 from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.place.columns import Reordered
 from onnx_gate.worker.place.find import Found
+from onnx_gate.worker.place.runtime.find import Optimized
+from onnx_gate.worker.place.words import mended_words
+from onnx_gate.worker.triage.order import Swapped
 from onnx_gate.worker.triage.placed import advise_part, advise_place, begins_at
 from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
-from onnx_gate.worker.triage.provider import Precise, all_but_gone, ask_precise, find_chance, tell_precise
+from onnx_gate.worker.triage.provider import (
+    Precise,
+    advise_optimizer,
+    advise_provider,
+    all_but_gone,
+    ask_precise,
+    find_chance,
+    tell_precise,
+)
 from onnx_gate.worker.triage.sizes import baked_advice, baked_dimension, depends_on_size, dimension_advice, right_sizes
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
@@ -36,9 +48,13 @@ class Questions:
 
     unoptimized: Callable[[OutputDiff], OutputDiff | None] = lambda _: None
     """The same comparison on the CPU without graph optimisations; None where it can't be made."""
+    optimizer: Callable[[OutputDiff], Optimized | None] = lambda _: None
+    """Which optimisers change the answers, and where."""
+    on_provider: Callable[[OutputDiff], Place | None] = lambda _: None
+    """Where in the graph a provider computes something else than the CPU."""
     repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
     """Whether the source gives the same answer twice."""
-    order: Callable[[OutputDiff], Cause | None] = lambda _: None
+    order: Callable[[OutputDiff], Swapped | None] = lambda _: None
     """Whether the answers are right, in the wrong order."""
     columns: Callable[[OutputDiff], Reordered | None] = lambda _: None
     """The order in which the file takes the columns of its inputs, where that makes the answers agree."""
@@ -157,31 +173,22 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
             "Remove what is random from the forward pass, or compare a deterministic part of the model.",
         )
     if any(diff.provider == "cpu" for diff in evidence.diffs) and not _cpu_is_wrong(evidence.diffs):
-        return Triage(
-            cause=Cause.PROVIDER,
-            advice=f"The CPU agrees with the source, {worst.provider} doesn't: the file is right and the provider's "
-            f"arithmetic differs. Look at its precision options, or set a tolerance for it: "
-            f"`providers: {{{worst.provider}: {{tolerance: …}}}}`.",
-        )
-    return _optimizer(worst, evidence.ask.unoptimized(worst)) if worst.provider == "cpu" else None
-
-
-def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
-    """It is to blame for a divergence that goes, or all but goes, without it."""
+        place = evidence.ask.on_provider(worst)
+        return Triage(cause=Cause.PROVIDER, advice=advise_provider(worst, place), place=place)
+    plain = evidence.ask.unoptimized(worst) if worst.provider == "cpu" else None
     if plain is None or not all_but_gone(worst, plain):
         return None
-    left = f"{plain.mismatched:,} of {plain.total:,} elements instead of {worst.mismatched:,}"
+    # It is to blame for a divergence that goes, or all but goes, without it.
+    found = evidence.ask.optimizer(worst)
     return Triage(
-        cause=Cause.OPTIMIZER,
-        advice=f"ONNX Runtime {f'differs from the source in {left}' if plain.breaches else 'agrees with the source'} "
-        "when its graph optimisations are off: an optimisation changes the answers. Try another version of "
-        "onnxruntime, or serve with a lower optimisation level.",
+        cause=Cause.OPTIMIZER, advice=advise_optimizer(worst, plain, found), place=found.place if found else None
     )
 
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if swapped := evidence.ask.order(worst):
-        return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped])
+        advice = f"{_ORDER_ADVICE[swapped.cause]} {swapped.words} {mended_words(swapped.mended)}"
+        return Triage(cause=swapped.cause, advice=" ".join(advice.split()), mended=swapped.mended)
     moved = evidence.ask.columns(worst) if evidence.shipped else None
     return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 

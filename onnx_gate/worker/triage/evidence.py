@@ -17,22 +17,23 @@ from typing import Any
 import numpy as np
 
 from onnx_gate.machine import has_vnni
-from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.asked import SessionSpec, Tolerance
+from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import Answer, OutputDiff, Overflow, Triage
-from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.place.columns import Reordered, reordered
 from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
-from onnx_gate.worker.place.mend import mend_columns
+from onnx_gate.worker.place.mend import mend_columns, mend_order
+from onnx_gate.worker.place.runtime.find import Optimized, find_optimizer, find_provider
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
-from onnx_gate.worker.triage.order import find_order
+from onnx_gate.worker.triage.order import Swapped, find_order
 from onnx_gate.worker.triage.precision import Rounding
-from onnx_gate.worker.triage.provider import Precise
+from onnx_gate.worker.triage.provider import Precise, all_but_gone
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
 from onnx_gate.worker.triage.variants import VariantEvidence
 from onnx_gate.worker.trial.prepared import Prepared
@@ -106,6 +107,30 @@ class SecondOpinion:
         found = run_case(self._prepared, session, self._cases[diff.case], "cpu", rules)
         return next((again for again in found if isinstance(again, OutputDiff) and again.output == diff.output), None)
 
+    def optimizer(self, diff: OutputDiff) -> Optimized | None:
+        """Which optimisers change the answers, and where."""
+
+        def is_right(session: SessionSpec) -> bool:
+            again = self._compare_with(diff, session)
+            return again is not None and all_but_gone(diff, again)
+
+        return find_optimizer(self._prepared, diff, self._call(diff), is_right, self._until)
+
+    def on_provider(self, diff: OutputDiff) -> Place | None:
+        """The nodes that the provider computes otherwise than the CPU."""
+        return find_provider(self._prepared, diff, self._call(diff), self._until)
+
+    def _compare_with(self, diff: OutputDiff, session: SessionSpec) -> OutputDiff | None:
+        """The same comparison on the CPU, with a session set up in another way."""
+        spec = self._prepared.spec
+        provider = next((given for given in spec.providers if given.name == "cpu"), CPU)
+        opened = open_session(
+            self._prepared.onnx, replace(provider, session=session), self._read_log, custom_ops=spec.ort_custom_ops
+        )
+        rules = {diff.output: rule_for(spec, provider, diff.output)}
+        found = run_case(self._prepared, opened, self._cases[diff.case], "cpu", rules)
+        return next((again for again in found if isinstance(again, OutputDiff) and again.output == diff.output), None)
+
     def precise(self, diff: OutputDiff) -> Precise | None:
         """The same comparison on the same provider, without the options that trade precision for speed."""
         prepared = self._prepared
@@ -137,10 +162,14 @@ class SecondOpinion:
             one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(first, second, strict=True)
         )
 
-    def order(self, diff: OutputDiff) -> Cause | None:
+    def order(self, diff: OutputDiff) -> Swapped | None:
         """Whether the answers are right, in the wrong order."""
         seen = self._look(diff)
-        return find_order(seen.references, seen.actuals, self._tolerance(diff))
+        found = find_order(seen.references, seen.actuals, self._tolerance(diff))
+        if found is None or self._prepared.spec.onnx is None:
+            return found
+        mended = _tried(lambda: mend_order(self._prepared, found.outputs, found.columns, found.labels, self._read_log))
+        return replace(found, mended=mended)
 
     def columns(self, diff: OutputDiff) -> Reordered | None:
         """The order in which the file takes the columns of its inputs."""
@@ -163,7 +192,8 @@ class SecondOpinion:
         ):
             return None
         names = prepared.framework.fitted_columns(prepared.source)
-        return Reordered(order=order, names=names, mended=mend_columns(prepared, order, self._read_log))
+        mended = _tried(lambda: mend_columns(prepared, order, self._read_log))
+        return Reordered(order=order, names=names, mended=mended)
 
     def known(self, diff: OutputDiff) -> Triage | None:
         """What is known to go wrong with such a model on such a feed."""
@@ -248,6 +278,15 @@ class SecondOpinion:
 
     def _tolerance(self, diff: OutputDiff) -> Tolerance:
         return diff.tolerance or self._prepared.spec.tolerance
+
+
+def _tried(mend: Callable[[], Mended | None]) -> Mended | None:
+    """A file that can't be mended takes nothing from a cause that is known."""
+    try:
+        return mend()
+    except Exception:
+        traceback.print_exc()
+        return None
 
 
 def _shaped(answer: Answer, actual: Any) -> Any:

@@ -71,3 +71,17 @@ def relu_of_nan(path: Path) -> None:
     save(path, [helper.make_node("Relu", ["x"], ["y"], name="relu")], [value("x")], [value("y")])
     x = np.array([[1, np.nan, -1], [2, -3, 4]], np.float32)
     np.savez(path.with_suffix(".npz"), x=x, y=np.where(np.isnan(x), x, np.maximum(x, 0)))
+
+
+def norm_within(path: Path) -> None:
+    """A LayerNormalization in the middle of a network, over values around 1,000; WebGPU is right before and after."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="dense"),
+        helper.make_node("Tanh", ["a"], ["t"], name="tanh"),
+        helper.make_node("Add", ["t", "c"], ["b"], name="prices"),
+        helper.make_node("LayerNormalization", ["b", "s"], ["n"], name="norm", axis=-1),
+        helper.make_node("Relu", ["n"], ["r"], name="relu"),
+        helper.make_node("MatMul", ["r", "v"], ["y"], name="head"),
+    ]
+    stored = {"w": _weights(8, 64), "c": np.float32(1000), "s": np.ones(64, np.float32), "v": _weights(64, 4)}
+    save(path, nodes, [value("x", shape=["batch", 8])], [value("y", shape=["batch", 4])], stored)

@@ -26,6 +26,7 @@ models:
     source: partly.onnx
     providers: {webgpu: {session: {config: {session.disable_cpu_ep_fallback: 1}}}}
   - {id: norm, source: norm.onnx, data: norm.npz, tolerance: {rtol: 1e-3, atol: 1e-3}}
+  - {id: within, source: within.onnx, tolerance: {rtol: 1e-3, atol: 5e-3}}
   - {id: other-session, source: net.onnx, providers: [webgpu], session: {optimization: disabled}}
 """
 
@@ -38,6 +39,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, vulkan: dict[str, str]) -> Out
     models.partly(folder / "partly.onnx")
     models.spectrum(folder / "spectrum.onnx")
     models.layer_norm(folder / "norm.onnx")
+    models.norm_within(folder / "within.onnx")
     return run_in("webgpu", folder, MANIFEST, **vulkan)
 
 
@@ -114,6 +116,24 @@ def test_a_provider_that_answers_otherwise_diverges(ran: Outcome) -> None:
     assert 0.05 < worst["webgpu"] < 5
     assert {check["status"] for check in model["checks"] if check["provider"] == "cpu"} == {"passed"}
     assert model["placement"]["webgpu"]["on_provider"] == 1
+
+
+def test_the_node_that_the_provider_computes_wrongly_is_named(ran: Outcome) -> None:
+    """From the values of the CPU, all others are right; with that one right, so are the answers."""
+    model = ran.model("within")
+    assert (model["verdict"], model["cause"]) == ("diverged", "provider"), model["advice"]
+    place = model["place"]
+    assert place["against"] == "provider"
+    (fault,) = place["faults"]
+    assert fault["nodes"] == [{"name": "norm", "op": "LayerNormalization"}]
+    assert (fault["reads"], fault["value"]) == (["b"], "n")
+    assert 0.05 < fault["error"] < 5
+    assert fault["noise"] < 1e-4
+    errors = {point["value"]: point["error"] / point["noise"] for point in place["along"]}
+    assert errors["a"] < 8 and errors["b"] < 8
+    assert errors["n"] > 100 and errors["y"] > 100
+    assert "LayerNormalization `norm`, computed by webgpu, gives another value from the same inputs" in model["advice"]
+    assert "`providers: {webgpu: {tolerance: {rtol: 0.001, atol: " in model["advice"]
 
 
 def test_the_options_of_a_session_are_recorded(ran: Outcome) -> None:

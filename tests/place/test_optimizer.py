@@ -1,0 +1,228 @@
+"""Real faults of ONNX Runtime's optimisers: which one, what it replaces, and that turning it off helps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.result import ModelResult
+from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.worker.place.runtime.optimizers import DISABLE, RULES, Bisection, applied_to, without
+from tests.conftest import run_manifest
+from tests.onnx_models import save, value
+
+NET = dedent("""
+    import torch
+    from torch import nn
+
+    class Stem(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x):
+            padded = nn.functional.pad(-self.conv(x).abs() - 1, (1, 1, 1, 1))
+            return nn.functional.max_pool2d(padded, 3)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.head = Stem(), nn.Linear(16, 5)
+
+        def forward(self, x):
+            return self.head(self.stem(x).flatten(1))
+
+    def load():
+        torch.manual_seed(0)
+        return Net().eval()
+""")
+MODELS = {
+    "pad": "{id: pad, framework: torch, source: 'net.py:load', "
+    "inputs: {x: {dtype: float32, shape: [batch, 3, 8, 8]}}SESSION}",
+    "cubed": "{id: cubed, source: cubed.onnx, data: cubed.npzSESSION}",
+    "gelu": "{id: gelu, source: gelu.onnx, data: gelu.npzSESSION}",
+}
+APPROXIMATED = "optimization.enable_gelu_approximation"
+SESSIONS = {"gelu": f"{{config: {{{APPROXIMATED}: 1}}}}"}
+
+
+def cubed(path: Path) -> None:
+    """What looks like a LayerNormalization, with the third power instead of the second."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], "dense"),
+        helper.make_node("ReduceMean", ["h", "last"], ["m"], "mean"),
+        helper.make_node("Sub", ["h", "m"], ["d"], "centred"),
+        helper.make_node("Pow", ["d", "three"], ["q"], "cubed"),
+        helper.make_node("ReduceMean", ["q", "last"], ["v"], "moment"),
+        helper.make_node("Add", ["v", "shift"], ["s"], "shifted"),
+        helper.make_node("Sqrt", ["s"], ["r"], "root"),
+        helper.make_node("Div", ["d", "r"], ["n"], "divided"),
+        helper.make_node("Mul", ["n", "g"], ["g1"], "scaled"),
+        helper.make_node("Add", ["g1", "b"], ["y"], "moved"),
+    ]
+    rng = np.random.default_rng(0)
+    stored = {
+        "w": rng.standard_normal((3, 6)).astype("float32"),
+        "last": np.array([-1]),
+        "three": np.float32(3),
+        "shift": np.float32(50),
+        "g": np.ones(6, "float32"),
+        "b": np.zeros(6, "float32"),
+    }
+    save(path, nodes, [value("x")], [value("y", shape=["batch", 6])], stored)
+    x = rng.standard_normal((8, 3)).astype("float32")
+    h = x.astype("float64") @ stored["w"]
+    d = h - h.mean(-1, keepdims=True)
+    y = d / np.sqrt((d**3).mean(-1, keepdims=True) + 50)
+    np.savez(path.with_suffix(".npz"), x=x, y=y.astype("float32"))
+
+
+def gelu(path: Path) -> None:
+    """Two of them, of which the runtime is asked to approximate both; the answers need only the second."""
+
+    def one(read: str, number: int) -> list:
+        e = [f"{name}{number}" for name in "abcd"]
+        return [
+            helper.make_node("Div", [read, "root"], [e[0]], f"div{number}"),
+            helper.make_node("Erf", [e[0]], [e[1]], f"erf{number}"),
+            helper.make_node("Add", [e[1], "one"], [e[2]], f"add{number}"),
+            helper.make_node("Mul", [read, e[2]], [e[3]], f"mul{number}"),
+            helper.make_node("Mul", [e[3], "half"], [f"gelu{number}"], f"halved{number}"),
+        ]
+
+    nodes = [
+        *one("x", 1),
+        helper.make_node("Mul", ["gelu1", "tiny"], ["t"], "tiny"),
+        helper.make_node("Add", ["t", "x"], ["z"], "sum"),
+        *one("z", 2),
+        helper.make_node("Mul", ["gelu2", "much"], ["y"], "much"),
+    ]
+    stored = {
+        name: np.float32(number)
+        for name, number in (("root", 2**0.5), ("one", 1), ("half", 0.5), ("tiny", 1e-4), ("much", 100))
+    }
+    save(path, nodes, [value("x")], [value("y")], stored)
+    x = np.linspace(-3, 3, 24, dtype="float32").reshape(8, 3)
+    from math import erf
+
+    def true(v: np.ndarray) -> np.ndarray:
+        return v * 0.5 * (1 + np.vectorize(erf)(v / 2**0.5))
+
+    y = 100 * true(1e-4 * true(x.astype("float64")) + x)
+    np.savez(path.with_suffix(".npz"), x=x, y=y.astype("float32"))
+
+
+def manifest(sessions: dict[str, str], *names: str) -> str:
+    """Models, each with its session."""
+    entries = [
+        f"  - {text.replace('SESSION', f', session: {sessions[name]}' if name in sessions else '')}"
+        for name, text in MODELS.items()
+        if name in names
+    ]
+    return "version: 1\ndefaults: {batches: [4]}\nmodels:\n" + "\n".join(entries)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("optimizer")
+    (made / "net.py").write_text(NET)
+    cubed(made / "cubed.onnx")
+    gelu(made / "gelu.onnx")
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, ModelResult]:
+    """All of them in one run."""
+    return {model.id: model for model in run_manifest(folder, manifest(SESSIONS, *MODELS)).result.models}
+
+
+def test_a_rule_is_named_with_the_users_line(found: dict[str, ModelResult]) -> None:
+    """MaxPool pads with the smallest number, Pad with 0: fused, the 0 is lost."""
+    model = found["pad"]
+    assert model.cause is Cause.OPTIMIZER, model.advice
+    place = model.place
+    assert (place.against, place.level, place.optimizers) == ("optimizer", "basic", ("Pad_Fusion",))
+    (fault,) = place.faults
+    assert [node.op for node in fault.nodes] == ["Pad", "MaxPool"]
+    assert (fault.module, fault.line) == ("stem", "net.py:12")
+    assert fault.error > 0.5 > 1e-3 > fault.noise
+    assert "replaced by MaxPool" in fault.what
+    assert max(point.error for point in place.along) > 0.5
+    assert "With the optimiser `Pad_Fusion` alone off (level `basic`), the answers agree." in model.advice
+    assert "In `stem`, net.py:12: Pad " in model.advice
+
+
+def test_a_fusion_is_named_with_all_that_it_replaces(found: dict[str, ModelResult]) -> None:
+    """It takes the third power for the second."""
+    model = found["cubed"]
+    assert model.cause is Cause.OPTIMIZER, model.advice
+    assert model.place.optimizers == ("LayerNormFusionL1",)
+    (fault,) = model.place.faults
+    assert {"ReduceMean", "Pow", "Sqrt", "Div"} <= {node.op for node in fault.nodes}
+    assert (fault.value, fault.reads) == ("y", ("h",))
+    assert "replaced by LayerNormalization" in fault.what
+
+
+def test_the_one_that_is_wrong_is_named_not_the_one_before_it(found: dict[str, ModelResult]) -> None:
+    """Without the fusion there would be nothing to approximate; and of two places, that which the answers need."""
+    model = found["gelu"]
+    assert model.cause is Cause.OPTIMIZER, model.advice
+    assert (model.place.level, model.place.optimizers) == ("extended", ("GeluApproximation",))
+    assert [fault.value for fault in model.place.faults] == ["gelu2"]
+    assert "FastGelu" in model.place.faults[0].what
+
+
+def test_what_the_advice_says_to_paste_makes_them_pass(folder: Path, found: dict[str, ModelResult]) -> None:
+    """As it stands, with what the manifest had before."""
+    sessions = {}
+    for name, model in found.items():
+        pasted = re.search(r"`session: (\{.*?\}\})`", model.advice)
+        assert pasted, model.advice
+        sessions[name] = pasted[1]
+    assert APPROXIMATED in sessions["gelu"]
+    # That of PyTorch takes as long as all others.
+    names = [name for name in MODELS if name != "pad"]
+    again = run_manifest(folder, manifest(sessions, *names)).result.models
+    assert {model.id: model.verdict for model in again} == dict.fromkeys(names, Status.PASSED)
+    assert sessions["pad"] == "{config: {optimization.disable_specified_optimizers: Pad_Fusion}}"
+
+
+def test_every_rule_is_one_that_this_runtime_knows() -> None:
+    """The runtime ignores names that it does not know, so that a misspelt one would never be found."""
+    import onnxruntime.capi.onnxruntime_pybind11_state as native
+
+    binary = Path(native.__file__).read_bytes()
+    assert [name for name in RULES if b"\0" + name.encode() + b"\0" not in binary] == []
+
+
+def test_names_are_read_from_the_runtimes_own_log(folder: Path) -> None:
+    """In the order in which they are applied, of the level that is asked for."""
+    basic, whole = (
+        applied_to(str(folder / "gelu.onnx"), SessionSpec(optimization=level)) for level in ("basic", "all")
+    )
+    assert "LayerNormFusionL1" in basic.known and "LayerNormFusionL2" not in basic.known
+    assert "LayerNormFusionL2" in whole.known
+    assert any(name.startswith("GeluFusion") for name in whole.changed)
+
+
+def test_nothing_is_named_where_no_name_helps(folder: Path) -> None:
+    """The level is still known, and a session of the level below is advised."""
+
+    def is_right(session: SessionSpec) -> bool:
+        return session.optimization in ("disabled", "basic")
+
+    blamed = Bisection(str(folder / "gelu.onnx"), SessionSpec(), is_right).blame()
+    assert (blamed.level, blamed.names, blamed.off.optimization) == ("extended", (), "basic")
+
+
+def test_what_is_off_already_stays_off() -> None:
+    """Names are added to those of the manifest."""
+    session = without(SessionSpec(config={DISABLE: "ConstantFolding"}), {"Pad_Fusion"})
+    assert session.config[DISABLE] == "ConstantFolding;Pad_Fusion"
