@@ -35,6 +35,8 @@ LEARNT = {
 
 LEARNT_ATTRIBUTES = ("nodes_", "class_", "target_", "leaf_", "tree_", "coefficients", "intercepts", "support_vectors")
 """Beginnings of attributes that hold what was learnt."""
+COMPARISONS = "nodes_modes"
+"""How trees compare: no training has changed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +231,11 @@ def learns(node: Any, stored: Iterable[str]) -> bool:
     if node.op_type == "Gather":
         return node.input[0] in stored
     return node.domain not in ("", "ai.onnx") or any(name in stored for name in node.input)
+
+
+def is_learnt(attribute: str) -> bool:
+    """Whether an attribute of this name holds what was learnt."""
+    return attribute.startswith(LEARNT_ATTRIBUTES) and attribute != COMPARISONS
 
 
 def _part(model: Any, wanted: Sequence[str], given: Iterable[str]) -> Any:

@@ -133,7 +133,7 @@ class NodesExchange:
                     names[name] = f"{prefix}{name}"
                     store(draft, names[name], self._stored(name))
             names |= {name: f"{prefix}{name}" for name in copy.output if name}
-            copy.name = f"{node.proto.name or node.proto.op_type}.of_source"
+            copy.name = f"{node.proto.name or node.proto.op_type}.{self.end.value}.of_source"
             rename(copy, names)
             graph.node.append(copy)
         self._end(graph, names[self.end.true])

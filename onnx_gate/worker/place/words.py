@@ -44,11 +44,9 @@ def where(fault: Fault) -> str:
 
 def module(fault: Fault) -> str:
     """The module of the source, from the right graph or else from the file itself."""
-    for nodes in (fault.right, fault.nodes):
-        named = [name for node in reversed(nodes) if (name := module_of(node.proto))]
-        if named:
-            return named[0]
-    return ""
+    written = [name for node in reversed(fault.right) if (name := module_of(node.proto))]
+    own = [name for node in reversed(fault.nodes) if (name := module_of(node.proto))]
+    return next((name for name in (*written[:1], fault.part, *own[:1]) if name), "")
 
 
 def mended_words(mended: Mended | None) -> str:

@@ -115,7 +115,10 @@ def find_cause(evidence: Evidence) -> Triage:
 
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = worst_first(compared)[0]
-    steps = (_source_or_runtime, _order, _known, _nan, _variant, _placed, _preprocessing, _precision, _tolerance)
+    steps = (
+        *(_source_or_runtime, _order, _known, _nan, _variant, _placed, _preprocessing, _precision, _tolerance),
+        _known_converter,
+    )
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
     triage = first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
@@ -182,20 +185,31 @@ def _optimizer(worst: OutputDiff, plain: OutputDiff | None) -> Triage | None:
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if swapped := evidence.ask.order(worst):
         return Triage(cause=swapped, advice=_ORDER_ADVICE[swapped])
-    moved = evidence.ask.columns(worst) if evidence.shipped else None
+    moved = evidence.ask.columns(worst)
     return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 
 
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """What is known of this kind of model says more than any number; a file that somebody shipped may be wrong
-    for another reason, so there it has to be rounding that rounding is blamed for."""
+    """What is known of this kind of model says more than any number, unless an exchange shows something else."""
     known = evidence.ask.known(worst)
-    if known is None or known.cause is not Cause.PRECISION:
+    if known is None or (known.cause is Cause.CONVERSION and evidence.shipped):
+        return None
+    if known.cause is not Cause.PRECISION:
         return known
-    rounding = evidence.ask.rounding(worst)
-    if rounding is None:
-        return None if evidence.shipped else known
-    return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
+    if _is_noise(compared):
+        return None
+    if rounding := evidence.ask.rounding(worst):
+        return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
+    # Nobody has shown that it is rounding: a file that somebody shipped, or a part of it that is wrong on the source's
+    # own values, may be wrong for another reason.
+    found = None if evidence.shipped else evidence.ask.place(worst)
+    return None if evidence.shipped or (found and found.cause) else known
+
+
+def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """What converters are known to get wrong, where nothing else explains a file that somebody shipped."""
+    known = evidence.ask.known(worst) if evidence.shipped else None
+    return known if known and known.cause is Cause.CONVERSION else None
 
 
 def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
