@@ -143,13 +143,16 @@ class Bench:
         graph = self.model.graph
         stored = {tensor.name for tensor in graph.initializer}
         nodes: list[Any] = []
+        marks: dict[str, str] = {}
         for at, node in enumerate(graph.node):
             if learns(node, stored):
                 for place, name in enumerate(node.input):
                     if name and name not in stored:
-                        fresh = f"{MARK}{at}.{place}"
-                        nodes.append(_same(name, fresh))
-                        node.input[place] = fresh
+                        # What is missing before one is missing before all that read the same.
+                        if name not in marks:
+                            marks[name] = f"{MARK}{at}.{place}"
+                            nodes.append(_same(name, marks[name]))
+                        node.input[place] = marks[name]
             nodes.append(_copy(node))
         ends = {output.name: f"{MARK}end.{output.name}" for output in graph.output}
         made = {name for node in nodes for name in node.output}

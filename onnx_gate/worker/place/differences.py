@@ -143,7 +143,9 @@ def of_parameters(bench: Bench, ours: Sequence[Node], parameters: Mapping[str, A
     near = [name for name in parameters if module and name.startswith(f"{module}.")]
     wanted = {name: parameters[name] for name in dict.fromkeys((*near, *parameters))}
     learnt = [node for node in ours if any(_is_table(bench.constant(name)) for name in node.stored)]
-    single: list[StoredExchange | AttributeExchange] = list(_of_these(bench, learnt, wanted, {}))
+    single: list[StoredExchange | AttributeExchange] = list(_of_these(bench, learnt, wanted, {}, known=True))
+    # What the source holds somewhere may be at the wrong place; first comes what it holds nowhere.
+    single.sort(key=lambda one: isinstance(one, StoredExchange) and _is_known(one.before, wanted))
     weights = [one for one in single if one.kind == "weights"]
     groups = (_one_of_each(weights), *_choices(weights))
     return [*weights[:MOST_TRIED], *(Several(parts=tuple(group)) for group in groups if len(group) > 1)]
@@ -154,12 +156,18 @@ def _is_table(array: Array | None) -> bool:
 
 
 def _of_these(
-    bench: Bench, ours: Sequence[Node], wanted: Mapping[str, Array | None], partners: Mapping[str, Sequence[str]]
+    bench: Bench,
+    ours: Sequence[Node],
+    wanted: Mapping[str, Array | None],
+    partners: Mapping[str, Sequence[str]],
+    *,
+    known: bool = False,
 ) -> Iterator[StoredExchange]:
+    """With those that the other side has too, where that is asked for."""
     mine = [(node, name, bench.constant(name)) for node in ours for name in node.stored]
     missing = {name: array for name, array in wanted.items() if array is not None and not _is_among(array, mine)}
     for node, name, array in mine:
-        if array is None or _is_known(array, wanted):
+        if array is None or (not known and _is_known(array, wanted)):
             continue
         likely = [other for other in partners.get(name, ()) if other in missing]
         forms = [(true, after) for true in dict.fromkeys((*likely, *missing)) for after in _forms(array, missing, true)]

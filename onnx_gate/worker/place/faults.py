@@ -12,7 +12,7 @@ import numpy as np
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.place.bench import LEARNT, Array, Node
-from onnx_gate.worker.place.differences import candidates, comes_first, computing, of_parameters
+from onnx_gate.worker.place.differences import aligned, candidates, comes_first, computing, of_parameters, same_content
 from onnx_gate.worker.place.exchange import (
     AttributeExchange,
     Exchange,
@@ -45,6 +45,8 @@ class Fault:
     """In the judged graph; without those that only pass a value on."""
     right: tuple[Node, ...] = ()
     """In the right one."""
+    lacking: tuple[Node, ...] = ()
+    """Of the right nodes, those that the judged part has none of."""
     error: float
     """By how much it is wrong at most."""
     noise: float
@@ -53,6 +55,8 @@ class Fault:
     """It lies before all that was learnt."""
     exchange: Exchange | None = None
     """What makes the value right; None where nothing was found."""
+    folded: bool = False
+    """The file has the source's own weights, and the right graph has them with a part folded in that it lacks."""
     part: str = ""
     """Of the source, where its own values say so."""
     named: Cause | None = None
@@ -65,6 +69,8 @@ class Fault:
             return self.named
         if rounding_only(self.exchange):
             return Cause.PRECISION
+        if self.folded:
+            return Cause.OPERATOR
         before = self.first and not _holds_learnt(self.exchange)
         if self.exchange.kind == "weights" and not before:
             return Cause.WEIGHTS
@@ -157,7 +163,10 @@ class Search:
         if right:
             known = {pair.true for name, pair in pairs.found.items() if name in given and pair.true != end.true}
             theirs = right.between(end.true, known)
-        part = part_of(pairs, end)
+        paired = {other.at for _, other in aligned(ours, theirs)}
+        lacking = [node for node in computing(theirs) if node.at not in paired]
+        made = lacking[-1].proto.output[0] if lacking else end.true
+        part = part_of(pairs, made) or part_of(pairs, end.true)
         tried = candidates(pairs.bench, right, ours, theirs) if right else self._of_source(ours, part)
         exchange = self._exchange(end, tried, theirs)
         changed = {each.node.at for each in parts_of([exchange] if exchange else []) if each.node is not None}
@@ -165,15 +174,31 @@ class Search:
         nodes = [node for node in ours if node.at in changed] if exchange and exchange.kind != "structure" else ours
         return Fault(
             part=part,
+            folded=right is not None and exchange is not None and self._is_folded(exchange),
             end=end,
             value=pairs.bench.label(end.value),
             starts=starts,
             nodes=tuple(computing(nodes or ours)),
             right=tuple(computing(theirs)),
+            lacking=tuple(lacking),
             error=largest_error(pairs.true(end.value), pairs.own[end.value]),
             noise=pairs.noise(end.value),
             first=comes_first(pairs.bench, ours, starts),
             exchange=exchange,
+        )
+
+    def _is_folded(self, exchange: Exchange) -> bool:
+        """Whether all weights that it changes are those of the source, as it holds them under the same name."""
+        parts = parts_of([exchange])
+        return bool(self.parameters) and all(
+            isinstance(part, StoredExchange)
+            and part.kind == "weights"
+            and any(
+                same_content(part.before, value)
+                for name, value in self.parameters.items()
+                if name == part.true or part.true not in self.parameters
+            )
+            for part in parts
         )
 
     def _of_source(self, ours: Sequence[Node], part: str) -> list[Exchange]:

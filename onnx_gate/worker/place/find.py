@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,7 +62,7 @@ def find_place(
             return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered.words)
         pairs = Pairs(bench, truth, feed)
         pairs.settle()
-        search = Search(pairs, until, {} if truth.bench else _parameters(prepared))
+        search = Search(pairs, until, _parameters(prepared))
         faults = search.needed(search.faults())
         faults = faults if truth.bench else explain(search, faults)
         cause = cause_of(faults)
@@ -69,8 +70,19 @@ def find_place(
         exchanged = [fault for fault in faults if fault.exchange]
         mended = None
         if prepared.spec.onnx and exchanged and time.monotonic() < until:
-            mended = mend(prepared, bench, exchanged, Path(folder), read_log)
+            mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
         return Found(cause=cause, place=place, mended=mended)
+
+
+def _mend(
+    prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
+) -> Mended | None:
+    """The mended file; None where the exchanges don't make a file that runs: the place stands without it."""
+    try:
+        return mend(prepared, bench, faults, folder, read_log)
+    except Exception:
+        traceback.print_exc()
+        return None
 
 
 def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: Answers) -> Truth | None:

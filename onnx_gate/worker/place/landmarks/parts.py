@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_gate.worker.place.bench import Array, Bench
-from onnx_gate.worker.place.pairs import Pair, Pairs
+from onnx_gate.worker.place.pairs import Pairs
 from onnx_gate.worker.place.values import agree, layouts, telling
 
 
@@ -28,13 +28,13 @@ def _same(mark: Array, value: Array) -> bool:
     return layout is not None and agree(layout.of(mark), value)
 
 
-def part_of(pairs: Pairs, end: Pair) -> str:
-    """The part that gives a value: its own name, or that of the first value behind it that has one."""
+def part_of(pairs: Pairs, true: str) -> str:
+    """The part that gives a true value: its own name, or that of the first value behind it that has one."""
     parts = pairs.truth.parts
-    if end.true in parts:
-        return parts[end.true]
+    if true in parts:
+        return parts[true]
     right = pairs.truth.bench
-    return _behind(right, end.true, parts) if right else ""
+    return _behind(right, true, parts) if right else ""
 
 
 def _behind(bench: Bench, start: str, parts: Mapping[str, str]) -> str:
