@@ -66,6 +66,11 @@ def no_tensor_names(source: Any, spec: ModelSpec) -> frozenset[str]:
     return frozenset()
 
 
+def no_parameters(source: Any) -> Mapping[str, Any]:
+    """Nothing is offered of what the source has learnt."""
+    return {}
+
+
 def never_drew() -> bool:
     """The framework has no random numbers of its own, or nobody knows."""
     return False
@@ -116,6 +121,9 @@ class Plugin:
     `convert` wrote the file with this source, or where the source is the file; all other landmarks are found in the
     file by their values. No other landmark has a name of these: a module that is called like a tensor is `linear
     (module)`."""
+    parameters: Callable[[Any], Mapping[str, Any]] = no_parameters
+    """What the source has learnt: name → array of floats, as the source holds it, to be read and not changed. Triage
+    asks whether a file that diverged holds the same."""
     drew: Callable[[], bool] = never_drew
     """Whether the last answer took numbers of the framework's own random generator. Those of numpy and of Python are
     watched for all frameworks."""

@@ -26,9 +26,9 @@ from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.strength.stage import judge_strength
 from onnx_gate.worker.triage.causes import find_cause, first_guess
-from onnx_gate.worker.triage.evidence import MOST_SECONDS, gather_evidence, gather_variant_evidence, without_variant
+from onnx_gate.worker.triage.evidence import MOST_SECONDS, gather_evidence
 from onnx_gate.worker.triage.given import explain_given, guess_given
-from onnx_gate.worker.triage.variants import find_variant_cause
+from onnx_gate.worker.triage.variants import find_variant_cause, gather_variant_evidence, without_variant
 from onnx_gate.worker.trial.latency import measure_latency
 from onnx_gate.worker.trial.near import excuse_near
 from onnx_gate.worker.trial.prepare import prepare

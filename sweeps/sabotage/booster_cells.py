@@ -18,7 +18,7 @@ from sweeps.sabotage.case import Cell, Desk, Draft, Keys, Recipe
 from sweeps.sabotage.changes import derangement
 from sweeps.sabotage.export import DISGUISES, disguise
 from sweeps.sabotage.owned import KINDS
-from sweeps.sabotage.proof import Proof
+from sweeps.sabotage.proof import Proof, Unproven
 from sweeps.sabotage.sklearn_shipped import answer_with
 from sweeps.sabotage.tables import Table, draw_table
 
@@ -117,6 +117,9 @@ def timestamps(shipped: bool) -> Callable[[str], Recipe]:
             target = table.y + np.sin(X[:, 0] / 60) * 3
             far = Table(X=X, y=target, test=test)
             wrong, fine = _in_double(library, far), fit(library, table, classes=False)
+            if not shipped and not _rounds(wrong, test):
+                # The gate rounds thresholds in another way than onnxmltools: the rows themselves have to be at fault.
+                raise Unproven("the source answers the rounded rows as it answers the rows")
             sides = [
                 (keys_of(desk, library, wrong, far, "wrong", test), _given(library, wrong, test)),
                 (
@@ -134,6 +137,12 @@ def timestamps(shipped: bool) -> Callable[[str], Recipe]:
         return recipe
 
     return of
+
+
+def _rounds(model: Any, test: Any) -> bool:
+    """Whether the source itself answers differently once its rows are rounded."""
+    whole, rounded = (model.booster_.predict(rows) for rows in (test, test.astype(np.float32).astype(np.float64)))
+    return not np.allclose(whole, rounded, rtol=1e-3, atol=1e-3)
 
 
 def _in_double(library: str, table: Table) -> Any:

@@ -18,9 +18,10 @@ def is_right(place: Mapping[str, Any] | None, module: str, *, converted: bool) -
 
 
 def _holds(fault: Mapping[str, Any], module: str, *, converted: bool) -> bool:
-    named = WRAPPERS.sub("", str(fault.get("module") or ""))
+    named = str(fault.get("module") or "")
     few = 0 < len(fault.get("nodes", ())) <= MOST_NODES
-    return _within(named, module) and (few or not converted)
+    # A step may be called `model` as well.
+    return any(_within(name, module) for name in (named, WRAPPERS.sub("", named))) and (few or not converted)
 
 
 def _within(named: str, module: str) -> bool:

@@ -17,6 +17,7 @@ from sweeps.sabotage.plans import CHANGES_OF_PARTS, Plan, built, deployed, healt
 from sweeps.sabotage.proof import Proof, Unproven
 from sweeps.sabotage.torch_shipped import (
     FEATURES,
+    ROUNDED,
     answer_with,
     draw_plan,
     feeds_of,
@@ -95,7 +96,7 @@ def with_part(part: str, cause: str, fault: str, *, script: bool | None = None) 
 
     def recipe(desk: Desk) -> Draft:
         change = CHANGES_OF_PARTS.get(part, "")
-        kinds = ("mlp", "several") if part == "unit" else FEATURES
+        kinds = ("mlp", "several") if part == "unit" else FEATURES[:-1] if part in ROUNDED else FEATURES
         plan = draw_plan(desk, change, part=part, kinds=kinds)
         return draft_converted(desk, plan, cause, fault, placed=False, script=script)
 

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Cause, Status
-from onnx_gate.worker.onnx_files.answers import exchange_labels, exchange_outputs, reorder_columns
+from onnx_gate.worker.onnx_files.answers import Moved, exchange_labels, exchange_outputs, reorder_columns
 from tests.conftest import run_manifest
 from tests.onnx_models import INT, save, value
 
@@ -124,6 +124,6 @@ def test_what_no_node_makes_is_refused(tmp_path: Path) -> None:
     """An output that is an input can't get another name."""
     model = onnx.load(str(save(tmp_path / "m.onnx", [], [value("x")], [value("x")])))
     with pytest.raises(ValueError, match="no node makes x"):
-        reorder_columns(model, "x", (1, 0, 2))
+        reorder_columns(model, "x", Moved(axis=1, order=(1, 0, 2)))
     with pytest.raises(ValueError, match="can't be renamed"):
         exchange_outputs(model, {"x": "x"})

@@ -41,8 +41,9 @@ _LINKS: dict[str, Link] = {
 """What isn't here answers its raw scores."""
 _CLASSIFIERS = ("binary", "multiclass", "multiclassova")
 _ROUNDED = (
-    "thresholds were rounded down to float32, which routes every float32 row as LightGBM's float64 thresholds do; "
-    "onnxmltools alone rounds to the nearest, and rows that lie between go the other way"
+    "thresholds were rounded down to float32, which routes every float32 row as LightGBM's float64 thresholds do, "
+    "but for numbers of at most 1e-35 that are not 0, which LightGBM takes for 0; onnxmltools alone rounds to the "
+    "nearest, and rows that lie between go the other way"
 )
 # Of a split's decision type: is it categorical, where do missing values go, what counts as one.
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING_ZERO, _MISSING_NAN = 1, 2, 4, 8

@@ -70,6 +70,12 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
     return _PLUGIN.known_cause(source.inner, spec, feed)
 
 
+def parameters(source: Source) -> dict[str, Any]:
+    """Weights by their paths."""
+    weights = {str(weight.path): weight.value for weight in source.model.weights if "float" in str(weight.dtype)}
+    return {name: importlib.import_module("keras").ops.convert_to_numpy(value) for name, value in weights.items()}
+
+
 def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
     """What the plug-in of the backend sees in a run: preprocessing layers are a part of the model."""
     # Built by an ordinary call first: a model that makes its layers while it is watched would lose them again.
@@ -109,6 +115,7 @@ PLUGIN = Plugin(
     convert=convert,
     known_cause=known_cause,
     untrained=untrained,
+    parameters=parameters,
     warm_up=_PLUGIN.warm_up,
     landmarks=landmarks,
     tensor_names=tensor_names,

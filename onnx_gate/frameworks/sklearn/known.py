@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_gate.frameworks.boosters.known import find_known_cause
+from onnx_gate.frameworks.sklearn.inputs import rows_of
 from onnx_gate.frameworks.sklearn.parts import Part, last_step, parts
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Triage
@@ -34,6 +35,8 @@ _CANCELLING = (
     *("KMeans", "MiniBatchKMeans", "GaussianNB", "KernelPCA", "GaussianMixture", "BayesianGaussianMixture"),
     *("PowerTransformer", "GaussianProcessRegressor", "QuadraticDiscriminantAnalysis", "Nystroem", "OneClassSVM"),
 )
+_TIE = 1e-6
+"""By how much the two best probabilities may differ and still be a tie in float32."""
 _NEIGHBORS = (
     *("KNeighborsClassifier", "KNeighborsRegressor", "RadiusNeighborsClassifier", "RadiusNeighborsRegressor"),
     *("KNeighborsTransformer", "RadiusNeighborsTransformer", "NearestNeighbors", "KNNImputer", "LocalOutlierFactor"),
@@ -90,6 +93,14 @@ def _kind(part: Part) -> str:
 
 def _is(*names: str) -> Callable[[Part, Case], bool]:
     return lambda part, case: _kind(part) in names
+
+
+def _ties(part: Part, case: Case) -> bool:
+    """A forest whose two best classes are equally likely in some row: only there can a rounding change the label."""
+    if _kind(part) not in _FORESTS or not hasattr(case.source, "predict_proba"):
+        return False
+    likely = np.sort(np.asarray(case.source.predict_proba(rows_of(case.source, case.spec, case.feed))), axis=-1)
+    return likely.ndim == 2 and likely.shape[1] > 1 and bool((likely[:, -1] - likely[:, -2] < _TIE).any())
 
 
 def _two_classes(part: Part) -> bool:
@@ -257,7 +268,7 @@ _KNOWN: tuple[tuple[Callable[[Part, Case], bool], Cause, str], ...] = (
         "float64 inputs where the converter takes them, or allow a share of such values (`max_mismatch`).",
     ),
     (
-        _is(*_FORESTS),
+        _ties,
         Cause.PRECISION,
         "{it} sums its trees in float32, so exact ties between classes fall to the other one. Use an odd number of "
         "trees, or allow a share of flips: `outputs: {label: {min_agreement: 0.99}}`.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from onnx_gate.worker.user_code import describe
 
 torch.set_num_threads(1)
 
+_NUMPY_FLOATS = (torch.float16, torch.float32, torch.float64)
 _DTYPES_DIFFER = re.compile(r"same dtype|expected scalar type|should be the same|same type|dtype of", re.IGNORECASE)
 
 
@@ -123,7 +125,7 @@ def widen(source: Source, spec: ModelSpec) -> tuple[Source, ModelSpec] | None:
     if source.scripted or source.program is not None:
         return None
     try:
-        return Source(module=copy.deepcopy(source.module).double()), in_double(spec)
+        return replace(source, module=copy.deepcopy(source.module).double(), traced=None), in_double(spec)
     except Exception:
         return None
 
@@ -136,7 +138,16 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
 def tails(source: Source, spec: ModelSpec) -> Iterator[Source]:
     """A sequence of modules less its first ones."""
     if isinstance(source.module, torch.nn.Sequential):
-        yield from (Source(module=source.module[first:]) for first in range(1, len(source.module)))
+        yield from (
+            replace(source, module=source.module[first:], traced=None) for first in range(1, len(source.module))
+        )
+
+
+def parameters(source: Source) -> dict[str, Any]:
+    """Parameters and buffers by the names that torch gives them."""
+    kept = ((name, value) for name, value in source.module.state_dict().items() if hasattr(value, "dtype"))
+    floats = ((name, value) for name, value in kept if value.dtype in _NUMPY_FLOATS and not value.is_quantized)
+    return {name: value.detach().cpu().numpy() for name, value in floats}
 
 
 def untrained(source: Source) -> int:
@@ -154,6 +165,7 @@ PLUGIN = Plugin(
     widen=widen,
     known_cause=known_cause,
     untrained=untrained,
+    parameters=parameters,
     tails=tails,
     drew=drew,
     landmarks=landmarks,

@@ -6,6 +6,7 @@ Each changes a graph in place, and says so in words. Raises ValueError where a g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,16 @@ from onnx import helper, numpy_helper
 _KEYS = 2
 """The version of ai.onnx.ml from which on LabelEncoder has keys; before, it had a list of classes."""
 _SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Classes that are at other places of their axis."""
+
+    axis: int
+    """Along which the classes lie."""
+    order: tuple[int, ...]
+    """For each class, the place at which it is."""
 
 
 def exchange_outputs(model: Any, under: Mapping[str, str]) -> list[str]:
@@ -37,11 +48,11 @@ def exchange_outputs(model: Any, under: Mapping[str, str]) -> list[str]:
     return [f"rename the output {', '.join(told[:_SHOWN])}"]
 
 
-def reorder_columns(model: Any, output: str, order: Sequence[int]) -> str:
-    """Put the columns of an output into their order: for each, the place at which it is; of a ZipMap, its keys."""
+def reorder_columns(model: Any, output: str, found: Moved) -> str:
+    """Put the classes of an output into their order; those of a ZipMap are its keys."""
     graph = model.graph
     indices = f"{output}.order"
-    graph.initializer.append(numpy_helper.from_array(np.asarray(order, "int64"), indices))
+    graph.initializer.append(numpy_helper.from_array(np.asarray(found.order, "int64"), indices))
     maker = _maker(graph, output)
     if maker.op_type == "ZipMap":
         moved = f"{output}.in_order"
@@ -50,8 +61,10 @@ def reorder_columns(model: Any, output: str, order: Sequence[int]) -> str:
         graph.node.insert(list(graph.node).index(maker), gather)
     else:
         before = _set_free(graph, output)
-        graph.node.append(helper.make_node("Gather", [before, indices], [output], f"{output}.in_order", axis=1))
-    return f"take the columns of `{output}` in the order {_listed([str(place) for place in order])}"
+        graph.node.append(
+            helper.make_node("Gather", [before, indices], [output], f"{output}.in_order", axis=found.axis)
+        )
+    return f"take the columns of `{output}` in the order {_listed([str(place) for place in found.order])}"
 
 
 def exchange_labels(model: Any, output: str, right: Mapping[Any, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +75,35 @@ def _inside(graph: Any) -> Iterator[Any]:
 
 
 def _training_nodes(model: Any) -> tuple[str, ...]:
-    """Dropout and BatchNormalization that were exported in training mode."""
+    """Dropout and BatchNormalization that were exported in training mode, those in functions and sub-graphs too."""
+    functions = {(function.domain, function.name): function for function in model.functions}
     true = {tensor.name for tensor in model.graph.initializer if _is_true(tensor)}
-    true |= {
-        node.output[0]
-        for node in model.graph.node
-        if node.op_type == "Constant" and any(a.name == "value" and _is_true(a.t) for a in node.attribute)
-    }
-    return tuple(
-        node.name or f"{node.op_type} {number}"
-        for number, node in enumerate(model.graph.node)
-        if (node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in true)
-        or (node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute))
-    )
+    return tuple(dict.fromkeys(_in_training(model.graph.node, true, functions, "")))
+
+
+def _in_training(
+    nodes: Iterable[Any], outer: set[str], functions: Mapping[tuple[str, str], Any], within: str
+) -> Iterator[str]:
+    """Their names; `outer` are the values that are known to be true, `within` is the function that calls them."""
+    true = set(outer)
+    for number, node in enumerate(nodes):
+        constant = node.op_type == "Constant" and any(a.name == "value" and _is_true(a.t) for a in node.attribute)
+        if constant or (node.op_type == "Identity" and node.input[0] in true):
+            true.add(node.output[0])
+        if (node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in true) or (
+            node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)
+        ):
+            yield f"{within}{node.name or f'{node.op_type} {number}'}"
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                own = {tensor.name for tensor in inner.initializer if _is_true(tensor)}
+                yield from _in_training(inner.node, true | own, functions, within)
+        key = (node.domain, node.op_type)
+        if called := functions.get(key):
+            given = {name for name, value in zip(called.input, node.input, strict=False) if value in true}
+            # A broken file may have one that calls itself.
+            others = {name: function for name, function in functions.items() if name != key}
+            yield from _in_training(called.node, given, others, f"{within}{node.name or node.op_type}/")
 
 
 def _is_true(tensor: Any) -> bool:

@@ -35,6 +35,13 @@ class Lowered:
         return f"{' and '.join(parts)} in {self.precision}"
 
 
+def is_lowered(node: Any) -> bool:
+    """Whether a node computes in lower precision, or brings values to it."""
+    if any(sign in node.op_type for sign in _QUANTISED):
+        return True
+    return node.op_type == "Cast" and any(each.name == "to" and each.i in _HALF for each in node.attribute)
+
+
 def lowered_in(graph: Any) -> Lowered | None:
     """The lowest precision that a graph shows; None where it has none below float32."""
     nodes = [node for _, node in nodes_in(graph)]

@@ -36,6 +36,8 @@ LEARNT = {
 
 LEARNT_ATTRIBUTES = ("nodes_", "class_", "target_", "leaf_", "tree_", "coefficients", "intercepts", "support_vectors")
 """Beginnings of attributes that hold what was learnt."""
+COMPARISONS = "nodes_modes"
+"""How trees compare: no training has changed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +144,16 @@ class Bench:
         graph = self.model.graph
         stored = {tensor.name for tensor in graph.initializer}
         nodes: list[Any] = []
+        marks: dict[str, str] = {}
         for at, node in enumerate(graph.node):
             if learns(node, stored):
                 for place, name in enumerate(node.input):
                     if name and name not in stored:
-                        fresh = f"{MARK}{at}.{place}"
-                        nodes.append(_same(name, fresh))
-                        node.input[place] = fresh
+                        # What is missing before one is missing before all that read the same.
+                        if name not in marks:
+                            marks[name] = f"{MARK}{at}.{place}"
+                            nodes.append(_same(name, marks[name]))
+                        node.input[place] = marks[name]
             nodes.append(_copy(node))
         ends = {output.name: f"{MARK}end.{output.name}" for output in graph.output}
         made = {name for node in nodes for name in node.output}
@@ -235,6 +240,11 @@ def learns(node: Any, stored: Iterable[str]) -> bool:
     if node.op_type == "Gather":
         return node.input[0] in stored
     return node.domain not in ("", "ai.onnx") or any(name in stored for name in node.input)
+
+
+def is_learnt(attribute: str) -> bool:
+    """Whether an attribute of this name holds what was learnt."""
+    return attribute.startswith(LEARNT_ATTRIBUTES) and attribute != COMPARISONS
 
 
 def _part(model: Any, wanted: Sequence[str], given: Iterable[str]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import defs
 
-from onnx_gate.worker.place.bench import LEARNT_ATTRIBUTES, Array, Bench, Node, learns
+from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt, learns
 from onnx_gate.worker.place.exchange import (
     AttributeExchange,
     Exchange,
@@ -71,7 +71,7 @@ def _attributes(ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Attrib
         protos = {each.name: each for each in other.proto.attribute}
         for name in dict.fromkeys((*mine, *wanted)):
             if not _same(mine.get(name), wanted.get(name)):
-                kind: ExchangeKind = "weights" if name.startswith(LEARNT_ATTRIBUTES) else "attribute"
+                kind: ExchangeKind = "weights" if is_learnt(name) else "attribute"
                 yield AttributeExchange(
                     kind=kind,
                     node=node,
@@ -134,12 +134,40 @@ def _same(one: Any, other: Any) -> bool:
 
 def _stored(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[StoredExchange]:
     """Tensors of the judged part that the other part does not have, each with those that may stand for it."""
-    mine = [(node, name, bench.constant(name)) for node in ours for name in node.stored]
     wanted = {name: right.constant(name) for node in theirs for name in node.stored}
+    yield from _of_these(bench, ours, wanted, _partners(ours, theirs))
+
+
+def of_parameters(bench: Bench, ours: Sequence[Node], parameters: Mapping[str, Array], module: str) -> list[Exchange]:
+    """Exchanges of what a part has stored for what the source itself holds, that of the same module first."""
+    near = [name for name in parameters if module and name.startswith(f"{module}.")]
+    wanted = {name: parameters[name] for name in dict.fromkeys((*near, *parameters))}
+    learnt = [node for node in ours if any(_is_table(bench.constant(name)) for name in node.stored)]
+    single: list[StoredExchange | AttributeExchange] = list(_of_these(bench, learnt, wanted, {}, known=True))
+    # What the source holds somewhere may be at the wrong place; first comes what it holds nowhere.
+    single.sort(key=lambda one: isinstance(one, StoredExchange) and _is_known(one.before, wanted))
+    weights = [one for one in single if one.kind == "weights"]
+    groups = (_one_of_each(weights), *_choices(weights))
+    return [*weights[:MOST_TRIED], *(Several(parts=tuple(group)) for group in groups if len(group) > 1)]
+
+
+def _is_table(array: Array | None) -> bool:
+    return array is not None and array.dtype.kind == "f" and array.size > 1
+
+
+def _of_these(
+    bench: Bench,
+    ours: Sequence[Node],
+    wanted: Mapping[str, Array | None],
+    partners: Mapping[str, Sequence[str]],
+    *,
+    known: bool = False,
+) -> Iterator[StoredExchange]:
+    """With those that the other side has too, where that is asked for."""
+    mine = [(node, name, bench.constant(name)) for node in ours for name in node.stored]
     missing = {name: array for name, array in wanted.items() if array is not None and not _is_among(array, mine)}
-    partners = _partners(ours, theirs)
     for node, name, array in mine:
-        if array is None or _is_known(array, wanted):
+        if array is None or (not known and _is_known(array, wanted)):
             continue
         likely = [other for other in partners.get(name, ()) if other in missing]
         forms = [(true, after) for true in dict.fromkeys((*likely, *missing)) for after in _forms(array, missing, true)]
@@ -180,11 +208,14 @@ def _is_known(array: Array, wanted: Mapping[str, Array | None]) -> bool:
 
 
 def same_content(one: Array, other: Array) -> bool:
-    """Whether two stored tensors are the same, whatever their layout."""
+    """Whether two stored tensors are the same, whatever their layout, and whichever of them is in float64."""
     if one.size != other.size or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
         return False
     if one.dtype.kind not in "fiub" or one.size == 0:
         return bool(np.array_equal(one, other))
+    if one.dtype.kind == "f" and one.dtype != other.dtype:
+        narrow = min(one.dtype, other.dtype, key=lambda dtype: dtype.itemsize)
+        one, other = one.astype(narrow), other.astype(narrow)
     return any(np.array_equal(way.of(other), one) for way in layouts(other.shape, one.shape))
 
 

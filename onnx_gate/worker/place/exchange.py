@@ -133,7 +133,7 @@ class NodesExchange:
                     names[name] = f"{prefix}{name}"
                     store(draft, names[name], self._stored(name))
             names |= {name: f"{prefix}{name}" for name in copy.output if name}
-            copy.name = f"{node.proto.name or node.proto.op_type}.of_source"
+            copy.name = f"{node.proto.name or node.proto.op_type}.{self.end.value}.of_source"
             rename(copy, names)
             graph.node.append(copy)
         self._end(graph, names[self.end.true])
@@ -148,8 +148,9 @@ class NodesExchange:
     def _bring(self, graph: Any, true: str, pair: Pair) -> str:
         """A value of the judged graph in the form that it has in the right one."""
         shape = self.shapes[true]
-        if pair.layout.axes or len(shape) != len(pair.layout.shape):
-            return arrange(graph, pair.value, inverse(pair.layout, shape), f"{MARK}bring.{self.end.value}.{true}")
+        if pair.layout.axes or shape != pair.layout.shape:
+            back = inverse(pair.layout, shape)
+            return arrange(graph, pair.value, pair.layout.shape, back, f"{MARK}bring.{self.end.value}.{true}")
         return pair.value
 
     def _end(self, graph: Any, made: str) -> None:
@@ -157,9 +158,9 @@ class NodesExchange:
         for node in graph.node:
             if wanted in node.output and not node.name.endswith(".of_source"):
                 node.output[:] = [f"{MARK}before.{name}" if name == wanted else name for name in node.output]
-        layout = self.end.layout
-        if layout.axes or len(layout.shape) != len(self.shapes[self.end.true]):
-            made = arrange(graph, made, layout, f"{MARK}form.{wanted}")
+        layout, shape = self.end.layout, self.shapes[self.end.true]
+        if layout.axes or layout.shape != shape:
+            made = arrange(graph, made, shape, layout, f"{MARK}form.{wanted}")
         graph.node.append(onnx.helper.make_node("Identity", [made], [wanted], f"{wanted}.of_source"))
 
 
@@ -188,14 +189,21 @@ def inverse(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return Layout(axes=(), shape=shape)
 
 
-def arrange(graph: Any, name: str, layout: Layout, fresh: str) -> str:
-    """Nodes that bring a value into another form; the first size stays what it is."""
+def arrange(graph: Any, name: str, shape: tuple[int, ...], layout: Layout, fresh: str) -> str:
+    """Nodes that bring a value of one shape into another form; sizes that stay what they are may be any."""
     made = name
     if layout.axes:
         graph.node.append(onnx.helper.make_node("Transpose", [made], [f"{fresh}.t"], f"{fresh}.t", perm=layout.axes))
-        made = f"{fresh}.t"
-    shape = np.array([-1, *layout.shape[1:]] if layout.shape else [], "int64")
-    graph.initializer.append(numpy_helper.from_array(shape, f"{fresh}.shape"))
+        made, shape = f"{fresh}.t", tuple(shape[axis] for axis in layout.axes)
+    if shape == layout.shape:
+        return made
+    same = [at < len(shape) and shape[at] == size for at, size in enumerate(layout.shape)]
+    sizes = [0 if kept else size for kept, size in zip(same, layout.shape, strict=True)]
+    # Of those that change one may be computed: the first, which is the one that rows are joined into.
+    if False in same and not same[0]:
+        sizes[0] = -1
+    wanted = np.array(sizes, "int64")
+    graph.initializer.append(numpy_helper.from_array(wanted, f"{fresh}.shape"))
     graph.node.append(onnx.helper.make_node("Reshape", [made, f"{fresh}.shape"], [fresh], f"{fresh}.r"))
     return fresh
 

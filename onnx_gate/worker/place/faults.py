@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.place.bench import LEARNT, Array, Node
-from onnx_gate.worker.place.differences import candidates, comes_first, computing
-from onnx_gate.worker.place.exchange import Exchange, NodesExchange, all_of, parts_of
+from onnx_gate.worker.place.differences import aligned, candidates, comes_first, computing, of_parameters, same_content
+from onnx_gate.worker.place.exchange import (
+    AttributeExchange,
+    Exchange,
+    NodesExchange,
+    StoredExchange,
+    all_of,
+    parts_of,
+)
+from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
 from onnx_gate.worker.place.values import largest_error, noise_of, wrong_share
 
@@ -35,6 +45,8 @@ class Fault:
     """In the judged graph; without those that only pass a value on."""
     right: tuple[Node, ...] = ()
     """In the right one."""
+    lacking: tuple[Node, ...] = ()
+    """Of the right nodes, those that the judged part has none of."""
     error: float
     """By how much it is wrong at most."""
     noise: float
@@ -43,12 +55,22 @@ class Fault:
     """It lies before all that was learnt."""
     exchange: Exchange | None = None
     """What makes the value right; None where nothing was found."""
+    folded: bool = False
+    """The file has the source's own weights, and the right graph has them with a part folded in that it lacks."""
+    part: str = ""
+    """Of the source, where its own values say so."""
+    named: Cause | None = None
+    """What shows by other means than an exchange."""
 
     @property
     def cause(self) -> Cause | None:
         """What kind of fault it is; None where no exchange has shown it."""
-        if self.exchange is None:
-            return None
+        if self.named or self.exchange is None:
+            return self.named
+        if rounding_only(self.exchange):
+            return Cause.PRECISION
+        if self.folded:
+            return Cause.OPERATOR
         before = self.first and not _holds_learnt(self.exchange)
         if self.exchange.kind == "weights" and not before:
             return Cause.WEIGHTS
@@ -60,6 +82,26 @@ def _holds_learnt(exchange: Exchange) -> bool:
     return any(part.node is not None and part.node.proto.op_type in LEARNT for part in parts_of([exchange]))
 
 
+def rounding_only(exchange: Exchange) -> bool:
+    """Whether all numbers that it changes were right but for the last digit of float32."""
+    return all(_last_digit(part) for part in parts_of([exchange]))
+
+
+def _last_digit(part: object) -> bool:
+    if isinstance(part, StoredExchange):
+        before, after = part.before, part.after
+    elif isinstance(part, AttributeExchange) and isinstance(part.before, list) and isinstance(part.after, list):
+        before, after = np.asarray(part.before), np.asarray(part.after)
+    else:
+        return False
+    if before.shape != after.shape or before.dtype.kind != "f" or after.dtype.kind != "f":
+        return False
+    wide = [side.astype("float64") for side in (before, after)]
+    with np.errstate(invalid="ignore"):
+        apart, allowed = np.abs(wide[0] - wide[1]), 2 * np.finfo("float32").eps * np.abs(wide[1])
+    return bool(np.all((apart <= allowed) | (wide[0] == wide[1])))
+
+
 @dataclass
 class Search:
     """Looks for faults, until its time is over."""
@@ -67,6 +109,8 @@ class Search:
     pairs: Pairs
     until: float = field(default=float("inf"))
     """On the clock of `time.monotonic`."""
+    parameters: Mapping[str, Array] = field(default_factory=dict)
+    """What the source has learnt, for where there is no right graph."""
 
     def faults(self) -> list[Fault]:
         """All that are found, in the order of the graph."""
@@ -80,7 +124,8 @@ class Search:
         }
         ends = [name for name in pairs.truth.ends if name in pairs.found]
         own = {fault.end.value for fault in faults}
-        found = _tried(lambda: pairs.bench.run(pairs.feed, [name for name in ends if name not in own], given))
+        rest = [name for name in ends if name not in own]
+        found = _tried(lambda: pairs.bench.run(pairs.feed, rest, given) if rest else {})
         if not faults or found is None or not all(_near_enough(pairs.true(name), found[name]) for name in found):
             return None
         return Cause.OPERATOR
@@ -118,28 +163,54 @@ class Search:
         if right:
             known = {pair.true for name, pair in pairs.found.items() if name in given and pair.true != end.true}
             theirs = right.between(end.true, known)
-        exchange = self._exchange(end, ours, theirs) if right else None
+        paired = {other.at for _, other in aligned(ours, theirs)}
+        lacking = [node for node in computing(theirs) if node.at not in paired]
+        made = lacking[-1].proto.output[0] if lacking else end.true
+        part = part_of(pairs, made) or part_of(pairs, end.true)
+        tried = candidates(pairs.bench, right, ours, theirs) if right else self._of_source(ours, part)
+        exchange = self._exchange(end, tried, theirs)
+        changed = {each.node.at for each in parts_of([exchange] if exchange else []) if each.node is not None}
+        # The part is as small as the exchange that makes it right.
+        nodes = [node for node in ours if node.at in changed] if exchange and exchange.kind != "structure" else ours
         return Fault(
+            part=part,
+            folded=right is not None and exchange is not None and self._is_folded(exchange),
             end=end,
             value=pairs.bench.label(end.value),
             starts=starts,
-            nodes=tuple(computing(ours)),
+            nodes=tuple(computing(nodes or ours)),
             right=tuple(computing(theirs)),
+            lacking=tuple(lacking),
             error=largest_error(pairs.true(end.value), pairs.own[end.value]),
             noise=pairs.noise(end.value),
             first=comes_first(pairs.bench, ours, starts),
             exchange=exchange,
         )
 
-    def _exchange(self, end: Pair, ours: Sequence[Node], theirs: Sequence[Node]) -> Exchange | None:
-        right = self.pairs.truth.bench
-        assert right is not None  # noqa: S101
-        for exchange in candidates(self.pairs.bench, right, ours, theirs):
+    def _is_folded(self, exchange: Exchange) -> bool:
+        """Whether all weights that it changes are those of the source, as it holds them under the same name."""
+        parts = parts_of([exchange])
+        return bool(self.parameters) and all(
+            isinstance(part, StoredExchange)
+            and part.kind == "weights"
+            and any(
+                same_content(part.before, value)
+                for name, value in self.parameters.items()
+                if name == part.true or part.true not in self.parameters
+            )
+            for part in parts
+        )
+
+    def _of_source(self, ours: Sequence[Node], part: str) -> list[Exchange]:
+        return of_parameters(self.pairs.bench, ours, self.parameters, part) if self.parameters else []
+
+    def _exchange(self, end: Pair, tried: Iterable[Exchange], theirs: Sequence[Node]) -> Exchange | None:
+        for exchange in tried:
             if time.monotonic() > self.until:
                 return None
             if self._clears(end, [exchange]):
                 return exchange
-        whole = self._whole(end, theirs)
+        whole = self._whole(end, theirs) if self.pairs.truth.bench else None
         return whole if whole and self._clears(end, [whole]) else None
 
     def _whole(self, end: Pair, theirs: Sequence[Node]) -> NodesExchange | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.onnx_files.lowered import lowered_in
 from onnx_gate.worker.place import words
-from onnx_gate.worker.place.bench import Bench
+from onnx_gate.worker.place.bench import Array, Bench
 from onnx_gate.worker.place.faults import Fault, Search
+from onnx_gate.worker.place.landmarks.causes import explain
+from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.mend import mend
 from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
 from onnx_gate.worker.place.twin import convert_now, is_rounded, judged, landmarks_of, truth_of
@@ -59,15 +62,27 @@ def find_place(
             return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered.words)
         pairs = Pairs(bench, truth, feed)
         pairs.settle()
-        search = Search(pairs, until)
+        search = Search(pairs, until, _parameters(prepared))
         faults = search.needed(search.faults())
-        cause = cause_of(faults) if truth.bench else search.shown(faults)
+        faults = faults if truth.bench else explain(search, faults)
+        cause = cause_of(faults)
         place = _place(pairs, faults, prepared.spec.folder)
         exchanged = [fault for fault in faults if fault.exchange]
         mended = None
         if prepared.spec.onnx and exchanged and time.monotonic() < until:
-            mended = mend(prepared, bench, exchanged, Path(folder), read_log)
+            mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
         return Found(cause=cause, place=place, mended=mended)
+
+
+def _mend(
+    prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
+) -> Mended | None:
+    """The mended file; None where the exchanges don't make a file that runs: the place stands without it."""
+    try:
+        return mend(prepared, bench, faults, folder, read_log)
+    except Exception:
+        traceback.print_exc()
+        return None
 
 
 def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: Answers) -> Truth | None:
@@ -77,7 +92,24 @@ def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: 
     if prepared.spec.onnx is None:
         return landmarks_of(prepared, feed, answers)
     right = convert_now(prepared, folder, feed, bench.opset)
-    return truth_of(right, prepared, feed, answers)
+    truth = truth_of(right, prepared, feed, answers)
+    return replace(truth, parts=_parts(prepared, feed, truth)) if truth else None
+
+
+def _parts(prepared: Prepared, feed: Feed, truth: Truth) -> dict[str, str]:
+    """The parts of the source that values of the right graph come from, where the source says what these give."""
+    try:
+        marks = prepared.framework.landmarks(prepared.source, prepared.spec, feed)
+    except Exception:
+        return {}
+    return parts_of_values(marks, truth.values)
+
+
+def _parameters(prepared: Prepared) -> Mapping[str, Array]:
+    try:
+        return prepared.framework.parameters(prepared.source)
+    except Exception:
+        return {}
 
 
 def few_rows(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
@@ -111,7 +143,8 @@ def cause_of(faults: Sequence[Fault]) -> Cause | None:
     causes = [fault.cause for fault in faults]
     if not causes or None in causes:
         return None
-    return next(cause for cause in (Cause.WEIGHTS, Cause.PREPROCESSING, Cause.OPERATOR) if cause in causes)
+    order = (Cause.QUANTISED, Cause.WEIGHTS, Cause.PREPROCESSING, Cause.OPERATOR, Cause.PRECISION)
+    return next(cause for cause in order if cause in causes)
 
 
 def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:

@@ -69,7 +69,7 @@ def mend_columns(prepared: Prepared, order: Sequence[int], read_log: Callable[[]
 def mend_order(
     prepared: Prepared,
     outputs: Mapping[str, str],
-    columns: Mapping[str, Sequence[int]],
+    columns: Mapping[str, answers.Moved],
     labels: Mapping[str, Mapping[Any, Any]],
     read_log: Callable[[], str],
 ) -> Mended | None:
@@ -78,7 +78,7 @@ def mend_order(
     if model is None:
         return None
     changes = answers.exchange_outputs(model, outputs) if outputs else []
-    changes += [answers.reorder_columns(model, name, order) for name, order in columns.items()]
+    changes += [answers.reorder_columns(model, name, found) for name, found in columns.items()]
     changes += [answers.exchange_labels(model, name, swapped) for name, swapped in labels.items()]
     return _judged(prepared, model, tuple(changes), read_log)
 

@@ -8,14 +8,14 @@ value needs to become right is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
 
-from onnx_gate.worker.place.bench import LARGEST, LEARNT_ATTRIBUTES, SLICE, Array, Bench, Feed, Node, Values, learns
+from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
 from onnx_gate.worker.place.values import (
     Layout,
     agree,
@@ -31,6 +31,8 @@ from onnx_gate.worker.place.values import (
 MOST_ROUNDS = 6
 MOST_DOUBTS = 12
 """Proposals that are tried one by one."""
+MOST_EFFECTS = 48
+"""Runs in which a true value is put in the place of another, to see whether something becomes right by it."""
 _LIKE = 0.9
 """Cosine of two values above which one may stand for the other."""
 
@@ -49,6 +51,8 @@ class Truth:
     """The right graph itself, where there is one."""
     named: frozenset[str] | None = None
     """True values whose names are those of the judged graph; None where any name may be."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """True value → the part of the source that gives it, where that is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,7 @@ class Pairs:
         self._order = {name: at for at, name in enumerate(bench.live)}
         self.free = self._look({})
         """What the graph computes by itself."""
+        self._effects = MOST_EFFECTS
 
     def settle(self) -> None:
         """Find all pairs, as far as they can be found."""
@@ -90,7 +95,7 @@ class Pairs:
             seen = self._look(self.given())
             self.own = {name: value for name, value in seen.items() if name in self.found}
             dropped = self._doubt()
-            added = self._match(seen)
+            added = self._match(seen) or self._by_effect()
             if not dropped and not added:
                 return
 
@@ -245,6 +250,47 @@ class Pairs:
                 last = self._order[best[1]]
                 yield true, best[1]
 
+    def _by_effect(self) -> int:
+        """Values that the answers, or values that are known already, become right by: the last one first.
+
+        Where the source says what it computes and not how, a value behind a fault has no name, weights or likeness.
+        """
+        if self.truth.bench is not None:
+            return 0
+        taken = {pair.true for pair in self.found.values()}
+        copies = {fingerprint(self.truth.values[true]) for true in taken if telling(self.truth.values[true])}
+        for true in reversed(list(self._prints)):
+            if true in taken or self._prints[true] in copies:
+                continue
+            wrong = [pair.value for pair in self.wrong()]
+            for name in self._candidates(true, wrong):
+                if self._effects <= 0:
+                    return 0
+                self._effects -= 1
+                if self._mends(true, name, wrong):
+                    return int(self._add(true, name, proposed=True))
+        return 0
+
+    def _candidates(self, true: str, wrong: Sequence[str]) -> list[str]:
+        """Values of the same size that something wrong is computed from, the last one first."""
+        size = self.truth.values[true].size
+        given = self.given()
+        inside = {output for name in wrong for node in self.bench.between(name, given) for output in node.proto.output}
+        fits = [name for name in self._looked if name in inside and name in self.free and name not in self.found]
+        return [name for name in reversed(fits) if self.free[name].size == size and name not in self.bench.outputs]
+
+    def _mends(self, true: str, name: str, wrong: Sequence[str]) -> bool:
+        """Whether a wrong value becomes right with this true one in the place of another."""
+        layout = next(layouts(self.truth.values[true].shape, self.free[name].shape), None)
+        if layout is None:
+            return False
+        value = layout.of(self.truth.values[true]).astype(self.free[name].dtype, copy=False)
+        try:
+            seen = self.bench.run(self.feed, wrong, {**self.given(), name: value})
+        except Exception:
+            return False
+        return any(self._is_right(each, seen) for each in wrong)
+
     def _fits(self, true: str, value: str) -> bool:
         truth = self.truth.values.get(true)
         return truth is not None and value in self.free and telling(truth) and truth.size == self.free[value].size
@@ -290,7 +336,7 @@ def weights_read(bench: Bench) -> dict[bytes, list[Node]]:
 
 def _learnt(node: Any) -> bytes:
     """The attributes of a node that hold what it has learnt."""
-    parts = sorted((each for each in node.attribute if each.name.startswith(LEARNT_ATTRIBUTES)), key=lambda it: it.name)
+    parts = sorted((each for each in node.attribute if is_learnt(each.name)), key=lambda it: it.name)
     return b"".join(each.SerializeToString(deterministic=True) for each in parts)
 
 

@@ -15,6 +15,7 @@ from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed
+from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.pairs import Truth
 from onnx_gate.worker.place.values import layouts
 from onnx_gate.worker.runtime.session import as_actual
@@ -63,7 +64,9 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
     ends = {name: answers[name].value for name in prepared.names if isinstance(answers[name].value, np.ndarray)}
     named = framework.tensor_names(source, spec) & marks.keys()
     others = {f"{name} of the source" if name in ends or name in fed else name: marks[name] for name in marks}
-    return Truth(values={**fed, **others, **ends}, ends={name: name for name in ends}, named=named)
+    values = {**fed, **others, **ends}
+    parts = {**{name: name for name in others}, **parts_of_values(others, ends)}
+    return Truth(values=values, ends={name: name for name in ends}, named=named, parts=parts)
 
 
 def is_rounded(bench: Bench, right: Bench) -> bool:

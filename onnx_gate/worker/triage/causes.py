@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_gate.records.badness import worst_first
@@ -10,6 +10,7 @@ from onnx_gate.records.diagnosis.place import Place
 from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.numbers import number
 from onnx_gate.worker.place.columns import Reordered
 from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.place.runtime.find import Optimized
@@ -26,7 +27,16 @@ from onnx_gate.worker.triage.provider import (
     find_chance,
     tell_precise,
 )
-from onnx_gate.worker.triage.sizes import baked_advice, baked_dimension, depends_on_size, dimension_advice, right_sizes
+from onnx_gate.worker.triage.sizes import (
+    Fixed,
+    baked_advice,
+    baked_dimension,
+    depends_on_size,
+    dimension_advice,
+    fixed_advice,
+    may_depend_on_size,
+    right_sizes,
+)
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
@@ -54,6 +64,8 @@ class Questions:
     """Where in the graph a provider computes something else than the CPU."""
     repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
     """Whether the source gives the same answer twice."""
+    right_size: Callable[[OutputDiff], int | None] = lambda _: None
+    """A number of rows at which the same rows are answered rightly, one batch after the other; None for none."""
     order: Callable[[OutputDiff], Swapped | None] = lambda _: None
     """Whether the answers are right, in the wrong order."""
     columns: Callable[[OutputDiff], Reordered | None] = lambda _: None
@@ -62,6 +74,8 @@ class Questions:
     """What is known to go wrong with such a model on such a feed."""
     left_out: Callable[[OutputDiff], str] = lambda _: ""
     """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
+    offset: Callable[[OutputDiff], float | None] = lambda _: None
+    """By how much all elements are off in the same direction; None where the differences have no sign in common."""
     rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
     """Whether rounding alone explains it."""
     place: Callable[[OutputDiff], Found | None] = lambda _: None
@@ -70,6 +84,18 @@ class Questions:
     """The same comparison on the same provider in full precision; None where it was in that already."""
 
 
+_ASKED = {
+    "unoptimized": "whether the optimiser changes the answers",
+    "repeats_itself": "whether the source repeats itself",
+    "right_size": "whether the same rows are right in other batches",
+    "order": "the order of outputs and classes",
+    "columns": "the order of the columns",
+    "left_out": "whether preprocessing was left out",
+    "rounding": "whether rounding explains it",
+    "place": "where in the graph it begins",
+    "precise": "whether full precision mends it",
+}
+"""Question → what it is about, for the reader; the others take no time."""
 NOBODY = Questions()
 """Answers none of them."""
 
@@ -86,6 +112,8 @@ class Evidence:
     """The dynamic dimensions of each case."""
     cuts: frozenset[str] = frozenset()
     """Cases of the data at another size than its own."""
+    fixed: tuple[Fixed, ...] = ()
+    """Dimensions of inputs that have one size in the file, and that the manifest wants dynamic."""
     shipped: bool
     """The file is the user's own, not converted now."""
     recorded: bool
@@ -94,6 +122,8 @@ class Evidence:
     """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
     run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
     """What each provider answers otherwise from run to run."""
+    unasked: Callable[[], Sequence[str]] = tuple
+    """Questions that no time was left for, so far."""
     ask: Questions = NOBODY
     """Second opinions, which take time and may fail."""
 
@@ -104,7 +134,16 @@ def first_guess(evidence: Evidence) -> Triage:
 
 
 def find_cause(evidence: Evidence) -> Triage:
-    """The cause of a divergence that is there."""
+    """The cause of a divergence that is there, with what there was no time to ask."""
+    found = _cause(evidence)
+    left = [_ASKED[name] for name in dict.fromkeys(evidence.unasked()) if name in _ASKED]
+    if not left:
+        return found
+    more = f"No time was left to check {', '.join(left)}. Give the model a longer `timeout` to have that checked too."
+    return replace(found, advice=f"{found.advice} {more}")
+
+
+def _cause(evidence: Evidence) -> Triage:
     wrong = [diff for diff in evidence.diffs if diff.breaches]
     compared = [diff for diff in wrong if not diff.contract]
     if evidence.shown is Cause.TRAIN_MODE:
@@ -115,11 +154,18 @@ def find_cause(evidence: Evidence) -> Triage:
         )
     if chance := find_chance(evidence.run_to_run, wrong):
         return chance
+    if evidence.shown is Cause.BATCH_BAKED and evidence.fixed:
+        return Triage(cause=Cause.BATCH_BAKED, advice=fixed_advice(evidence.fixed, shipped=evidence.shipped))
+    worst = worst_first(compared)[0] if compared and evidence.shown is not Cause.BATCH_BAKED else None
+    if worst and not evidence.ask.repeats_itself(worst):
+        return _not_repeating(evidence, worst)
     if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
         return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if dim := baked_dimension(evidence.diffs, evidence.sizes, wrong, evidence.cuts):
         advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)
         return Triage(cause=Cause.BATCH_BAKED, advice=advice)
+    if size := _right_size(evidence, wrong):
+        return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong, right=size))
     if not compared:
         return _contract_cause(evidence, wrong)
     precise = ask_precise(evidence.ask.precise, compared)
@@ -129,12 +175,23 @@ def find_cause(evidence: Evidence) -> Triage:
     return replace(found, advice=f"{found.advice} {tell_precise(precise)}") if precise else found
 
 
+def _right_size(evidence: Evidence, wrong: list[OutputDiff]) -> int | None:
+    """The size of a batch at which the rows are right that are wrong at another one."""
+    cases = [diff for diff in wrong if "batch" in evidence.sizes.get(diff.case, {})]
+    if not cases or len(cases) < len(wrong) or not may_depend_on_size(evidence.diffs, evidence.sizes, wrong):
+        return None
+    return evidence.ask.right_size(worst_first(cases)[0])
+
+
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = worst_first(compared)[0]
-    steps = (_source_or_runtime, _order, _known, _nan, _variant, _placed, _preprocessing, _precision, _tolerance)
+    steps = (
+        *(_source_or_runtime, _order, _known, _nan, _variant, _placed, _preprocessing, _precision, _tolerance),
+        _known_converter,
+    )
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
-    triage = first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence))
+    triage = first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence, evidence.ask.offset(worst)))
     if triage.place is None and triage.cause in _OF_THE_FILE and (seen := evidence.ask.place(worst)):
         if first is None and seen.cause:
             return Triage(cause=seen.cause, advice=advise_part(seen), place=seen.place)
@@ -164,14 +221,7 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
 def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """The file may be right: a source that changes its mind, one provider, one optimisation."""
     if not evidence.ask.repeats_itself(worst):
-        known = evidence.ask.known(worst)
-        if known and known.cause is Cause.NONDETERMINISTIC:
-            return known
-        return Triage(
-            cause=Cause.NONDETERMINISTIC,
-            advice="The source itself answers the same feed differently each time: it is random or keeps state. "
-            "Remove what is random from the forward pass, or compare a deterministic part of the model.",
-        )
+        return _not_repeating(evidence, worst)
     if any(diff.provider == "cpu" for diff in evidence.diffs) and not _cpu_is_wrong(evidence.diffs):
         place = evidence.ask.on_provider(worst)
         return Triage(cause=Cause.PROVIDER, advice=advise_provider(worst, place), place=place)
@@ -185,24 +235,46 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
     )
 
 
+def _not_repeating(evidence: Evidence, worst: OutputDiff) -> Triage:
+    known = evidence.ask.known(worst)
+    if known and known.cause in (Cause.NONDETERMINISTIC, Cause.TRAIN_MODE):
+        return known
+    return Triage(
+        cause=Cause.NONDETERMINISTIC,
+        advice="The source itself answers the same feed differently each time: it is random or keeps state. "
+        "Remove what is random from the forward pass, or compare a deterministic part of the model.",
+    )
+
+
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if swapped := evidence.ask.order(worst):
         advice = f"{_ORDER_ADVICE[swapped.cause]} {swapped.words} {mended_words(swapped.mended)}"
         return Triage(cause=swapped.cause, advice=" ".join(advice.split()), mended=swapped.mended)
-    moved = evidence.ask.columns(worst) if evidence.shipped else None
+    moved = evidence.ask.columns(worst)
     return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 
 
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """What is known of this kind of model says more than any number; a file that somebody shipped may be wrong
-    for another reason, so there it has to be rounding that rounding is blamed for."""
+    """What is known of this kind of model says more than any number, unless an exchange shows something else."""
     known = evidence.ask.known(worst)
-    if known is None or known.cause is not Cause.PRECISION:
+    if known is None or (known.cause is Cause.CONVERSION and evidence.shipped):
+        return None
+    if known.cause is not Cause.PRECISION:
         return known
-    rounding = evidence.ask.rounding(worst)
-    if rounding is None:
-        return None if evidence.shipped else known
-    return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
+    if _is_noise(compared):
+        return None
+    if rounding := evidence.ask.rounding(worst):
+        return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
+    # Nobody has shown that it is rounding: a file that somebody shipped, or a part of it that is wrong on the source's
+    # own values, may be wrong for another reason.
+    found = None if evidence.shipped else evidence.ask.place(worst)
+    return None if evidence.shipped or (found and found.cause) else known
+
+
+def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """What converters are known to get wrong, where nothing else explains a file that somebody shipped."""
+    known = evidence.ask.known(worst) if evidence.shipped else None
+    return known if known and known.cause is Cause.CONVERSION else None
 
 
 def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
@@ -260,7 +332,10 @@ def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
 
 
 def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst)) if _is_noise(compared) else None
+    # Noise has no sign: what is off by the same everywhere was added by somebody.
+    if not _is_noise(compared) or evidence.ask.offset(worst) is not None:
+        return None
+    return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst))
 
 
 def _is_noise(compared: list[OutputDiff]) -> bool:
@@ -281,7 +356,12 @@ def _tolerance_advice(worst: OutputDiff) -> str:
     )
 
 
-def _conversion_advice(evidence: Evidence) -> str:
+def _conversion_advice(evidence: Evidence, offset: float | None) -> str:
+    start = f"All answers are off by about {number(offset)}, in the same direction. " if offset else ""
+    return start + _unexplained(evidence)
+
+
+def _unexplained(evidence: Evidence) -> str:
     if evidence.recorded:
         return (
             "The model doesn't answer what was recorded, with optimisations on or off. Were the outputs recorded with "

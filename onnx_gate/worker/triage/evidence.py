@@ -6,23 +6,23 @@ and the question counts as not answered: a cause that was found otherwise stands
 
 from __future__ import annotations
 
+import sys
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onnx_gate.machine import has_vnni
+from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import SessionSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Mended, Place
-from onnx_gate.records.found import Answer, OutputDiff, Overflow, Triage
+from onnx_gate.records.found import Answer, OutputDiff, Triage
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.place.columns import Reordered, reordered
 from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
@@ -31,26 +31,26 @@ from onnx_gate.worker.place.runtime.find import Optimized, find_optimizer, find_
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
-from onnx_gate.worker.triage.order import Swapped, find_order
-from onnx_gate.worker.triage.precision import Rounding
+from onnx_gate.worker.triage.habits import HABITS, changed
+from onnx_gate.worker.triage.order import Swapped, all_agree, find_order
+from onnx_gate.worker.triage.precision import Rounding, common_offset
 from onnx_gate.worker.triage.provider import Precise, all_but_gone
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
-from onnx_gate.worker.triage.variants import VariantEvidence
+from onnx_gate.worker.triage.sizes import fixed_sizes
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
+from onnx_gate.worker.user_code import describe
 
 MOST_SECONDS = 60.0
 """After so long no further question is asked."""
 MOST_PARTS = 7
 """First parts of a source that a shipped file may have been exported without."""
-_HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
-    ("divided by 255", lambda x: x / 255),
-    ("multiplied by 255", lambda x: x * 255),
-    ("brought from 0…1 to −1…1", lambda x: 2 * x - 1),
-    ("brought from −1…1 to 0…1", lambda x: (x + 1) / 2),
-    ("given with their channels in reverse order (RGB, BGR)", lambda x: x[:, ::-1] if x.ndim == 4 else x),
-)
-"""What people do to images before they call a model."""
+MOST_OTHERS = 4
+"""Cases that the source is asked between two answers to the same feed."""
+SMALL_SIZES = (1, 2, 3, 4, 5, 6, 8, 16)
+"""Numbers of rows that exports are traced with."""
+ENOUGH_ROWS = 256
+"""That the order of classes is looked for in."""
 
 
 def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[], str]) -> Evidence:
@@ -62,10 +62,12 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
         shown=prepared.cause,
         sizes={case.name: case.sizes for case in prepared.cases},
         cuts=frozenset(case.name for case in prepared.cases if case.cut),
+        fixed=fixed_sizes(spec, read_graph(prepared.onnx, prepared.onnx)),
         shipped=spec.onnx is not None,
         recorded=ask.recorded,
         variant=spec.variant.kind if spec.variant else "",
         run_to_run={name: numerics.run_to_run for name, numerics in prepared.numerics.items()},
+        unasked=lambda: ask.unasked,
         ask=Questions(**{question.name: ask.wrap(question.name) for question in fields(Questions)}),
     )
 
@@ -81,6 +83,9 @@ class SecondOpinion:
         self._rounding = RoundingOpinion(prepared, read_log)
         self._until = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
         self._place: tuple[Found | None] | None = None
+        self._repeats: dict[str, bool] = {}
+        self.unasked: list[str] = []
+        """Questions that no time was left for."""
         self.recorded = any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls())
 
     def wrap(self, question: str) -> Callable[[OutputDiff], Any]:
@@ -89,11 +94,13 @@ class SecondOpinion:
 
         def wrapped(diff: OutputDiff) -> Any:
             if time.monotonic() > self._until:
+                self.unasked.append(question)
                 return unanswered(diff)
             try:
                 return answer(diff)
-            except Exception:
-                traceback.print_exc()
+            except Exception as error:
+                # One line: what a user reads first in the log is what the model printed.
+                print(f"onnx-gate: triage could not ask {question!r}: {describe(error)}", file=sys.stderr)
                 return unanswered(diff)
 
         return wrapped
@@ -155,21 +162,68 @@ class SecondOpinion:
         )
 
     def repeats_itself(self, diff: OutputDiff) -> bool:
-        """Whether the source gives the same answer twice."""
+        """Whether the source gives the same answer twice, though others were asked in between."""
+        if diff.case not in self._repeats:
+            self._repeats[diff.case] = self._repeats_itself(diff)
+        return self._repeats[diff.case]
+
+    def _repeats_itself(self, diff: OutputDiff) -> bool:
         call = self._call(diff)
-        first, second = (parts_of(self._prepared.ask_again(call)[diff.output].value) for _ in range(2))
-        return len(first) == len(second) and all(
-            one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(first, second, strict=True)
-        )
+        first = self._prepared.ask_again(call)
+        for case in self._prepared.cases[:MOST_OTHERS]:
+            if case.name != diff.case and not case.optional:
+                self._prepared.ask_again(next(case.calls()))
+        second = self._prepared.ask_again(call)
+        if self._prepared.framework.drew():
+            # It is seeded before each answer, and so repeats itself here and nowhere else.
+            return False
+        return all(_same(first[name].value, second[name].value) for name in first if name in second)
+
+    def right_size(self, diff: OutputDiff) -> int | None:
+        """A number of rows at which the rows of the worst batch are right: of those that passed, else any small one."""
+        prepared, call = self._prepared, self._call(diff)
+        rows = {len(value) for value in call.feed.values() if isinstance(value, np.ndarray) and value.ndim}
+        if self.recorded or prepared.source is None or call.answers is not None or len(rows) != 1:
+            return None
+        count = rows.pop()
+        sizes = [case.sizes.get("batch", 0) for case in prepared.cases if case.name != diff.case]
+        for size in [each for each in dict.fromkeys((*sizes, *SMALL_SIZES)) if 0 < each != count]:
+            if self._right_in_batches(diff, call, count, size):
+                return size
+        return None
+
+    def _right_in_batches(self, diff: OutputDiff, call: Call, count: int, size: int) -> bool:
+        """Whether rows around the worst one, as a batch of this size, are answered as the source answers them."""
+        worst = diff.worst.index[0] - call.first_row if diff.worst and diff.worst.index else 0
+        chosen = np.arange(worst, worst + size) % count
+        feed = {name: value[chosen] for name, value in call.feed.items()}
+        again = replace(call, feed=feed, asked=(), recorded=None, given=None, given_answers=None)
+        answers = self._prepared.ask_again(again)
+        try:
+            actuals = {name: given.value for name, given in self._session().run(self._prepared.fed(again)).items()}
+        except CannotJudge:
+            return False
+        references = {name: answers[name].value for name in answers if isinstance(actuals.get(name), np.ndarray)}
+        return all_agree(references, actuals, self._tolerance(diff))
 
     def order(self, diff: OutputDiff) -> Swapped | None:
-        """Whether the answers are right, in the wrong order."""
-        seen = self._look(diff)
-        found = find_order(seen.references, seen.actuals, self._tolerance(diff))
+        """Whether the answers are right, in the wrong order: a few rows don't show it, so all cases are looked at."""
+        references, actuals = _joined([self._look(diff), *self._others(diff)])
+        found = find_order(references, actuals, self._tolerance(diff))
         if found is None or self._prepared.spec.onnx is None:
             return found
         mended = _tried(lambda: mend_order(self._prepared, found.outputs, found.columns, found.labels, self._read_log))
         return replace(found, mended=mended)
+
+    def _others(self, diff: OutputDiff) -> Iterator[Seen]:
+        """Both sides on the first call of other cases, the largest first, until there are rows enough."""
+        others = [case for case in self._prepared.cases if case.name != diff.case and case.held and not case.optional]
+        rows = 0
+        for case in sorted(others, key=lambda each: -each.sizes.get("batch", 1)):
+            if rows >= ENOUGH_ROWS:
+                return
+            rows += case.sizes.get("batch", 1)
+            yield self._look_at(case.name, next(case.calls()))
 
     def columns(self, diff: OutputDiff) -> Reordered | None:
         """The order in which the file takes the columns of its inputs."""
@@ -187,12 +241,12 @@ class SecondOpinion:
             return {name: answers[name].value for name in seen.references}
 
         order = find_columns(seen.call.feed, ask_source, ask_file)
-        if order is None or not _agree(
+        if order is None or not all_agree(
             seen.references, ask_file(reordered(seen.call.feed, order)), self._tolerance(diff)
         ):
             return None
         names = prepared.framework.fitted_columns(prepared.source)
-        mended = _tried(lambda: mend_columns(prepared, order, self._read_log))
+        mended = _tried(lambda: mend_columns(prepared, order, self._read_log)) if prepared.spec.onnx else None
         return Reordered(order=order, names=names, mended=mended)
 
     def known(self, diff: OutputDiff) -> Triage | None:
@@ -203,6 +257,13 @@ class SecondOpinion:
             if self.recorded
             else prepared.framework.known_cause(prepared.source, prepared.spec, self._call(diff).feed)
         )
+
+    def offset(self, diff: OutputDiff) -> float | None:
+        """By how much all elements are off in the same direction."""
+        seen = self._look(diff)
+        if diff.output not in seen.references:
+            return None
+        return common_offset(seen.references[diff.output], seen.actuals[diff.output])
 
     def rounding(self, diff: OutputDiff) -> Rounding | None:
         """Whether rounding alone explains it."""
@@ -226,13 +287,13 @@ class SecondOpinion:
         tails = prepared.framework.tails(prepared.source, prepared.spec)
         for number, tail in enumerate(islice(tails, MOST_PARTS), start=1):
             answers = self._ask_part(tail, call)
-            if answers and _agree(answers, seen.actuals, self._tolerance(diff)):
+            if answers and all_agree(answers, seen.actuals, self._tolerance(diff)):
                 return f"The ONNX file answers as the source does without its first {_parts(number)}"
         session = self._session()
-        for words, change in _HABITS:
-            feed = {name: _changed(value, change) for name, value in call.feed.items()}
+        for words, change in HABITS:
+            feed = {name: changed(value, change) for name, value in call.feed.items()}
             actuals = {name: given.value for name, given in session.run(feed).items()}
-            if _agree(seen.references, actuals, self._tolerance(diff)):
+            if all_agree(seen.references, actuals, self._tolerance(diff)):
                 return f"The ONNX file agrees with the source once its inputs are {words}"
         return ""
 
@@ -261,8 +322,10 @@ class SecondOpinion:
 
     def _look(self, diff: OutputDiff) -> Seen:
         """Both sides on the call that holds the worst element, as the gate has seen them."""
-        call = self._call(diff)
-        key = (diff.case, call.first_row)
+        return self._look_at(diff.case, self._call(diff))
+
+    def _look_at(self, case: str, call: Call) -> Seen:
+        key = (case, call.first_row)
         if key not in self._seen:
             session = self._session()
             answered = session.run(self._prepared.fed(call)).items()
@@ -284,8 +347,8 @@ def _tried(mend: Callable[[], Mended | None]) -> Mended | None:
     """A file that can't be mended takes nothing from a cause that is known."""
     try:
         return mend()
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        print(f"onnx-gate: triage could not mend the file: {describe(error)}", file=sys.stderr)
         return None
 
 
@@ -294,64 +357,33 @@ def _shaped(answer: Answer, actual: Any) -> Any:
     return answer.value.reshape(actual.shape) if answer.column and answer.value.size == actual.size else answer.value
 
 
-def _agree(references: dict[str, Any], actuals: dict[str, Any], tolerance: Tolerance) -> bool:
-    return bool(references) and all(
-        reference.size == actuals[name].size
-        and (
-            np.allclose(actuals[name].ravel(), reference.ravel(), tolerance.rtol, tolerance.atol, equal_nan=True)
-            if reference.dtype.kind == "f"
-            else np.array_equal(actuals[name].ravel(), reference.ravel())
-        )
-        for name, reference in references.items()
+def _same(first: Any, second: Any) -> bool:
+    """Bit by bit."""
+    ours, theirs = parts_of(first), parts_of(second)
+    return len(ours) == len(theirs) and all(
+        one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(ours, theirs, strict=True)
     )
 
 
-def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    return np.ascontiguousarray(change(value)).astype(value.dtype) if value.dtype.kind == "f" else value
+def _joined(seen: Sequence[Seen]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The outputs of several calls, one below the other; of the first call alone where they don't go by row."""
+    first = seen[0]
+    names = [name for name in first.references if name in first.actuals]
+    fits = [each for each in seen if all(_by_row(first, each, name) for name in names)]
+    return (
+        (
+            {name: np.concatenate([each.references[name] for each in fits]) for name in names},
+            {name: np.concatenate([each.actuals[name] for each in fits]) for name in names},
+        )
+        if len(fits) > 1
+        else ({name: first.references[name] for name in names}, first.actuals)
+    )
+
+
+def _by_row(first: Seen, other: Seen, name: str) -> bool:
+    pairs = ((first.references, other.references), (first.actuals, other.actuals))
+    return all(name in two and one[name].ndim and one[name].shape[1:] == two[name].shape[1:] for one, two in pairs)
 
 
 def _parts(number: int) -> str:
     return "part" if number == 1 else f"{number} parts"
-
-
-# ── Variants ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def without_variant(prepared: Prepared) -> Prepared:
-    """The model that a variant was made of, in its place; any other as it is."""
-    if prepared.base is None:
-        return prepared
-    spec = replace(prepared.spec, variant=None)
-    return replace(prepared, onnx=prepared.base, base=None, spec=spec, halves=frozenset())
-
-
-def gather_variant_evidence(
-    prepared: Prepared, diffs: list[OutputDiff], evidence: Evidence, read_log: Callable[[], str]
-) -> VariantEvidence | None:
-    """What is known of a variant; None where the model is none."""
-    spec, base = prepared.spec, prepared.base
-    if spec.variant is None or base is None:
-        return None
-    cases = {case.name: case for case in prepared.cases}
-
-    def in_float32(diff: OutputDiff) -> OutputDiff | None:
-        provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
-        rules = {diff.output: rule_for(spec, provider, diff.output)}
-        session = open_session(base, CPU, read_log, custom_ops=spec.ort_custom_ops)
-        found = run_case(without_variant(prepared), session, cases[diff.case], "cpu", rules)
-        return next((again for again in found if isinstance(again, OutputDiff)), None)
-
-    def overflows(diff: OutputDiff) -> Overflow | None:
-        from onnx_gate.worker.variants.half import first_overflow
-
-        call = next(cases[diff.case].calls())
-        return first_overflow(Path(base), Path(prepared.onnx), call.feed, prepared.fed(call))
-
-    return VariantEvidence(
-        variant=spec.variant,
-        diffs=tuple(diffs),
-        exact_int8=has_vnni(),
-        in_float32=in_float32,
-        unoptimized=evidence.ask.unoptimized,
-        overflows=overflows,
-    )

@@ -15,7 +15,18 @@ _MEANS = {
     "model again with a translation that keeps it.",
     Cause.PREPROCESSING: "The preprocessing differs, the model behind it is the same. Export the whole of it again, or "
     "do the same before each call, on both sides.",
+    Cause.PRECISION: "The file holds the numbers of the source but for the last digit of float32, and rows that lie "
+    "next to a threshold go the other way. Leave `onnx:` out, so that the model is converted here, round the data or "
+    "the thresholds before the training, or allow a share of such rows (`max_mismatch`, `min_agreement`).",
 }
+_BY_CONVERTER = {
+    Cause.WEIGHTS: "The converter writes other weights than the source computes with.",
+    Cause.PREPROCESSING: "The converter leaves out, or changes, what the source does to its inputs before the first "
+    "part that has learnt anything.",
+    Cause.QUANTISED: "The converter writes a part of the model in lower precision.",
+    Cause.OPERATOR: "The converter translates a part of the model into something else.",
+}
+"""The same of a file that was converted here."""
 _MOST = 3
 
 
@@ -42,10 +53,11 @@ def advise_lowered(found: Found) -> str:
 
 def advise_part(found: Found) -> str:
     """A part of the model that its converter translates into something else."""
+    meaning = _BY_CONVERTER.get(found.cause, "") if found.cause else ""
     return (
-        "The converter translates a part of the model into something else: on the source's own values it gives others, "
-        f"and with the source's value in its place the answers agree. {begins_at(found)} Write that part differently, "
-        "or export the model another way and name the file as `onnx:`."
+        f"{meaning or _BY_CONVERTER[Cause.OPERATOR]} On the source's own values the part below gives others, and with "
+        f"the source's value in its place the answers agree. {begins_at(found)} Write that part differently, or export "
+        "the model another way and name the file as `onnx:`."
     )
 
 

@@ -24,6 +24,12 @@ REST = 0.1
 AS_NEAR = 4.0
 """How much further from the float64 answer than the source itself ONNX Runtime may be."""
 
+OFFSET = 0.9
+"""Share of the difference that the mean has to be for it to be an offset."""
+UNITS = 8
+"""Roundings of the largest answer that several steps may add in one direction."""
+LEAST = 4
+"""Elements without which a mean says nothing."""
 TIE = 1e-5
 """Of the largest score: what sums in float32 may lose."""
 SMOOTH = 1e-3
@@ -68,6 +74,19 @@ def count_gone(how: Literal["float64", "narrowed"], before: Mask, after: Mask) -
     if not explains(count, left) or int(after.sum()) > count:
         return None
     return Rounding(how=how, mismatched=count, left=left)
+
+
+def common_offset(reference: Array, actual: Array) -> float | None:
+    """The mean of the difference where that is nearly all of it, and more than rounding leaves."""
+    if reference.shape != actual.shape or reference.dtype.kind != "f" or reference.size < LEAST:
+        return None
+    with np.errstate(all="ignore"):
+        apart = actual.astype(np.float64) - reference
+    if not np.isfinite(apart).all():
+        return None
+    mean, size = float(apart.mean()), float(np.abs(apart).mean())
+    rounding = UNITS * FLOAT32_EPS * _largest(reference)
+    return mean if abs(mean) > max(rounding, OFFSET * size) and float(apart.std()) < abs(mean) / 2 else None
 
 
 def find_ties(labels: tuple[Array, Array], scores: tuple[Array, Array]) -> Rounding | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +31,7 @@ from onnx_gate.worker.triage.precision import (
 )
 from onnx_gate.worker.trial.near import held_elements
 from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.user_code import describe
 
 CPU = ProviderSpec(name="cpu")
 NUDGES = 8
@@ -72,8 +73,9 @@ class RoundingOpinion:
         for ask in (self._ties, self._judged, self._in_float64, self._narrowed, self._own_noise):
             try:
                 found = ask(name, seen, tolerance)
-            except Exception:
-                traceback.print_exc()
+            except Exception as error:
+                # One line: what a user reads first in the log is what the model printed.
+                print(f"onnx-gate: triage could not compare {name!r} in float64: {describe(error)}", file=sys.stderr)
                 continue
             if found:
                 return found
@@ -178,7 +180,8 @@ class RoundingOpinion:
         with tempfile.TemporaryDirectory(dir=Path(prepared.onnx).parent) as scratch:
             path = Path(scratch) / "float64.onnx"
             prepared.framework.convert(wide.source, wide.spec, path, feed)
-            session = open_session(str(path), CPU, self._read_log, optimize=False)
+            custom_ops = prepared.spec.ort_custom_ops
+            session = open_session(str(path), CPU, self._read_log, optimize=False, custom_ops=custom_ops)
             actuals = {name: given.value for name, given in session.run(feed).items()}
             return actuals, computes_in_float32(str(path))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.records.found import Graph, OutputDiff
 from onnx_gate.vocabulary import BreachKind
 
 Sizes = Mapping[str, Mapping[str, int]]
@@ -14,6 +16,50 @@ _OF_SIZES = (BreachKind.SHAPE, BreachKind.COUNT, BreachKind.REFUSED)
 """Breaches that a size built into the file explains."""
 _MOST, _FEW = 0.5, 0.1
 """Shares of wrong elements: more than that is no chance, and of rows that are right at their own size no rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """A dimension of an input that the manifest wants dynamic, and that has one size in the file."""
+
+    input: str
+    axis: int
+    name: str
+    """In the manifest."""
+    size: int
+
+
+def fixed_sizes(spec: ModelSpec, graph: Graph) -> tuple[Fixed, ...]:
+    """All of them."""
+    shapes = {value.name: value.shape or () for value in graph.inputs}
+    return tuple(
+        Fixed(input=asked.name, axis=axis, name=name, size=size)
+        for asked in spec.inputs or ()
+        for axis, (name, size) in enumerate(zip(asked.shape, shapes.get(asked.name, ()), strict=False))
+        if isinstance(name, str) and isinstance(size, int)
+    )
+
+
+def fixed_advice(fixed: Sequence[Fixed], *, shipped: bool) -> str:
+    """Which sizes are built in, and how to export the file without them."""
+    told = ", ".join(f"dimension {each.axis} (`{each.name}`) of `{each.input}` is {each.size}" for each in fixed[:4])
+    shapes: dict[str, list[str]] = {}
+    for each in fixed:
+        shapes.setdefault(each.input, []).append(f'{each.axis}: "{each.name}"')
+    given = ", ".join(f'"{name}": {{{", ".join(axes)}}}' for name, axes in shapes.items())
+    start = f"The ONNX file has sizes built in that the manifest wants dynamic: {told}. "
+    if shipped:
+        return (
+            f"{start}It was exported for one size: name the dynamic dimensions in the export "
+            f"(`dynamic_shapes={{{given}}}`, or `None` as that size where the exporter takes types of the inputs). If "
+            "the model takes no other size, write the number in the place of the name in `inputs`."
+        )
+    places = ", ".join(dict.fromkeys(f"`x.shape[{each.axis}]`" for each in fixed))
+    return (
+        f"{start}Look for a number that forward() makes of that size (`int(…)` or a comparison of {places}, a fixed "
+        "reshape): use the size as it is, or -1. If the model takes no other size, write the number in the place of "
+        "the name in `inputs`."
+    )
 
 
 def right_sizes(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
@@ -39,6 +85,17 @@ def depends_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[Outpu
     smallest = min((size for size in bad if size), default=math.inf)
     only_one = _mostly(wrong) and len(good) == 1 and smallest < max(size or 0 for size in good)
     return refused or bad == {1} or only_one
+
+
+def may_depend_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:
+    """Whether it is worth while to feed the same rows in other batches: no size is right and wrong at once.
+
+    Where none is right, it has to be a matter of form: a number of rows that is built in refuses all others.
+    """
+    bad, good = _by_size("batch", diffs, sizes, wrong)
+    if None in bad or not bad or bad & good:
+        return False
+    return bool(good) or all(_is_about_size(diff) for diff in wrong)
 
 
 def baked_dimension(
@@ -91,10 +148,11 @@ def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong:
     )
 
 
-def baked_advice(sizes: Sizes, wrong: list[OutputDiff]) -> str:
+def baked_advice(sizes: Sizes, wrong: list[OutputDiff], right: int | None = None) -> str:
     """At which batches it is wrong, and what to look for."""
     batches = sorted({size for diff in wrong if (size := sizes.get(diff.case, {}).get("batch"))})
-    where = f" It is wrong at batch {', '.join(map(str, batches))}." if batches else ""
+    same = f", and right for the same rows at batch {right}" if right else ""
+    where = f" It is wrong at batch {', '.join(map(str, batches))}{same}." if batches else ""
     return (
         "The ONNX file has a dimension built in that the manifest wants dynamic." + where + " Look for "
         "`int(x.shape[0])`, `if x.shape[0] == …` or a fixed reshape in forward(): use x.shape[0] as it is, or -1."

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from onnx_gate.machine import has_vnni
 from onnx_gate.records.asked import VariantSpec
 from onnx_gate.records.badness import worst_first
 from onnx_gate.records.found import OutputDiff, Overflow, Triage
 from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.triage.causes import Evidence
+from onnx_gate.worker.triage.rounding import CPU
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.run import run_case
 
 _MUCH_DB = 20.0
 
@@ -134,3 +142,46 @@ def _accept(compared: list[OutputDiff], worst: OutputDiff) -> str:
 def _is_missed(limit: Limit, diff: OutputDiff) -> bool:
     got = getattr(diff, limit.metric)
     return got is not None and bool(got < diff.limits.get(limit.name, -math.inf))
+
+
+# ── What is known of one ────────────────────────────────────────────────────────────────────────────────
+
+
+def without_variant(prepared: Prepared) -> Prepared:
+    """The model that a variant was made of, in its place; any other as it is."""
+    if prepared.base is None:
+        return prepared
+    spec = replace(prepared.spec, variant=None)
+    return replace(prepared, onnx=prepared.base, base=None, spec=spec, halves=frozenset())
+
+
+def gather_variant_evidence(
+    prepared: Prepared, diffs: list[OutputDiff], evidence: Evidence, read_log: Callable[[], str]
+) -> VariantEvidence | None:
+    """What is known of a variant; None where the model is none."""
+    spec, base = prepared.spec, prepared.base
+    if spec.variant is None or base is None:
+        return None
+    cases = {case.name: case for case in prepared.cases}
+
+    def in_float32(diff: OutputDiff) -> OutputDiff | None:
+        provider = next((given for given in spec.providers if given.name == diff.provider), CPU)
+        rules = {diff.output: rule_for(spec, provider, diff.output)}
+        session = open_session(base, CPU, read_log, custom_ops=spec.ort_custom_ops)
+        found = run_case(without_variant(prepared), session, cases[diff.case], "cpu", rules)
+        return next((again for again in found if isinstance(again, OutputDiff)), None)
+
+    def overflows(diff: OutputDiff) -> Overflow | None:
+        from onnx_gate.worker.variants.half import first_overflow
+
+        call = next(cases[diff.case].calls())
+        return first_overflow(Path(base), Path(prepared.onnx), call.feed, prepared.fed(call))
+
+    return VariantEvidence(
+        variant=spec.variant,
+        diffs=tuple(diffs),
+        exact_int8=has_vnni(),
+        in_float32=in_float32,
+        unoptimized=evidence.ask.unoptimized,
+        overflows=overflows,
+    )

@@ -1,0 +1,116 @@
+"""Causes where there is no right graph to exchange parts with: what the source's own values show.
+
+The exchange is that of values: a part is to blame where it gives a wrong value on true ones, and where the answers are
+right with the true value in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.lowered import is_lowered
+from onnx_gate.worker.place.bench import LEARNT, Array, Node
+from onnx_gate.worker.place.faults import Fault, Search
+from onnx_gate.worker.place.values import largest_error, layouts, nearly, telling
+
+MOST_STAGES = 40
+"""Other values of the source that are tried in the place of one that the file has right."""
+_ALIKE = 0.1
+"""Of the largest number: what rounding to lower precision may change."""
+_SAME = 0.99
+"""Share of rows that have to be in the same order for one value to follow from the other."""
+
+
+def explain(search: Search, faults: Sequence[Fault]) -> list[Fault]:
+    """The faults, each with the cause that shows; as they are where the true values don't make the answers right."""
+    if not search.shown(faults):
+        return list(faults)
+    return [_explained(search, fault) for fault in faults]
+
+
+def _explained(search: Search, fault: Fault) -> Fault:
+    if _is_lowered(search, fault):
+        return replace(fault, named=Cause.QUANTISED)
+    if fault.exchange:
+        return fault
+    if fault.end.value in search.pairs.bench.outputs and (last := _last(search, fault)):
+        return last
+    return replace(fault, named=Cause.PREPROCESSING if fault.first and not _learns(fault) else Cause.OPERATOR)
+
+
+def _learns(fault: Fault) -> bool:
+    return any(node.proto.op_type in LEARNT for node in fault.nodes)
+
+
+def _is_lowered(search: Search, fault: Fault) -> bool:
+    """Nodes of lower precision, and values that are about right."""
+    true = search.pairs.true(fault.end.value)
+    if true.dtype.kind != "f" or not any(is_lowered(node.proto) for node in fault.nodes):
+        return False
+    return largest_error(true, search.pairs.own[fault.end.value]) <= _ALIKE * float(np.abs(true).max(initial=0.0))
+
+
+def _last(search: Search, fault: Fault) -> Fault | None:
+    """The answers are wrong though the file has what they are made of: the source makes them of something else."""
+    pairs = search.pairs
+    starts = [name for name in fault.starts if name not in pairs.bench.inputs and telling(pairs.true(name))]
+    if len(starts) != 1:
+        return None
+    start = starts[0]
+    made_by = pairs.bench.between(start, pairs.given())
+    if stage := _other_stage(search, fault, start):
+        return replace(fault, named=Cause.WEIGHTS, nodes=tuple(_own(made_by)) or fault.nodes, part=stage)
+    if follows(pairs.true(fault.end.value), pairs.true(start)):
+        return None
+    learnt = any(node.proto.op_type in LEARNT for node in made_by)
+    return replace(fault, named=Cause.PREPROCESSING, nodes=(), right=()) if learnt else None
+
+
+def _own(nodes: Sequence[Node]) -> list[Node]:
+    return [node for node in nodes if node.own]
+
+
+def _other_stage(search: Search, fault: Fault, start: str) -> str:
+    """Another value of the source, such as that of an earlier stage, that gives the right answers in this place."""
+    pairs = search.pairs
+    shape, dtype = pairs.free[start].shape, pairs.free[start].dtype
+    ends = [name for name in pairs.truth.ends if name in pairs.found and not nearly(pairs.true(name), pairs.free[name])]
+    others = [
+        name
+        for name, value in pairs.truth.values.items()
+        if name != pairs.found[start].true and name not in pairs.truth.ends.values() and telling(value)
+    ]
+    for name in others[:MOST_STAGES]:
+        layout = next(layouts(pairs.truth.values[name].shape, shape), None)
+        if layout is None or name in pairs.bench.inputs:
+            continue
+        given = {start: layout.of(pairs.truth.values[name]).astype(dtype, copy=False)}
+        seen = pairs.bench.run(pairs.feed, ends, given)
+        if all(nearly(pairs.true(end), seen[end]) for end in ends if end in seen):
+            return name
+    return ""
+
+
+def follows(answer: Array, value: Array) -> bool:
+    """Whether an answer may be made of a value alone: where the one is larger, the other is, or always smaller.
+
+    Of a row of several numbers the order within the row counts; of single numbers, that of the rows.
+    """
+    if answer.size != value.size or answer.dtype.kind != "f" or len(answer) != len(value):
+        return True
+    ours, theirs = (side.astype("float64").reshape(len(side), -1) for side in (value, answer))
+    if ours.shape[1] > 1:
+        ordered = np.argsort(ours, axis=1, kind="stable") == np.argsort(theirs, axis=1, kind="stable")
+        return bool(np.mean(ordered.all(axis=1)) >= _SAME)
+    return any(_rises(ours.ravel(), sign * theirs.ravel()) for sign in (1, -1))
+
+
+def _rises(ours: Array, theirs: Array) -> bool:
+    order = np.lexsort((theirs, ours))
+    steps = np.diff(theirs[order])
+    allowed = 1e-5 * float(np.ptp(theirs)) if theirs.size else 0.0
+    return bool(np.mean(steps >= -allowed) >= _SAME) if steps.size else True

@@ -1,0 +1,195 @@
+"""What triage asks before it believes the first explanation: other sizes, the sign of a difference, an exchange."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec, Tolerance
+from onnx_gate.records.diagnosis.place import Place, PlaceFault
+from onnx_gate.records.found import Graph, GraphValue, Triage
+from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.place.find import Found
+from onnx_gate.worker.triage.causes import NOBODY, find_cause
+from onnx_gate.worker.triage.evidence import SecondOpinion
+from onnx_gate.worker.triage.habits import HABITS, changed
+from onnx_gate.worker.triage.order import all_agree, find_order, telling
+from onnx_gate.worker.triage.precision import Rounding, common_offset
+from onnx_gate.worker.triage.sizes import Fixed, fixed_sizes
+from tests.triage.test_causes import FORM, TOLERANCE, cause, diff, evidence, triage
+
+RNG = np.random.default_rng(5)
+ROUNDED = Triage(cause=Cause.PRECISION, advice="A scaler computes in float32.")
+OFF = Triage(cause=Cause.CONVERSION, advice="Converters are known to get such a model wrong.")
+WEIGHTS = Found(cause=Cause.WEIGHTS, place=Place(faults=(PlaceFault(what="`w` differs"),)))
+
+
+# ── Sizes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_rows_right_in_smaller_batches_are_a_matter_of_size():
+    """Right at batch 1 and wrong at 7: other rows explain that, unless the same rows are right one by one."""
+    diffs = (diff("batch=1", wrong=False), diff("batch=7", mismatched=10))
+    assert cause(*diffs) is Cause.CONVERSION
+    found = triage(*diffs, right_size=1)
+    assert found.cause is Cause.BATCH_BAKED
+    assert "It is wrong at batch 7, and right for the same rows at batch 1." in found.advice
+
+
+def test_a_form_that_is_wrong_at_every_size_may_be_right_at_one_that_was_not_tried():
+    """A trace froze the three rows of its example: the gate fed 1, 2 and 7."""
+    diffs = [diff(f"batch={size}", breaches=FORM) for size in (1, 2, 7)]
+    assert cause(*diffs) is Cause.CONTRACT
+    assert cause(*diffs, right_size=3) is Cause.BATCH_BAKED
+
+
+def test_other_sizes_are_not_tried_where_one_size_is_right_and_wrong():
+    """Of two outputs one is right at the same size: no number of rows explains that."""
+    asked = []
+    triage(diff("batch=7"), diff("batch=7", output="z", wrong=False), right_size=lambda one: asked.append(one.case))
+    assert asked == []
+
+
+def test_a_source_that_keeps_state_by_shape_has_no_size_built_in():
+    """It answers each size as it was asked before: that has to be asked before the sizes are looked at."""
+    diffs = (diff("batch=1"), diff("batch=7", wrong=False))
+    assert cause(*diffs) is Cause.BATCH_BAKED
+    assert cause(*diffs, repeats_itself=False) is Cause.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_size_that_the_file_fixes_is_named_with_the_export_that_does_not(axis):
+    """A plain export has no dynamic shapes; `x.shape[0]` in forward() is not to blame, and not the batch alone."""
+    fixed = (Fixed(input="x", axis=axis, name="n", size=4),)
+    found = triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed, shipped=True)
+    assert f"dimension {axis} (`n`) of `x` is 4" in found.advice
+    assert f'dynamic_shapes={{"x": {{{axis}: "n"}}}}' in found.advice
+    converted = triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed)
+    assert f"`x.shape[{axis}]`" in converted.advice
+
+
+def test_fixed_sizes_are_those_that_the_manifest_wants_dynamic():
+    """By input and axis, whatever else is fixed in both."""
+    asked = (InputSpec(name="x", dtype="float32", shape=("batch", "seq", 8)),)
+    spec = ModelSpec(id="m", line=1, framework="onnx", folder="/", source=Location(), inputs=asked)
+    value = GraphValue(name="x", dtype="float32", shape=("batch", 16, 8))
+    graph = Graph(inputs=(value,), outputs=(), opsets={"": 18}, ir_version=8, nodes=1, size_bytes=1)
+    assert fixed_sizes(spec, graph) == (Fixed(input="x", axis=1, name="seq", size=16),)
+
+
+# ── Numbers ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_offset_is_no_rounding():
+    """100 dB below the signal, and the same everywhere: no tolerance is offered for it."""
+    far = diff(snr_db=100.0)
+    assert cause(far) is Cause.TOLERANCE
+    found = triage(far, offset=0.002)
+    assert found.cause is Cause.CONVERSION
+    assert found.advice.startswith("All answers are off by about 0.002, in the same direction.")
+
+
+@pytest.mark.parametrize(
+    ("noise", "offset", "expected"),
+    [(0.0, 1e-3, True), (1e-4, 1e-3, True), (1e-3, 0.0, False), (1e-3, 3e-4, False), (0.0, 1e-7, False)],
+)
+def test_an_offset_is_what_all_differences_have_in_common(noise, offset, expected):
+    """Noise has no sign, and a rounding or two in one direction are no offset."""
+    reference = RNG.normal(size=(64, 3))
+    actual = (reference + offset + noise * RNG.normal(size=reference.shape)).astype(np.float32)
+    found = common_offset(reference, actual)
+    assert (found is not None) is expected
+    if found is not None:
+        assert found == pytest.approx(offset, rel=0.2)
+
+
+def test_a_wide_tolerance_makes_no_exchange_right():
+    """With a relative tolerance of 1, all numbers would agree with their halves."""
+    wide = Tolerance(rtol=2.0, atol=5.0)
+    reference = {"y": RNG.normal(size=(16, 3))}
+    assert not all_agree(reference, {"y": reference["y"] / 255}, wide)
+    assert all_agree(reference, {"y": reference["y"] + 1e-6}, wide)
+    assert find_order({"y": np.arange(9.0).reshape(3, 3)}, {"y": np.ones((3, 3))}, wide) is None
+    assert telling(TOLERANCE, reference["y"]) == TOLERANCE
+
+
+# ── Order ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_classes_are_told_from_the_confusion_of_all_rows():
+    """A tie or a row next to a threshold among hundreds does not hide that two classes changed places."""
+    labels = np.array([0, 1, 2] * 100)
+    swapped = np.array([1, 0, 2])[labels]
+    swapped[7] = 2
+    assert find_order({"label": labels}, {"label": swapped}, TOLERANCE).cause is Cause.LABEL_ORDER
+    swapped[::9] = 2
+    assert find_order({"label": labels}, {"label": swapped}, TOLERANCE) is None
+
+
+def test_classes_of_pixels_have_an_order_too():
+    """The second axis, as networks for images have it."""
+    scores = RNG.normal(size=(2, 4, 5, 5))
+    assert find_order({"y": scores}, {"y": scores[:, [1, 0, 3, 2]]}, TOLERANCE).cause is Cause.LABEL_ORDER
+
+
+# ── What is known, and what is shown ─────────────────────────────────────────────────────────────────────
+
+
+def test_what_converters_are_known_for_comes_after_what_an_exchange_shows():
+    """A shipped file may hold other weights as well."""
+    assert cause(diff(), shipped=True, known=OFF) is Cause.CONVERSION
+    assert triage(diff(), shipped=True, known=OFF).advice == OFF.advice
+    assert cause(diff(), shipped=True, known=OFF, place=WEIGHTS) is Cause.WEIGHTS
+    assert cause(diff(snr_db=120.0), shipped=True, known=OFF) is Cause.TOLERANCE
+
+
+def test_rounding_that_nobody_has_shown_gives_way_to_a_part_that_is_wrong():
+    """Trees behind a scaler lose rows to rounding; a step that is translated wrongly is no rounding."""
+    assert cause(diff(), known=ROUNDED) is Cause.PRECISION
+    assert cause(diff(), known=ROUNDED, place=WEIGHTS) is Cause.WEIGHTS
+    shown = Rounding(how="float64", mismatched=5)
+    assert cause(diff(), known=ROUNDED, place=WEIGHTS, rounding=shown) is Cause.PRECISION
+
+
+def test_noise_is_a_matter_of_tolerance_whatever_is_known_of_the_model():
+    """A tolerance that float32 can't keep has nothing to do with thresholds."""
+    assert cause(diff(snr_db=140.0), known=ROUNDED) is Cause.TOLERANCE
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 4), (2, 4, 4, 3)])
+def test_what_everybody_does_to_images_is_tried(shape):
+    """Mean and deviation of ImageNet, wherever the channels stand; nothing is done to tables."""
+    change = dict(HABITS)["divided by 255 and normalised by the mean and deviation of ImageNet"]
+    pixels = RNG.integers(0, 256, shape).astype(np.float32)
+    channels = np.moveaxis(changed(pixels, change), shape.index(3), 0).reshape(3, -1)
+    plain = np.moveaxis(pixels, shape.index(3), 0).reshape(3, -1) / 255
+    np.testing.assert_allclose(channels[2], (plain[2] - 0.406) / 0.225, rtol=1e-5)
+    assert changed(pixels, change).dtype == np.float32
+
+
+# ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_no_time_was_left_for_is_said():
+    """A reader has to know what the cause was not held against."""
+    found = find_cause(evidence(diff(), unasked=lambda: ["place", "rounding", "place"]))
+    assert "No time was left to check where in the graph it begins, whether rounding explains it." in found.advice
+
+
+def test_after_its_share_of_the_timeout_nothing_is_asked():
+    """The question is not put, counts as not answered, and is remembered."""
+    asker = object.__new__(SecondOpinion)
+    asker._until, asker.unasked = time.monotonic() - 1, []
+    assert asker.wrap("place")(diff()) is NOBODY.place(diff())
+    assert asker.unasked == ["place"]
+
+
+def test_a_question_that_fails_leaves_one_line_in_the_log(capfd):
+    """The log is the model's: a traceback of ours in it would be taken for its own."""
+    asker = object.__new__(SecondOpinion)
+    asker._until, asker.unasked = time.monotonic() + 60, []
+    assert asker.wrap("order")(diff()) is None
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("onnx-gate: triage could not ask 'order': AttributeError")
