@@ -7,6 +7,7 @@ to the channel, and a pickle would let it run code in the parent too.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,8 @@ READ = "read.json"
 """In it: which files the model's code has read."""
 CONTRACT = "contract.json"
 """Written last of a reference: where it is, all is."""
+STACK_SIGNAL = signal.SIGUSR1
+"""Asks a worker to write its Python stack into its log."""
 LONGEST_LINE = 2 * 1024 * 1024
 """Bytes of one event."""
 
@@ -49,6 +52,8 @@ class Job:
     """Also leave a reference there that another machine can compare with."""
     reference: str | None = None
     """The folder of a reference that takes the place of the source."""
+    crashed: tuple[tuple[str, str], ...] = ()
+    """Providers and cases that ended a process before this one: they are announced, and not run again."""
     calibrates: bool = False
     """Measure how large honest rounding is in every output, instead of looking for the cause of a divergence."""
 
@@ -62,6 +67,10 @@ class Stage:
     """Such as `convert`."""
     provider: Name | None = None
     """The provider that it concerns."""
+    case: Name = ""
+    """The case that is run in it; empty where it is none."""
+    sizes: Name = ""
+    """The sizes of its dynamic dimensions, such as `batch=8`."""
 
 
 @dataclass(frozen=True, kw_only=True)

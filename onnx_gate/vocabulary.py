@@ -199,4 +199,6 @@ class Cause(StrEnum):
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out-of-memory"
     PROVIDER_UNAVAILABLE = "provider-unavailable"
+    INTERRUPTED = "interrupted"
+    """The run was stopped from outside, by Ctrl-C, a cancelled workflow or a time limit of its job."""
     UNKNOWN = "unknown"

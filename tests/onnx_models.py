@@ -64,6 +64,23 @@ def divider(path: Path) -> Path:
     return save(path, [helper.make_node("Div", ["a", "b"], ["y"])], [a, b], [y])
 
 
+def dies_of_no_rows(path: Path) -> Path:
+    """The sum of the two columns of X; of zero rows the runtime computes INT_MIN / -1, which ends its process."""
+    numbers = {"low": -(2**63), "two": 2, "one": 1, "none": 0}
+    nodes = [
+        helper.make_node("Shape", ["X"], ["rows"], end=1),
+        helper.make_node("Mul", ["rows", "two"], ["twice"]),
+        helper.make_node("Sub", ["twice", "one"], ["odd"]),
+        helper.make_node("Div", ["low", "odd"], ["ratio"]),
+        helper.make_node("Mul", ["ratio", "none"], ["zero"]),
+        helper.make_node("Cast", ["zero"], ["nothing"], to=F),
+        helper.make_node("MatMul", ["X", "ones"], ["sum"]),
+        helper.make_node("Add", ["sum", "nothing"], ["variable"]),
+    ]
+    stored = {name: np.array([number]) for name, number in numbers.items()} | {"ones": np.ones((2, 1), np.float32)}
+    return save(path, nodes, [value("X", F, ["batch", 2])], [value("variable", F, ["batch", 1])], stored)
+
+
 def endless(path: Path) -> Path:
     """A Loop whose condition never turns false."""
     body = helper.make_graph(

@@ -197,7 +197,7 @@ def _take(
         case Started():
             found.log = f"logs/{found.spec.id}.log"
             watcher.started(found.spec.id)
-        case Stage(name=name):
+        case Stage(name=name, case=""):
             watcher.stage(found.spec.id, name)
         case OutputDiff():
             _book(found, event)

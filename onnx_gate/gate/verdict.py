@@ -247,7 +247,9 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     if failures or any(failure.provider is None for failure in found.failures):
         return
     if not found.ended:
-        yield _not_compared(provider.name, "run", "the run was stopped before this provider was compared")
+        message = "the run was interrupted before this provider was compared, so nothing is known of the model on it."
+        fix = "run it again; if a time limit of the job ended it, raise that, or split the manifest (`--shard`)."
+        yield _not_compared(provider.name, "run", message, Cause.INTERRUPTED, fix)
     elif expected is None:
         yield _not_compared(provider.name, "run", "the process ended before this provider was compared")
     else:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
+from onnx_gate.processes import stacks
 from onnx_gate.protocol import Stage
 from onnx_gate.records.found import Failure
-from onnx_gate.vocabulary import Cause
+from onnx_gate.vocabulary import EDGE_CASE, Cause
 from onnx_gate.wording.numbers import size
 
 _MEANING: dict[int, str] = {
@@ -21,14 +21,17 @@ _MEANING: dict[int, str] = {
     signal.SIGKILL: "from outside; mostly by the kernel, when memory runs out",
     signal.SIGBUS: "bus error: a mapped file was cut short, or memory ran out",
 }
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
+_RUNTIME = "onnxruntime"
 
 
 def explain(status: int, at: Stage, log_tail: str, *, oom_killed: bool) -> Failure:
     """A failure for a wait status that isn't the end of a job that was done."""
-    during = f"during {at.name!r}{_last_frame(log_tail)}"
+    frames = stacks.of_crash(log_tail)
+    own = next((frame for frame in frames if frame.is_users), None)
+    during = f"{_during(at)}{f' at {own}' if own else ''}"
     if os.WIFSIGNALED(status):
-        return _signalled(os.WTERMSIG(status), during, at, oom_killed=oom_killed)
+        in_runtime = bool(frames) and frames[0].package == _RUNTIME
+        return _signalled(os.WTERMSIG(status), during, at, oom_killed=oom_killed, in_runtime=in_runtime)
     return _failure(
         at,
         Cause.CRASHED,
@@ -37,7 +40,7 @@ def explain(status: int, at: Stage, log_tail: str, *, oom_killed: bool) -> Failu
     )
 
 
-def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool) -> Failure:
+def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool, in_runtime: bool) -> Failure:
     if number == signal.SIGKILL and oom_killed:
         return _failure(
             at,
@@ -48,6 +51,13 @@ def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool) -> Fail
     # Real-time signals have numbers only.
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     meaning = f" ({_MEANING[number]})" if number in _MEANING else ""
+    if in_runtime:
+        return _failure(
+            at,
+            Cause.CRASHED,
+            f"ONNX Runtime crashed and took the process with it: {name}{meaning} {during}",
+            _fix_for_runtime(at),
+        )
     return _failure(
         at,
         Cause.CRASHED,
@@ -56,14 +66,33 @@ def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool) -> Fail
     )
 
 
-def timed_out(seconds: float, at: Stage) -> Failure:
-    """The model's `timeout` ran out."""
+def _fix_for_runtime(at: Stage) -> str:
+    """For a feed that ends the runtime: nobody can catch that where the model is served either."""
+    edge = at.case.removeprefix(EDGE_CASE) if at.case.startswith(EDGE_CASE) else ""
+    guard = "refuse such a feed before it reaches the model, or change the operator that can't take it"
+    return f"{guard}; if nobody will ever send one, remove {edge} from `edges`" if edge else guard
+
+
+def timed_out(seconds: float, at: Stage, stack: str = "") -> Failure:
+    """The model's `timeout` ran out; `stack` is what its process wrote when it was asked where it was."""
+    frames = stacks.of_process(stack)
+    own = [frame for frame in frames if frame.is_users]
+    where = f". It was at {stacks.told(frames)}" if frames else ""
+    look = f"look for an endless loop at {own[0]}" if own else "look for an endless loop"
     return _failure(
         at,
         Cause.TIMEOUT,
-        f"not finished after {seconds:g} s (timeout), during {at.name!r}",
-        "raise `timeout`, use smaller `batches`, or look for an endless loop",
+        f"not finished after {seconds:g} s (timeout), {_during(at)}{where}",
+        f"{look}, use smaller `batches`, or raise `timeout`",
     )
+
+
+def _during(at: Stage) -> str:
+    """With the case that was being run, where it is one."""
+    if not at.case:
+        return f"during {at.name!r}"
+    sizes = f" ({at.sizes})" if at.sizes and at.sizes != at.case else ""
+    return f"during {at.name!r}, in the case {at.case}{sizes}"
 
 
 def too_much_memory(limit: int, used: int, at: Stage) -> Failure:
@@ -71,7 +100,7 @@ def too_much_memory(limit: int, used: int, at: Stage) -> Failure:
     return _failure(
         at,
         Cause.OUT_OF_MEMORY,
-        f"used {used / 2**20:,.0f} MiB during {at.name!r}, {limit / 2**20:,.0f} MiB are allowed (memory)",
+        f"used {used / 2**20:,.0f} MiB {_during(at)}, {limit / 2**20:,.0f} MiB are allowed (memory)",
         "raise `memory`, or use smaller `batches`",
     )
 
@@ -81,7 +110,7 @@ def printed_too_much(limit: int, at: Stage) -> Failure:
     return _failure(
         at,
         Cause.CRASHED,
-        f"printed more than {limit / 2**20:.0f} MiB during {at.name!r} and was stopped",
+        f"printed more than {limit / 2**20:.0f} MiB {_during(at)} and was stopped",
         "remove the prints from the model's code",
     )
 
@@ -91,7 +120,7 @@ def said_too_much(limit: int, at: Stage) -> Failure:
     return _failure(
         at,
         Cause.CRASHED,
-        f"its process reported more than the {size(limit)} that one model may take, and was stopped during {at.name!r}",
+        f"its process reported more than the {size(limit)} that one model may take, and was stopped {_during(at)}",
         "compare fewer cases (`batches`, `dims`, `edges`) or outputs, or split the manifest; a model whose code writes "
         "to its worker's channel can't be judged",
     )
@@ -102,7 +131,7 @@ def garbage(text: str, at: Stage) -> Failure:
     return _failure(
         at,
         Cause.CRASHED,
-        f"the process sent {text} during {at.name!r}, and was stopped",
+        f"the process sent {text} {_during(at)}, and was stopped",
         "the model's code writes to a file descriptor that isn't its own",
     )
 
@@ -124,7 +153,9 @@ def on_a_wrong_model(failure: Failure) -> str:
 
 
 def _failure(at: Stage, cause: Cause, message: str, fix: str) -> Failure:
-    return Failure(stage=at.name, provider=at.provider, cause=cause, message=message, fix=fix)
+    # A case that was being run fails by itself: the others of its provider are compared.
+    stage = f"run {at.case}" if at.case and at.provider else at.name
+    return Failure(stage=stage, provider=at.provider, cause=cause, message=message, fix=fix)
 
 
 def oom_kills() -> int:
@@ -135,13 +166,3 @@ def oom_kills() -> int:
         return 0
     found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
     return int(found[1]) if found else 0
-
-
-def _last_frame(log_tail: str) -> str:
-    """The Python line at which native code crashed, as faulthandler wrote it into the log."""
-    _, fatal, dump = log_tail.rpartition("Fatal Python error")
-    installed = ("site-packages", sys.base_prefix, str(Path(__file__).parent.parent))
-    found = [match for match in _FRAME.finditer(dump) if not any(part in match["file"] for part in installed)]
-    if not fatal or not found:
-        return ""
-    return f" at {Path(found[0]['file']).name}, line {found[0]['line']} in {found[0]['function']}"

@@ -20,7 +20,7 @@ from onnx_gate.kernel import become
 from onnx_gate.processes import endings
 from onnx_gate.processes.hearing import Hearing
 from onnx_gate.processes.sandbox import Place, trusted_environ
-from onnx_gate.protocol import Job, Stage
+from onnx_gate.protocol import STACK_SIGNAL, Job, Stage
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Failure
 
@@ -97,6 +97,28 @@ def has_data(channel: socket.socket) -> bool:
         return False
 
 
+def ask_stack(process: Process, log_fd: int, patience: float) -> str:
+    """What a process writes into its log when it is asked where it is; empty where it does not answer.
+
+    It may be in native code, and then answers all the same. Model code may have taken the signal for itself.
+    """
+    before = os.fstat(log_fd).st_size
+    if process.pid is None or process.status is not None:
+        return ""
+    try:
+        os.kill(process.pid, STACK_SIGNAL)
+    except OSError:
+        return ""
+    until, told = time.monotonic() + patience, b""
+    while time.monotonic() < until:
+        time.sleep(_A_MOMENT)
+        heard = os.pread(log_fd, _LONGEST_STACK, before)
+        if heard and heard == told:
+            break
+        told = heard
+    return told.decode("utf-8", "replace")
+
+
 def resident(pid: int) -> int:
     """Bytes of memory that a process holds; 0 where that can't be known."""
     try:
@@ -112,6 +134,8 @@ _ROOTS_PYTHON = [sys.executable, "-I", "-B", "-m"]
 _PATIENCE = 2.0
 _HANDING_OVER = 60.0
 _DYING = 10.0
+_A_MOMENT = 0.05
+_LONGEST_STACK = 256 * 1024
 
 
 @dataclass

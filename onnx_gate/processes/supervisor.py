@@ -24,6 +24,7 @@ from onnx_gate.processes.process import (
     Running,
     Server,
     Started,
+    ask_stack,
     has_data,
     launch_cold,
     receive,
@@ -34,6 +35,7 @@ from onnx_gate.processes.sandbox import Quarters, shadows_ours
 from onnx_gate.protocol import Done, Event, GarbageReply, Job, Note
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import Failure
+from onnx_gate.vocabulary import Cause
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
@@ -42,6 +44,10 @@ ENDING_SECONDS = 10.0
 """For a server to report the end of a process that has answered, or was killed."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
+MOST_CRASHES = 20
+"""Cases of one model that may end its process, each of which costs a new one; then its provider is given up."""
+STACK_SECONDS = 0.5
+"""For a process to write down where it is, before it is killed."""
 CAN_FORK = sys.platform == "linux"
 
 Happening = Event | Started | NoStrength | Ended
@@ -80,6 +86,7 @@ class Supervisor:
         self._spent: Counter[str] = Counter()
         self._said: Counter[str] = Counter()
         self._limits: dict[str, int] = {}
+        self._crashed: dict[str, tuple[tuple[str, str], ...]] = {}
         self._waiting = 0
         self._looked = time.monotonic()
 
@@ -175,6 +182,7 @@ class Supervisor:
             packages=packages,
             save=self._save_references,
             reference=self._references.get(spec.id),
+            crashed=self._crashed.get(spec.id, ()),
             calibrates=self._calibrates,
         )
         hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])
@@ -271,7 +279,8 @@ class Supervisor:
             return
         spec, at = running.spec, running.at
         if time.monotonic() - running.started - running.forgiven > spec.timeout - self._spent[spec.id]:
-            self._kill(running, endings.timed_out(spec.timeout, at))
+            stack = ask_stack(running.process, running.log_fd, STACK_SECONDS)
+            self._kill(running, endings.timed_out(spec.timeout, at, stack))
         elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
             self._kill(running, endings.printed_too_much(LOG_LIMIT, at))
             os.ftruncate(running.log_fd, LOG_KEPT)
@@ -297,7 +306,7 @@ class Supervisor:
         return {*self._before, *cold, *(server.pid for server in self._servers.values())}
 
     def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Happening]]:
-        """Account for a process that is gone; after a crash, the providers that are left get a new one."""
+        """Account for a process that is gone; after a crash, a new one gets the cases and providers that are left."""
         spec = running.spec
         self._end(running)
         end_strays(self._kept())
@@ -337,7 +346,19 @@ class Supervisor:
     def _providers_left(self, running: Running) -> tuple[ProviderSpec, ...]:
         if running.at.provider is None or self._spent[running.spec.id] >= running.spec.timeout:
             return ()
-        tried = running.hearing.finished | {running.at.provider}
+        again = self._leaves_out_case(running)
+        tried = running.hearing.finished | (set() if again else {running.at.provider})
         left = tuple(provider for provider in running.spec.providers if provider.name not in tried)
-        # Each start has fewer than the one before: there are never more starts than providers.
-        return left if len(left) < len(running.spec.providers) else ()
+        # Each start has fewer providers than the one before, or one case less: there is an end to them.
+        return left if again or len(left) < len(running.spec.providers) else ()
+
+    def _leaves_out_case(self, running: Running) -> bool:
+        """Whether a new process can go on with the other cases of the same provider; it is then told to."""
+        at, known = running.at, self._crashed.get(running.spec.id, ())
+        died = running.killed is None or running.killed.cause is Cause.OUT_OF_MEMORY
+        if at.provider is None or not at.case or not died or len(known) >= MOST_CRASHES:
+            return False
+        if (at.provider, at.case) in known:
+            return False
+        self._crashed[running.spec.id] = (*known, (at.provider, at.case))
+        return True

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from onnx_gate.kernel import adopt_orphans, become, die_with_parent, gain_nothing, keep_memory
-from onnx_gate.protocol import Event, Job, encode
+from onnx_gate.protocol import STACK_SIGNAL, Event, Job, encode
 
 
 def run_child(channel: socket.socket, log_fd: int, *, user: int | None = None) -> None:
@@ -68,6 +68,8 @@ def _detach(log_fd: int, user: int | None) -> None:
     sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     faulthandler.enable(file=sys.stderr, all_threads=False)
+    # Written by the handler itself, whatever holds the interpreter up: native code, or a lock.
+    faulthandler.register(STACK_SIGNAL, file=sys.stderr, all_threads=True)
     warnings.simplefilter("default")
     gc.enable()
 

@@ -17,6 +17,7 @@ from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
+from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.noise.stage import calibrate, tell_noise
 from onnx_gate.worker.onnx_files.files import weights_of
 from onnx_gate.worker.opened import MOST_FILES, Opened
@@ -88,6 +89,7 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     except BaseException as error:
         send(failure_of(error, stage))
     else:
+        prepared.crashed = frozenset(job.crashed)
         _judge_prepared(prepared, send, read_log, Path(job.scratch), started, calibrates=job.calibrates)
         if opened and prepared.strength:
             _save_again(prepared, said, Path(job.scratch) / MADE, opened.files(), send)
@@ -121,13 +123,17 @@ def _judge_prepared(
         except BaseException as error:
             send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
+    # What has ended a process would end this one too.
+    ended = {name for _, name in prepared.crashed}
+    prepared.cases = [case for case in prepared.cases if case.name not in ended] or prepared.cases
     if calibrates:
         calibrate(prepared, answered, send, read_log, started=started)
         return
     too_slow = _judge_speed(prepared, answered, send, read_log)
     # A reference is also made for providers that only another machine has.
     compared = bool(answered) or not prepared.spec.providers
-    if compared and not rounded and not too_slow and not any(diff.breaches for diff in diffs):
+    wrong = rounded or too_slow or prepared.crashed or any(diff.breaches for diff in diffs)
+    if compared and not wrong:
         diffs += judge_strength(prepared, answered, send, read_log, scratch=scratch, started=started)
     if rounded and not any(diff.breaches for diff in diffs):
         send(Stage(name="triage"))
@@ -205,7 +211,16 @@ def _run_provider(
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     half, told = half_session(prepared.spec, prepared.onnx, provider, read_log, scratch)
     answers = half or session
-    doubtful, warnings = run_doubtful(prepared, answers, provider.name, rules)
+
+    def begin(case: Case) -> bool:
+        """Say which case comes, for the message if it ends this process; one that has ended another is left out."""
+        if (provider.name, case.name) in prepared.crashed:
+            return False
+        sizes = ", ".join(f"{dim}={size}" for dim, size in case.sizes.items())
+        send(Stage(name=run_on(provider.name), provider=provider.name, case=case.name, sizes=sizes))
+        return True
+
+    doubtful, warnings = run_doubtful(prepared, answers, provider.name, rules, begin)
     given = GivenComparison(
         wide=prepared.wide, names=prepared.names, rules=rules, provider=provider.name, spec=prepared.spec.given
     )
@@ -218,11 +233,12 @@ def _run_provider(
     if told:
         send(Note(text=told, warns=half is None))
     seen = {name: Columns() for name in rules}
-    twice = Twice(answers, provider.name, case_to_repeat(prepared.cases, provider.name), rules)
+    whole = [case for case in prepared.cases if (provider.name, case.name) not in prepared.crashed]
+    twice = Twice(answers, provider.name, case_to_repeat(whole or prepared.cases, provider.name), rules)
     for diff in doubtful:
         send(diff)
     diffs = list(doubtful)
-    for case in (case for case in prepared.cases if case.held):
+    for case in (case for case in prepared.cases if case.held and begin(case)):
         answering = twice if case.name == twice.case else answers
         compared = run_case(prepared, answering, case, provider.name, rules, given, seen)
         compared, warning = excuse_near(prepared, answers, case, provider.name, compared, rules)
@@ -231,6 +247,7 @@ def _run_provider(
         for found in compared:
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
+    send(Stage(name=run_on(provider.name), provider=provider.name))
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)

@@ -24,6 +24,32 @@ class Good(LinearRegression):
         return super().predict(rows)
 
 
+class TakesNoRows(LinearRegression):
+    """Answers zero rows too, which scikit-learn's own refuses."""
+
+    def predict(self, rows):
+        return super().predict(rows) if len(rows) else np.zeros((0, 1), np.float32)
+
+
+def takes_no_rows():
+    model = TakesNoRows()
+    model.coef_, model.intercept_, model.n_features_in_ = np.ones((1, 2), np.float32), np.zeros(1, np.float32), 2
+    return model
+
+
+class DiesOfNoRows(TakesNoRows):
+    """The source itself is native code that dies."""
+
+    def predict(self, rows):
+        return super().predict(rows) if len(rows) else os.abort()
+
+
+def dies_of_no_rows():
+    model = DiesOfNoRows()
+    model.__dict__.update(takes_no_rows().__dict__)
+    return model
+
+
 def segfault():
     ctypes.string_at(0)
 
@@ -40,9 +66,12 @@ def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def wait():
+    time.sleep(600)
+
+
 def hang():
-    while True:
-        time.sleep(60)
+    wait()
 
 
 def spin():

@@ -18,13 +18,25 @@ from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
 from tests.conftest import Run, run_manifest
 
+FAULTY = Path(__file__).parent / "faulty.py"
+
+
+def line_of(text: str) -> int:
+    """Where it stands in the models' code."""
+    return next(number for number, line in enumerate(FAULTY.read_text().splitlines(), 1) if text in line)
+
+
 FAULTS = {
     "segfault": (Cause.CRASHED, "SIGSEGV (segmentation fault) during 'load' at faulty.py, line"),
     "floating_point_exception": (Cause.CRASHED, "SIGFPE"),
     "abort": (Cause.CRASHED, "SIGABRT"),
     "killed": (Cause.CRASHED, "SIGKILL"),
-    "hang": (Cause.TIMEOUT, "not finished after 3 s"),
-    "spin": (Cause.TIMEOUT, "not finished after 3 s"),
+    "hang": (
+        Cause.TIMEOUT,
+        f"not finished after 3 s (timeout), during 'load'. It was at faulty.py, line {line_of('time.sleep(600)')} in "
+        f"wait, called from faulty.py, line {line_of('    wait()')} in hang",
+    ),
+    "spin": (Cause.TIMEOUT, "It was at faulty.py, line"),
     "leave": (Cause.LOAD_FAILED, "sys.exit(0)"),
     "leave_at_once": (Cause.CRASHED, "exit code 0 during 'load', before it had answered"),
     "flood": (Cause.CRASHED, "printed more than 16 MiB"),
@@ -141,6 +153,8 @@ def native(tmp_path_factory) -> Run:
     onnx_models.divider(folder / "divider.onnx")
     onnx_models.endless(folder / "endless.onnx")
     onnx_models.doubler(folder / "doubler.onnx")
+    onnx_models.dies_of_no_rows(folder / "no-rows.onnx")
+    shutil.copy(FAULTY, folder)
     low = np.array([np.iinfo(np.int32).min], np.int32)
     np.savez(folder / "divider.npz", a=low, b=np.array([-1], np.int32), y=low)
     x = np.ones((2, 3), np.float32)
@@ -154,6 +168,16 @@ def native(tmp_path_factory) -> Run:
           - {id: sigfpe, source: divider.onnx, data: divider.npz, providers: [cpu, cuda]}
           - {id: endless, source: endless.onnx, data: endless.npz, timeout: 3}
           - {id: fine, source: doubler.onnx, data: doubler.npz}
+          - &rows
+            id: no-rows
+            framework: sklearn
+            source: faulty.py:takes_no_rows
+            onnx: no-rows.onnx
+            inputs: {X: {dtype: float32, shape: [batch, 2]}}
+            batches: [1, 3]
+            edges: [empty-batch, single-row, odd-batch, zeros]
+          - {<<: *rows, id: mended, edges: [single-row, odd-batch, zeros]}
+          - {<<: *rows, id: source-dies, source: 'faulty.py:dies_of_no_rows'}
         """,
     )
 
@@ -164,6 +188,40 @@ def test_a_fault_in_native_code_names_the_provider(native):
     assert (check.status, check.cause) == (Status.ERROR, Cause.CRASHED)
     assert "SIGFPE" in check.message
     assert "during 'run on cpu'" in check.message
+
+
+def test_a_case_that_ends_the_runtime_is_named(native):
+    """With its sizes and provider, and with what to do about it."""
+    model = native["no-rows"]
+    (check,) = native.checks("no-rows", status=Status.ERROR)
+    assert (model.verdict, model.cause) == (Status.ERROR, Cause.CRASHED)
+    assert (check.provider, check.case) == ("cpu", "run edge=empty-batch")
+    assert "ONNX Runtime crashed" in check.message
+    assert "SIGFPE" in check.message
+    assert "during 'run on cpu', in the case edge=empty-batch (batch=0)" in check.message
+    assert "remove empty-batch from `edges`" in check.fix
+
+
+def test_after_a_crash_the_other_cases_are_compared(native):
+    """A new process goes on with them: one crash is one error, and never a pass."""
+    passed = {check.case for check in native.checks("no-rows", status=Status.PASSED)}
+    assert passed == {"batch=1", "batch=3", "edge=single-row", "edge=odd-batch", "edge=zeros"}
+
+
+def test_without_the_edge_that_crashes_the_model_passes(native):
+    """The fix that is offered."""
+    assert native["mended"].verdict is Status.PASSED
+
+
+def test_an_edge_that_ends_the_source_is_named(native):
+    """The source is asked before anything is announced."""
+    assert "during 'edge cases', in the case edge=empty-batch" in native["source-dies"].error
+    assert "ONNX Runtime" not in native["source-dies"].error
+
+
+def test_where_an_endless_run_was_is_told(native):
+    """In native code, by the last line of Python."""
+    assert "It was at onnxruntime" in native["endless"].error
 
 
 def test_after_a_crash_the_other_providers_are_run(native):
@@ -210,6 +268,9 @@ def test_a_cancelled_run_writes_what_is_known(tmp_path, which):
     assert not result.complete
     assert {model.id: model.verdict for model in result.models} == {"quick": Status.PASSED, "slow": Status.ERROR}
     assert "stopped" in (tmp_path / "onnx-gate-report" / "summary.md").read_text()
+    (slow,) = (model for model in result.models if model.id == "slow")
+    assert slow.cause is Cause.INTERRUPTED
+    assert "the run was interrupted" in slow.error
     assert (tmp_path / "onnx-gate-report" / "junit.xml").exists()
 
 

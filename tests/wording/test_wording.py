@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from onnx_gate.github.step_files import outputs_of
 from onnx_gate.records.found import Fed, InputOrigin
-from onnx_gate.vocabulary import BreachKind, Origin
+from onnx_gate.vocabulary import BreachKind, Origin, Status
 from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.text import visible
 from tests.golden.families import FAMILIES
@@ -176,6 +177,16 @@ def test_headline_is_one_line(name: str) -> None:
 def test_a_run_without_models_that_is_no_shard() -> None:
     """It doesn't blame a shard."""
     assert verdicts.headline(gate()) == "onnx-gate: no model was judged"
+
+
+def test_the_headline_counts_all_that_diverged() -> None:
+    """One number, as in the output `diverged`, whether a divergence is allowed or not."""
+    diverged = FAMILIES["diverged"]()
+    bad = next(model for model in diverged.models if model.verdict is Status.DIVERGED)
+    allowed = replace(bad, id="known", allow_failure=True)
+    line = verdicts.headline(replace(diverged, models=(bad, allowed)))
+    assert line.startswith("onnx-gate: 2 of 2 models diverged (1 of them allowed)")
+    assert outputs_of(replace(diverged, models=(bad, allowed)), "out")["diverged"] == "2"
 
 
 @pytest.mark.parametrize(

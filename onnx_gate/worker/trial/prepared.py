@@ -71,6 +71,8 @@ class Prepared:
     """What each provider has been fed."""
     numerics: dict[str, Numerics] = field(default_factory=dict)
     """How each provider has computed."""
+    crashed: frozenset[tuple[str, str]] = frozenset()
+    """Providers and cases that have ended a process of this model: they are not run again."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 

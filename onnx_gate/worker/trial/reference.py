@@ -33,10 +33,8 @@ def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
     One that has to be run stays: asking again for it is then the error of that case.
     """
     edges = [case for case in prepared.cases if case.edge]
-    if edges:
-        send(Stage(name="edge cases"))
     return [
-        *_without_refused(prepared, edges, _REFUSED),
+        *_without_refused(prepared, edges, _REFUSED, "edge cases", send),
         *(f"{case}: {', '.join(outputs)} {_MIXES}" for case, outputs in prepared.mixed.items() if outputs),
     ]
 
@@ -44,18 +42,24 @@ def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
 def ask_cuts(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
     """Leave out the sizes that nobody has listed and that the source refuses; notes say which."""
     cuts = [case for case in prepared.cases if case.cut and case.optional]
-    if cuts:
-        send(Stage(name="other sizes"))
-    return _without_refused(prepared, cuts, _TOO_SHORT)
+    return _without_refused(prepared, cuts, _TOO_SHORT, "other sizes", send)
 
 
-def _without_refused(prepared: Prepared, cases: list[Case], what: str) -> list[str]:
+def _without_refused(
+    prepared: Prepared, cases: list[Case], what: str, stage: str, send: Callable[[Event], None]
+) -> list[str]:
     refused: dict[str, list[str]] = {}
+    if cases:
+        send(Stage(name=stage))
     for case in cases:
+        # A source in native code may end the process instead of refusing.
+        send(Stage(name=stage, case=case.name))
         why = refusal(prepared, case)
         if why is not None and case.optional:
             refused.setdefault(why, []).append(case.edge or case.name)
             prepared.cases.remove(case)
+    if cases:
+        send(Stage(name=stage))
     return [f"{what}: {', '.join(names)} ({why})" for why, names in refused.items()]
 
 
