@@ -19,6 +19,7 @@ from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.onnx_files.lowered import lowered_in
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import Bench
+from onnx_gate.worker.place.cut.part import Part, cut_out
 from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.mend import mend
 from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
@@ -41,6 +42,8 @@ class Found:
     mended: Mended | None = None
     lowered: str = ""
     """What the file holds of lower precision, where that explains it all."""
+    part: Part | None = None
+    """The smallest part that is wrong, cut out."""
 
 
 def find_place(
@@ -67,7 +70,8 @@ def find_place(
         mended = None
         if prepared.spec.onnx and exchanged and time.monotonic() < until:
             mended = mend(prepared, bench, exchanged, Path(folder), read_log)
-        return Found(cause=cause, place=place, mended=mended)
+        part = cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until)
+        return Found(cause=cause, place=place, mended=mended, part=part)
 
 
 def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: Answers) -> Truth | None:
