@@ -17,6 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MANY, Name, Text
+from onnx_gate.records.diagnosis.failing import Failing
+from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.strength import Strength
@@ -54,6 +56,10 @@ class Job:
     """The folder of a reference that takes the place of the source."""
     crashed: tuple[tuple[str, str], ...] = ()
     """Providers and cases that ended a process before this one: they are announced, and not run again."""
+    shows: str | None = None
+    """The provider on which an earlier process died: leave what shows that again, and judge nothing."""
+    hung: bool = False
+    """It did not die, and did not answer either."""
     calibrates: bool = False
     """Measure how large honest rounding is in every output, instead of looking for the cause of a divergence."""
 
@@ -147,6 +153,8 @@ Event = (
     | ProviderDone
     | Triage
     | Noise
+    | Failing
+    | Repro
     | Strength
     | Made
     | Done
@@ -166,6 +174,8 @@ KINDS: dict[str, type] = {
     "provider-done": ProviderDone,
     "triage": Triage,
     "noise": Noise,
+    "failing": Failing,
+    "repro": Repro,
     "strength": Strength,
     "made": Made,
     "done": Done,

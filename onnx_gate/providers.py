@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_gate.records.asked import ProviderSpec
+
 
 @dataclass(frozen=True, kw_only=True)
 class FastOption:
@@ -246,3 +248,18 @@ def provider_info(name: str) -> ProviderInfo:
 def short_name(name: str) -> str:
     """The name that reports have for a provider; a plug-in's own stays as it is."""
     return SHORT_NAMES.get(name, name)
+
+
+def runtime_settings(given: ProviderSpec, custom_ops: str | None) -> dict[str, Any]:
+    """How a plain script opens the session that a manifest asks for."""
+    session = given.session
+    return {
+        "provider": provider_info(given.name).full_name,
+        "provider_options": dict(given.options),
+        "optimization": session.optimization,
+        "intra_op_threads": session.intra_op_threads,
+        "inter_op_threads": session.inter_op_threads,
+        "deterministic": session.deterministic,
+        "config": dict(session.config),
+        "custom_ops": custom_ops or "",
+    }

@@ -45,6 +45,10 @@ REPRO = "repro"
 """The folder of what shows a divergence again, one folder in it for each model."""
 MENDED = "mended.onnx"
 """In it, and in the folder of a worker: the user's file with the changes that make the divergence go."""
+TRIAGE = "triage"
+"""The stage that looks for the cause of a divergence."""
+REPRO_STAGE = "repro"
+"""The stage that leaves what shows a failure again."""
 
 
 def run_on(provider: str) -> str:
@@ -147,6 +151,36 @@ class Origin(StrEnum):
     """Whole numbers from 0 to 255."""
     MASKS = "masks"
     """0 and 1, with some ones in each row."""
+
+
+class ReproRows(StrEnum):
+    """Where the rows come from that show a failure again."""
+
+    FED = "fed"
+    """They are the ones that failed."""
+    GENERATED = "generated"
+    """They were made for it: those that failed are the user's own."""
+    NONE = "none"
+
+
+class LeftOut(StrEnum):
+    """What a folder that shows a failure again is missing, and why."""
+
+    MODEL_TOO_LARGE = "model-too-large"
+    ROWS_TOO_LARGE = "rows-too-large"
+    PRIVATE_ROWS = "private-rows"
+    """They are the user's data, and on generated rows it does not fail."""
+    ROWS_MADE_AGAIN = "rows-made-again"
+    """They are the user's data; generated rows fail too, and stand in their place."""
+    PRIVATE_PLACE = "private-place"
+    """The values within the model come of the user's data."""
+    PLACE_TOO_LARGE = "place-too-large"
+    NOT_AGAIN = "not-again"
+    """A plain session does not show it."""
+    TYPES = "types"
+    """The model has inputs or outputs of a type that numpy hasn't got, or sparse ones."""
+    PLUG_IN = "plug-in"
+    """The provider comes in a library of its own."""
 
 
 class Absence(StrEnum):

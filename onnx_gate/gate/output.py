@@ -30,6 +30,14 @@ LARGEST_MENDED = 64 * 1024 * 1024
 """Bytes of a mended model that is kept."""
 
 
+_REPRO_DATA = re.compile(r"model\.onnx(\.\d{1,3}\.data)?|place\.onnx|(rows|place)\.(npz|json)")
+_REPRO_FILE = re.compile(rf"{_REPRO_DATA.pattern}|(repro|place)\.py|README\.md|{re.escape(MENDED)}")
+"""Files in a folder that shows a failure again: what a worker leaves of it, and all of it."""
+_MOST_REPRO = 200
+_SLACK = 1024 * 1024
+"""Bytes for what describes the arrays."""
+
+
 class Disk:
     """All that an output folder asks of the disk; one that fails can take its place."""
 
@@ -112,8 +120,8 @@ class OutputFolder:
         offered, repro = self.path / WEAK_INPUTS, self.path / REPRO
         inputs = [] if offered.is_symlink() else [file for file in offered.glob("*.npz") if not file.is_dir()]
         folders = [] if repro.is_symlink() else [folder for folder in repro.glob("*") if not folder.is_symlink()]
-        mended = [folder / MENDED for folder in folders]
-        return [*inputs, *(file for file in mended if file.is_symlink() or file.is_file())]
+        ours = [file for folder in folders for file in folder.glob("*") if _REPRO_FILE.fullmatch(file.name)]
+        return [*inputs, *(file for file in ours if file.is_symlink() or file.is_file())]
 
     def __enter__(self) -> OutputFolder:
         return self
@@ -162,6 +170,26 @@ class OutputFolder:
         self._disk.make_folder(self.path / REPRO, exist_ok=True)
         self._move(file, f"{REPRO}/{model_id}")
         return f"{REPRO}/{model_id}/{MENDED}"
+
+    def keep_repro(self, model_id: str, most: int, texts: Mapping[str, str]) -> bool:
+        """Move what shows a failure again to `repro/<id>/`, with scripts and a README that are ours.
+
+        Code of the model's own may have put anything there: only files of known names are taken, which hold data, and
+        all of them together or none. False where there is none to keep, or too much.
+        """
+        scratch, folder = self.scratch / model_id / REPRO, self.path / REPRO / model_id
+        if scratch.is_symlink() or not scratch.is_dir() or folder.is_symlink():
+            return False
+        files = [file for file in scratch.iterdir() if _REPRO_DATA.fullmatch(file.name) and _is_plain(file)]
+        if not files or len(files) > _MOST_REPRO or sum(file.lstat().st_size for file in files) > most + _SLACK:
+            return False
+        self._disk.make_folder(self.path / REPRO, exist_ok=True)
+        for file in files:
+            self._move(file, f"{REPRO}/{model_id}")
+        for name, text in texts.items():
+            self._disk.write(self._fresh / name, [text.encode("utf-8", "backslashreplace")])
+            self._move(self._fresh / name, f"{REPRO}/{model_id}")
+        return True
 
     def keep_copy(self, part: str, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file of another output folder to a folder of this one, whole or not at all."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
+from onnx_gate.gate.kept.offers import keep_mended, keep_weak_inputs
+from onnx_gate.gate.kept.repro import keep_repro
 from onnx_gate.gate.numbers.checks import Contradiction, require_consistent
 from onnx_gate.gate.numbers.models import require_consistent_model
 from onnx_gate.gate.rules import judge_rules
@@ -23,6 +25,8 @@ from onnx_gate.processes.seclusion import secluded
 from onnx_gate.processes.supervisor import Supervisor
 from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
+from onnx_gate.records.diagnosis.failing import Failing, failing_contradictions
+from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, are_numbers
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
@@ -30,7 +34,7 @@ from onnx_gate.records.strength import Strength
 from onnx_gate.references.read import Reference, check_reference
 from onnx_gate.references.save import ReferenceStore
 from onnx_gate.repository.credentials import find_credentials
-from onnx_gate.vocabulary import REPRO, Cause, Status
+from onnx_gate.vocabulary import Cause, Status
 from onnx_gate.wording.verdicts import with_fix
 
 
@@ -51,6 +55,7 @@ class Folder(Protocol):
 
     def keep_weak_inputs(self, model_id: str) -> bool: ...
     def keep_mended(self, model_id: str) -> str: ...
+    def keep_repro(self, model_id: str, most: int, texts: Mapping[str, str]) -> bool: ...
     def keep_model(self, model_id: str, weights: Sequence[str]) -> None: ...
 
 
@@ -221,6 +226,11 @@ def _take(
             found.triage = event
         case Noise():
             _book_noise(found, event)
+        case Failing():
+            _book_failing(found, event)
+        case Repro():
+            # The first one: another process may leave files of its own in their place.
+            found.repro = found.repro or replace(event, folder="")
         case Strength():
             _book_strength(found, event)
         case NoStrength(why=why):
@@ -231,8 +241,9 @@ def _take(
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
             _keep_reference(found, folder, store)
-            _keep_weak_inputs(found, folder)
-            _keep_mended(found, folder)
+            keep_weak_inputs(found, _result(found), folder)
+            keep_mended(found, _result(found), folder)
+            keep_repro(found, folder, failed=_result(found).verdict in (Status.DIVERGED, Status.ERROR))
             _keep_model(found, folder)
             found.close(_result(found))
             watcher.ended(_result(found))
@@ -246,33 +257,6 @@ def _keep_reference(found: Findings, folder: Folder, store: ReferenceStore | Non
         why = f"its reference can't be kept ({error.strerror or error})"
         fix = "make room, or name another folder for --save-reference"
         found.failures.append(Failure(stage="save reference", cause=Cause.UNKNOWN, message=why, fix=fix))
-
-
-def _keep_weak_inputs(found: Findings, folder: Folder) -> None:
-    """Inputs that catch survivors; what is not kept is not offered."""
-    offered = _result(found).strength
-    if not offered or not offered.offered or found.strength is None:
-        return
-    try:
-        kept, why = folder.keep_weak_inputs(found.spec.id), "they are not in a plain file of at most 16 MiB"
-    except OSError as error:
-        kept, why = False, str(error.strerror)
-    if not kept:
-        found.strength = replace(found.strength, offered=0)
-        found.add_note(f"inputs that catch survivors could not be kept in weak-inputs/ ({why})")
-
-
-def _keep_mended(found: Findings, folder: Folder) -> None:
-    """The user's file with the changes that make a divergence go; where it can't be kept, nobody says that it is."""
-    if found.triage is None or found.triage.mended is None:
-        return
-    file = ""
-    if found.triage.mended.passes and _result(found).verdict is Status.DIVERGED:
-        try:
-            file = folder.keep_mended(found.spec.id)
-        except OSError as error:
-            found.add_note(f"the mended model could not be kept in {REPRO}/ ({error.strerror})")
-    found.triage = replace(found.triage, mended=replace(found.triage.mended, file=file))
 
 
 def _keep_model(found: Findings, folder: Folder) -> None:
@@ -319,6 +303,16 @@ def _book_noise(found: Findings, event: Noise) -> None:
     if expected is None or event.output not in expected.outputs or not are_numbers(event):
         raise Contradiction(f"it measured noise of {event.output!r} on {event.provider} that can't be")
     found.noise[event.provider, event.output] = event
+
+
+def _book_failing(found: Findings, event: Failing) -> None:
+    """Refused here for the same reason as numbers of a comparison."""
+    for reason in failing_contradictions(event):
+        raise Contradiction(f"rows that fail: {reason}")
+    if event.private is False and found.spec.data is not None and not found.spec.shows_data:
+        # Cases that were generated beside the data: nobody here can tell whose values these are.
+        event = replace(event, rows=tuple(replace(row, inputs=()) for row in event.rows), private=True)
+    found.failing = found.failing or event
 
 
 def _book_strength(found: Findings, event: Strength) -> None:

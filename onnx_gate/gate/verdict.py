@@ -15,6 +15,8 @@ from onnx_gate.gate.coverage import state_again, state_coverage
 from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
+from onnx_gate.records.diagnosis.failing import Failing
+from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
@@ -50,6 +52,8 @@ class Findings:
     weights: tuple[str, ...] = ()
     """Names of the files beside the ONNX file that hold its weights."""
     triage: Triage | None = None
+    failing: Failing | None = None
+    repro: Repro | None = None
     noise: dict[tuple[str, str], Noise] = field(default_factory=dict)
     """By provider and output."""
     strength: Strength | None = None
@@ -89,6 +93,7 @@ class Findings:
         for told in (self.notes, self.warnings):
             told.clear()
         self.convert, self.fed, self.triage, self.strength, self.weights = None, None, None, None, ()
+        self.failing = self.repro = None
         message = f"what its process reported can't be booked ({type(error).__name__}: {str(error)[:200]})"
         fix = "if the model's code doesn't write to its worker's channel, this is a bug of onnx-gate: please report it"
         self.failures = [Failure(stage="report", cause=Cause.CRASHED, message=message, fix=fix)]
@@ -113,6 +118,8 @@ def judge_model(found: Findings) -> ModelResult:
         advice=found.triage.advice if found.triage and verdict is Status.DIVERGED else "",
         place=found.triage.place if found.triage and verdict is Status.DIVERGED else None,
         mended=found.triage.mended if found.triage and verdict is Status.DIVERGED else None,
+        failing=found.failing if verdict is Status.DIVERGED else None,
+        repro=found.repro if verdict in (Status.DIVERGED, Status.ERROR) else None,
         error=with_fix(first_error) if first_error else "",
         allow_failure=found.spec.allow_failure,
         seconds=found.seconds,

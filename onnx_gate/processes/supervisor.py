@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from onnx_gate.kernel import adopt_orphans, children, end_strays
 from onnx_gate.processes import endings
@@ -35,13 +36,15 @@ from onnx_gate.processes.sandbox import Quarters, shadows_ours
 from onnx_gate.protocol import Done, Event, GarbageReply, Job, Note
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import Failure
-from onnx_gate.vocabulary import Cause
+from onnx_gate.vocabulary import REPRO, REPRO_STAGE, TRIAGE, Cause
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
 """For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
 ENDING_SECONDS = 10.0
 """For a server to report the end of a process that has answered, or was killed."""
+SHOWING_SECONDS = 60.0
+"""For a process that shows again what another one died of."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 MOST_CRASHES = 20
@@ -84,6 +87,8 @@ class Supervisor:
         self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
         self._spent: Counter[str] = Counter()
+        self._died_of: dict[str, tuple[Failure, ProviderSpec]] = {}
+        self._showing: set[str] = set()
         self._said: Counter[str] = Counter()
         self._limits: dict[str, int] = {}
         self._crashed: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -180,16 +185,23 @@ class Supervisor:
             folder=str(Path.cwd()),
             environ=place.environ if place.user else None,
             packages=packages,
-            save=self._save_references,
             reference=self._references.get(spec.id),
             crashed=self._crashed.get(spec.id, ()),
             calibrates=self._calibrates,
+            **{"save": self._save_references, **self._to_show(spec)},
         )
         hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])
         self._running[spec.id] = Running(spec=spec, process=process, log_fd=place.log_fd, job=job, hearing=hearing)
         send_job(process, job)
         process.channel.setblocking(False)
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
+
+    def _to_show(self, spec: ModelSpec) -> dict[str, Any]:
+        """Where the last process of a model is there to show again what another one died of."""
+        if spec.id not in self._showing:
+            return {}
+        failure, provider = self._died_of[spec.id]
+        return {"shows": provider.name, "hung": failure.cause is Cause.TIMEOUT, "save": False}
 
     def _limit(self, spec: ModelSpec) -> int:
         """What a model's reports may take, in all of its processes; what those that have ended left is shared out."""
@@ -278,7 +290,10 @@ class Supervisor:
         if running.started is None or running.killed or running.process.pid is None:
             return
         spec, at = running.spec, running.at
-        if time.monotonic() - running.started - running.forgiven > spec.timeout - self._spent[spec.id]:
+        left = spec.timeout - self._spent[spec.id]
+        if running.job.shows:
+            left = min(spec.timeout, SHOWING_SECONDS)
+        if time.monotonic() - running.started - running.forgiven > left:
             stack = ask_stack(running.process, running.log_fd, STACK_SECONDS)
             self._kill(running, endings.timed_out(spec.timeout, at, stack))
         elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
@@ -320,17 +335,33 @@ class Supervisor:
         os.close(running.log_fd)
         del self._running[spec.id]
         left: tuple[ProviderSpec, ...] = ()
-        if failure and running.at.name == "triage":
+        if failure and running.job.shows:
+            yield spec.id, Note(text=f"nothing was left in {REPRO}/ that shows the crash again: {failure.message}")
+        elif failure and running.at.name == TRIAGE:
             yield spec.id, Note(text=f"the cause could not be looked for: {failure.message}")
+        elif failure and running.at.name == REPRO_STAGE:
+            yield spec.id, Note(text=f"nothing was left in {REPRO}/ that shows it again: {failure.message}")
         elif failure and running.hearing.tries_wrong_models:
             yield spec.id, NoStrength(why=endings.on_a_wrong_model(failure))
         elif failure:
             yield spec.id, failure
             left = self._providers_left(running)
+            self._remember_crash(running, failure)
+        if not left and not running.job.shows and spec.id in self._died_of:
+            # All else is known: one process more shows again what another one died of.
+            left = (self._died_of[spec.id][1],)
+            self._showing.add(spec.id)
         if left:
             queue.insert(0, replace(spec, providers=left))
         else:
             yield spec.id, Ended(seconds=self._spent[spec.id])
+
+    def _remember_crash(self, running: Running, failure: Failure) -> None:
+        """The first one of a model, in the runtime as far as anybody knows."""
+        spec, name = running.spec, running.at.provider
+        provider = next((given for given in spec.providers if given.name == name), None)
+        if provider and spec.repro and failure.cause in (Cause.CRASHED, Cause.TIMEOUT) and not self._calibrates:
+            self._died_of.setdefault(spec.id, (failure, provider))
 
     def _unexplained(self, running: Running) -> Failure | None:
         if running.done:

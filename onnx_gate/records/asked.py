@@ -141,6 +141,16 @@ class StrengthSpec:
     """Wrong models to try."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReproSpec:
+    """The folder that shows a failure again."""
+
+    max_size: int = 50 * 1024 * 1024
+    """Bytes of all of its files."""
+    data: bool = False
+    """Values of the user's data may stand in it, and in reports."""
+
+
 FEWEST_REPEATS = 5
 """Timed runs of each side that are made whatever they take."""
 
@@ -237,6 +247,8 @@ class ModelSpec:
     """The share of wrong models that the inputs have to catch."""
     latency: LatencySpec | None = None
     """None where nobody asks for it."""
+    repro: ReproSpec | None = ReproSpec()
+    """None where no such folder is wanted."""
     timeout: float = 300.0
     """Seconds for the model as a whole."""
     memory: int | None = None
@@ -249,6 +261,11 @@ class ModelSpec:
     def uses(self, provider: str) -> bool:
         """Whether it is to run on a provider."""
         return any(given.name == provider for given in self.providers)
+
+    @property
+    def shows_data(self) -> bool:
+        """Whether values of the user's data may stand in reports and files."""
+        return self.repro is not None and self.repro.data
 
     @property
     def base(self) -> str:

@@ -8,7 +8,9 @@ from typing import ClassVar, Literal
 
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
+from onnx_gate.records.diagnosis.failing import Failing
 from onnx_gate.records.diagnosis.place import Mended, Place
+from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
@@ -110,6 +112,10 @@ class ModelResult:
     """Where in the graph a divergence begins; None where there is none, or where it was not found."""
     mended: Mended | None = None
     """The user's file with the changes that make a divergence go; None where none are known."""
+    failing: Failing | None = None
+    """Of a divergence: the worst rows, and what those that fail have in common; None where there are no rows."""
+    repro: Repro | None = None
+    """The folder that shows a divergence, or an error of the runtime, again; None where there is none."""
     noise: tuple[Noise, ...] | None = None
     """Of a divergence: how large honest rounding is in the outputs that failed; None where nobody measured it."""
     domains: Fed | None = None

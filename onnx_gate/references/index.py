@@ -23,7 +23,19 @@ NAME = "index.json"
 LARGEST = 64 * 1024 * 1024
 # Where a model is in the manifest, where and how long it runs: none of it changes what the source answers.
 _NOT_ITS_OWN = frozenset(
-    {"id", "line", "folder", "providers", "timeout", "memory", "allow_failure", "latency", "min_strength", "own"}
+    {
+        "id",
+        "line",
+        "folder",
+        "providers",
+        "timeout",
+        "memory",
+        "allow_failure",
+        "latency",
+        "min_strength",
+        "repro",
+        "own",
+    }
 )
 _PATHS = frozenset({"onnx", "weights", "ort_custom_ops"})
 _CHUNK = 1 << 20

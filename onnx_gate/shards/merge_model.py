@@ -10,6 +10,7 @@ from onnx_gate.gate.coverage import state_coverage, warnings_of_others
 from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.strength.limit import is_believed, is_of_strength, judge_strength, other_checks, warn_of_strength
 from onnx_gate.gate.verdict import judge_checks
+from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.records.result_scope import AskedModel
@@ -48,6 +49,8 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         place=next((model.place for model in diverged if model.place), None),
         # The file itself stays with the part that made it: a path here would lead nowhere.
         mended=next((replace(model.mended, file="") for model in diverged if model.mended), None),
+        failing=next((model.failing for model in diverged if model.failing), None),
+        repro=_repro(ran) if verdict in (Status.DIVERGED, Status.ERROR) else None,
         error=with_fix(first_error) if first_error else "",
         allow_failure=asked.allow_failure,
         seconds=round(sum(model.seconds for model in ran), 3),
@@ -69,6 +72,12 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         reference="; ".join(dict.fromkeys(model.reference for model in ran if model.reference)),
         weak_reference=weak,
     )
+
+
+def _repro(ran: Sequence[ModelResult]) -> Repro | None:
+    """Its files stay with the part that made them too."""
+    found = next((model.repro for model in ran if model.repro), None)
+    return replace(found, folder="") if found else None
 
 
 def _strength(

@@ -14,14 +14,17 @@ from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
 from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
 from onnx_gate.repository.root import find_repository
-from onnx_gate.vocabulary import GIVEN_CASE, Cause, run_on
+from onnx_gate.vocabulary import GIVEN_CASE, TRIAGE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
+from onnx_gate.worker.failing.stage import tell_failing
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.noise.stage import calibrate, tell_noise
 from onnx_gate.worker.onnx_files.files import weights_of
 from onnx_gate.worker.opened import MOST_FILES, Opened
 from onnx_gate.worker.references import load_reference, save_reference
+from onnx_gate.worker.repro.crash import leave_crash
+from onnx_gate.worker.repro.stage import Failures, leave_repro
 from onnx_gate.worker.runtime.placement import breaches
 from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
@@ -90,7 +93,10 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
         send(failure_of(error, stage))
     else:
         prepared.crashed = frozenset(job.crashed)
-        _judge_prepared(prepared, send, read_log, Path(job.scratch), started, calibrates=job.calibrates)
+        if job.shows:
+            leave_crash(prepared, job.shows, send, scratch=Path(job.scratch), hung=job.hung)
+        else:
+            _judge_prepared(prepared, send, read_log, Path(job.scratch), started, calibrates=job.calibrates)
         if opened and prepared.strength:
             _save_again(prepared, said, Path(job.scratch) / MADE, opened.files(), send)
     send(Done())
@@ -108,6 +114,23 @@ def _save_again(prepared: Prepared, said: list[Event], folder: Path, read: list[
 def _judge_prepared(
     prepared: Prepared, send: Send, read_log: Callable[[], str], scratch: Path, started: float, *, calibrates: bool
 ) -> None:
+    failures = Failures()
+    diffs = _compare(prepared, failures, send, read_log, scratch, started, calibrates=calibrates)
+    if not calibrates:
+        leave_repro(prepared, diffs, failures, send, scratch=scratch)
+
+
+def _compare(
+    prepared: Prepared,
+    failures: Failures,
+    send: Send,
+    read_log: Callable[[], str],
+    scratch: Path,
+    started: float,
+    *,
+    calibrates: bool,
+) -> list[OutputDiff]:
+    """Every provider, and why it diverges; gives all comparisons."""
     for breach in prepared.breaches:
         send(breach)
     diffs = list(prepared.breaches)
@@ -116,11 +139,13 @@ def _judge_prepared(
     for provider in prepared.spec.providers:
         send(Stage(name=run_on(provider.name), provider=provider.name))
         try:
-            found, findings = _run_provider(prepared, provider, send, read_log, scratch)
+            found, findings = _run_provider(prepared, provider, failures, send, read_log, scratch)
             diffs += found
             rounded += findings
             answered.append(provider)
         except BaseException as error:
+            if _is_not_loaded(prepared, provider, error):
+                failures.loading.append(provider.name)
             send(failure_of(error, run_on(provider.name), provider=provider.name))
         send(ProviderDone(provider=provider.name))
     # What has ended a process would end this one too.
@@ -128,7 +153,7 @@ def _judge_prepared(
     prepared.cases = [case for case in prepared.cases if case.name not in ended] or prepared.cases
     if calibrates:
         calibrate(prepared, answered, send, read_log, started=started)
-        return
+        return diffs
     too_slow = _judge_speed(prepared, answered, send, read_log)
     # A reference is also made for providers that only another machine has.
     compared = bool(answered) or not prepared.spec.providers
@@ -136,13 +161,13 @@ def _judge_prepared(
     if compared and not wrong:
         diffs += judge_strength(prepared, answered, send, read_log, scratch=scratch, started=started)
     if rounded and not any(diff.breaches for diff in diffs):
-        send(Stage(name="triage"))
+        send(Stage(name=TRIAGE))
         send(guess_given(rounded))
         send(explain_given(prepared, rounded, read_log))
     elif too_slow and not any(diff.breaches for diff in diffs):
         send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))
     if any(diff.breaches for diff in diffs):
-        send(Stage(name="triage"))
+        send(Stage(name=TRIAGE))
         deadline = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
         if prepared.source is None:
             send(Note(text=NOT_ASKED))
@@ -152,10 +177,18 @@ def _judge_prepared(
         lowered = gather_variant_evidence(prepared, diffs, evidence, read_log)
         if lowered and (cause := find_variant_cause(lowered)):
             send(cause)
-            return
+            return diffs
         # Where a variant is not to blame, the model that it was made of is.
         send(find_cause(gather_evidence(without_variant(prepared), diffs, read_log) if lowered else evidence))
+        tell_failing(prepared, diffs, send, read_log, deadline)
         tell_noise(prepared, diffs, send, read_log, deadline)
+    return diffs
+
+
+def _is_not_loaded(prepared: Prepared, provider: ProviderSpec, error: BaseException) -> bool:
+    """Whether it is the file that the runtime did not take."""
+    of_the_file = isinstance(error, CannotJudge) and error.cause in (Cause.INVALID_MODEL, Cause.UNSUPPORTED_OPERATOR)
+    return of_the_file and provider.name not in prepared.announced
 
 
 def _judge_speed(prepared: Prepared, providers: list[ProviderSpec], send: Send, read_log: Callable[[], str]) -> bool:
@@ -203,7 +236,12 @@ def _tell_given(given: GivenComparison, diffs: list[OutputDiff], send: Send) -> 
 
 
 def _run_provider(
-    prepared: Prepared, provider: ProviderSpec, send: Send, read_log: Callable[[], str], scratch: Path
+    prepared: Prepared,
+    provider: ProviderSpec,
+    failures: Failures,
+    send: Send,
+    read_log: Callable[[], str],
+    scratch: Path,
 ) -> tuple[list[OutputDiff], list[GivenFinding]]:
     custom_ops = prepared.spec.ort_custom_ops
     session = open_session(prepared.onnx, provider, read_log, custom_ops=custom_ops, profiles=scratch / "profiles")
@@ -247,6 +285,8 @@ def _run_provider(
         for found in compared:
             send(found)
             diffs += [found] if isinstance(found, OutputDiff) else []
+            if isinstance(found, Failure) and found.cause is Cause.INVALID_MODEL:
+                failures.cases.append((provider.name, case.name))
     send(Stage(name=run_on(provider.name), provider=provider.name))
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)

@@ -24,7 +24,8 @@ PARENT: tuple[set[str], ...] = (
 )
 CHILD: tuple[set[str], ...] = (
     {"worker"},
-    {"worker.triage", "worker.strength", "worker.noise"},
+    {"worker.repro"},
+    {"worker.triage", "worker.strength", "worker.noise", "worker.failing"},
     {"worker.place"},
     {"worker.references"},
     {"worker.archive", "worker.trial"},

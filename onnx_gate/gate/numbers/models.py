@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.numbers.checks import SPEED, Contradiction
 from onnx_gate.gate.strength import numbers as strength_numbers
+from onnx_gate.records.diagnosis.failing import failing_contradictions
 from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.ran import Latency, Placement, are_numbers
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.vocabulary import Status
+from onnx_gate.wording.repro import folder_of
 
 SCORES = "min_top1"
 """The limit for which it is counted how often the same column is the largest."""
@@ -35,6 +37,7 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
         yield from _of_what_proves_nothing(model)
     yield from _of_the_headroom(model)
     yield from _of_the_noise(model)
+    yield from _of_what_fails(model)
 
 
 def require_consistent_model(model: ModelResult) -> None:
@@ -94,6 +97,19 @@ def _of_the_noise(model: ModelResult) -> Iterator[str]:
         if not are_numbers(noise):
             yield f"the noise of {noise.output} is rtol {noise.rtol:g}, atol {noise.atol:g}, {noise.times:g} times it"
         seen.add(where)
+
+
+def _of_what_fails(model: ModelResult) -> Iterator[str]:
+    """Rows are those of a divergence, and the folder is the model's own."""
+    if model.failing:
+        compared = {check.provider for check in model.checks if check.status is Status.DIVERGED}
+        if model.failing.provider not in compared:
+            yield f"it shows rows that fail on {model.failing.provider}, where nothing diverged"
+        yield from (f"rows that fail: {reason}" for reason in failing_contradictions(model.failing))
+    if model.repro and model.verdict not in (Status.DIVERGED, Status.ERROR):
+        yield f"it shows a failure again, and its verdict is {model.verdict}"
+    if model.repro and model.repro.folder not in ("", folder_of(model.id)):
+        yield f"what shows it again is said to be in {model.repro.folder!r}"
 
 
 def _of_winners_that_nobody_asked_for(model: ModelResult) -> Iterator[str]:

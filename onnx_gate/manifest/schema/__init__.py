@@ -16,6 +16,7 @@ from onnx_gate.manifest.schema.section import Fraction, Names, Section, Size, Te
 from onnx_gate.manifest.schema.session import LatencyChoice, Session, Speedup
 from onnx_gate.manifest.schema.tensors import Input
 from onnx_gate.manifest.schema.variants import Variants
+from onnx_gate.records.asked import ReproSpec
 from onnx_gate.vocabulary import EDGES
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
@@ -48,6 +49,28 @@ def parse_bytes(value: Any) -> Any:
     if not 2**20 <= amount <= 2**50:
         raise refuse("", "from 1MiB to 1PiB, such as 4GiB")
     return int(amount)
+
+
+class Repro(Section):
+    """The folder that shows a failure again."""
+
+    max_size: Annotated[int, BeforeValidator(parse_bytes, json_schema_input_type=_Memory)] = Field(
+        ReproSpec.max_size, description="of all of its files, such as 50MiB"
+    )
+    data: bool = Field(
+        ReproSpec.data, description="values of `data` may stand in it, and in the reports; else row numbers only"
+    )
+
+
+def _expand_repro(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, dict):
+        raise refuse("", "true, false, or a mapping such as {max_size: 50MiB, data: false}")
+    return value
+
+
+ReproChoice = Annotated[Repro | None, BeforeValidator(_expand_repro, json_schema_input_type=bool | Repro)]
 
 
 if TYPE_CHECKING:
@@ -134,6 +157,10 @@ class Settings(Section):
     )
     min_speedup: Speedup | None = Field(
         None, description="how many times as fast as the source every provider has to be, at every batch size"
+    )
+    repro: ReproChoice = Field(
+        default_factory=Repro,
+        description="the folder repro/<id> that shows a divergence, or an error of the runtime, again; false for none",
     )
     timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = Field(
         300, description="seconds for the model as a whole"

@@ -61,7 +61,7 @@ class RowComparison:
     def _look_at(self, answer: Answer, given: Actual, first_row: int, rows: int | None) -> Mask:
         reference, actual = in_numpys_own(answer.value.reshape(given.value.shape)), in_numpys_own(given.value)
         self.elements += actual.size
-        wrong, distance = _differing(reference, actual, self.tolerance)
+        wrong, distance = differing(reference, actual, self.tolerance)
         if kind_of(reference) == "float":
             self.floats = True
             largest = float(distance[np.isfinite(distance)].max(initial=0.0))
@@ -80,7 +80,7 @@ class RowComparison:
         self.worst = Worst(index=index, reference=plain_scalar(reference[place]), actual=plain_scalar(actual[place]))
 
 
-def _differing(reference: Array, actual: Array, tolerance: Tolerance) -> tuple[Mask, Array]:
+def differing(reference: Array, actual: Array, tolerance: Tolerance) -> tuple[Mask, Array]:
     """Which elements differ, and by how much; a label, a NaN or an infinity that is another one by any amount."""
     if kind_of(reference) != "float":
         wrong = np.asarray(reference != actual, dtype=bool)

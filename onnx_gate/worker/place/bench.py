@@ -208,6 +208,27 @@ class Bench:
         answers = session.run({name: value for name, value in {**feed, **handed}.items() if name in session.inputs})
         return {name: answers[name].value for name in wanted if isinstance(answers[name].value, np.ndarray)}
 
+    def cut(self, end: str, given: Mapping[str, Array], draft: Draft | None = None) -> Any:
+        """The nodes that compute a value from those that are given, with their weights, as a model of its own."""
+        model, weights = (draft.model, draft.weights) if draft else (self.model, {})
+        part = _part(model, [end], given)
+        part.graph.name = "place"
+        made = {name for node in part.graph.node for name in node.output}
+        read = {name for node in part.graph.node for name in (*node.input, *_outer(node))}
+        fed = {value.name for value in part.graph.input}
+        for name, value in given.items():
+            if name in read and name not in made and name not in fed:
+                kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+                part.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(value.shape)))
+        for tensor in part.graph.initializer:
+            array = weights.get(tensor.name)
+            if array is None and self.blueprint.stored(tensor.name):
+                array = self.blueprint.array(tensor.name)
+            if array is not None:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+        _show(part.graph, [end], alone=True)
+        return part
+
     def sizes(self, feed: Feed, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """The shape of each value on a feed, without keeping any."""
         copy = self.draft()

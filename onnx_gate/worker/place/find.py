@@ -20,6 +20,7 @@ from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.onnx_files.lowered import lowered_in
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import Array, Bench
+from onnx_gate.worker.place.cut.part import Part, cut_out
 from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.landmarks.causes import explain
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
@@ -44,6 +45,8 @@ class Found:
     mended: Mended | None = None
     lowered: str = ""
     """What the file holds of lower precision, where that explains it all."""
+    part: Part | None = None
+    """The smallest part that is wrong, cut out."""
 
 
 def find_place(
@@ -71,7 +74,8 @@ def find_place(
         mended = None
         if prepared.spec.onnx and exchanged and time.monotonic() < until:
             mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
-        return Found(cause=cause, place=place, mended=mended)
+        part = cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until)
+        return Found(cause=cause, place=place, mended=mended, part=part)
 
 
 def _mend(

@@ -274,7 +274,8 @@ class SecondOpinion:
         if self.recorded or self._prepared.source is None:
             return None
         if self._place is None:
-            self._place = (find_place(self._prepared, diff, self._call(diff), self._read_log, self._until),)
+            found = find_place(self._prepared, diff, self._call(diff), self._read_log, self._until)
+            self._place, self._prepared.part = (found,), found.part if found else None
         return self._place[0]
 
     def left_out(self, diff: OutputDiff) -> str:

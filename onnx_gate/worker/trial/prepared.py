@@ -73,6 +73,8 @@ class Prepared:
     """How each provider has computed."""
     crashed: frozenset[tuple[str, str]] = frozenset()
     """Providers and cases that have ended a process of this model: they are not run again."""
+    part: Any = None
+    """The smallest part of the graph that is wrong, as triage has cut it out; None where it has not."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 
@@ -95,6 +97,12 @@ class Prepared:
     def fed(self, call: Call) -> Feed:
         """The feed as the file takes it."""
         return {name: value.astype("float16") if name in self.halves else value for name, value in call.feed.items()}
+
+    def hides(self, case: str) -> bool:
+        """Whether a case holds values of the user's data that nobody has allowed to show."""
+        if self.spec.data is None or self.spec.shows_data:
+            return False
+        return not any(each.generated for each in self.cases if each.name == case)
 
     @property
     def recorded(self) -> bool:

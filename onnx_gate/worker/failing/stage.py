@@ -1,0 +1,123 @@
+"""The part of triage that looks at rows: for a divergence on the provider that is furthest off."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.protocol import Event, Note
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.bounds import LONGEST_NAME
+from onnx_gate.records.diagnosis.failing import MOST_ROWS, MOST_VALUES, Failing, FailingRow, RowInput
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.worker.compare.outputs import plain_scalar
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.failing.facts import facts_of
+from onnx_gate.worker.failing.properties import Row
+from onnx_gate.worker.failing.rows import Seen, content, look_at_rows, once
+from onnx_gate.worker.failing.shared import shared_by
+from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.user_code import describe
+
+MOST_SECONDS = 10.0
+MOST_INPUTS = 10
+LONGEST_VALUE = 80
+LARGEST_ERROR = 1e300
+
+
+def tell_failing(
+    prepared: Prepared,
+    diffs: Sequence[OutputDiff],
+    send: Callable[[Event], None],
+    read_log: Callable[[], str],
+    deadline: float,
+) -> None:
+    """Send the worst rows, and what those that fail share; what goes wrong here changes no verdict."""
+    try:
+        if found := find_failing(prepared, diffs, read_log, deadline):
+            send(found)
+    except Exception as error:
+        traceback.print_exception(error)
+        send(Note(text=f"the rows that fail could not be looked at: {describe(error)[:300]}"))
+
+
+def find_failing(
+    prepared: Prepared, diffs: Sequence[OutputDiff], read_log: Callable[[], str], deadline: float
+) -> Failing | None:
+    """None where no row can be told from another, and of variants, which differ by rounding everywhere."""
+    provider = _provider(prepared, diffs)
+    if provider is None or prepared.spec.variant or time.monotonic() > deadline:
+        return None
+    rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
+    rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
+    session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
+    until = min(deadline, time.monotonic() + MOST_SECONDS)
+    return describe_failing(prepared, look_at_rows(prepared, session, rules, until), provider.name)
+
+
+def describe_failing(prepared: Prepared, seen: Seen, provider: str) -> Failing | None:
+    """The record of what was seen."""
+    blocks = [block for block in seen.blocks if block.rows is not None] or seen.blocks
+    rows = once(blocks, content)
+    wrong = np.array([bool(block.wrong[row]) for block, row in rows], dtype=bool)
+    if not wrong.any():
+        return None
+    failing = [row for row, fails in zip(rows, wrong, strict=True) if fails]
+    hidden = any(prepared.hides(block.case.name) for block, _ in rows)
+    return Failing(
+        provider=provider,
+        failing=len(failing),
+        passing=len(rows) - len(failing),
+        rows=tuple(_row(prepared, *row, hidden=hidden) for row in _worst(failing)),
+        shared=shared_by(rows, wrong, _columns(prepared), private=hidden),
+        facts=facts_of(seen),
+        private=hidden,
+    )
+
+
+def _provider(prepared: Prepared, diffs: Sequence[OutputDiff]) -> ProviderSpec | None:
+    wrong = worst_first(diff for diff in diffs if diff.breaches and not diff.contract)
+    names = [diff.provider for diff in wrong]
+    return next((given for name in names for given in prepared.spec.providers if given.name == name), None)
+
+
+def _columns(prepared: Prepared) -> tuple[str, ...]:
+    """Names of the columns of a table, as the manifest or the source has them."""
+    if prepared.spec.columns:
+        return prepared.spec.columns
+    return tuple(prepared.framework.fitted_columns(prepared.source) or ()) if prepared.source is not None else ()
+
+
+def _worst(failing: list[Row]) -> list[Row]:
+    return sorted(failing, key=lambda row: -float(row[0].errors[row[1]]))[:MOST_ROWS]
+
+
+def _row(prepared: Prepared, block: Any, row: int, *, hidden: bool) -> FailingRow:
+    error = float(block.errors[row])
+    feed = {} if hidden else block.call.feed
+    return FailingRow(
+        case=block.case.name[:LONGEST_NAME],
+        row=block.number(row),
+        output=block.outputs[row][:LONGEST_NAME],
+        error=min(error, LARGEST_ERROR) if np.isfinite(error) else None,
+        inputs=tuple(
+            _input(name, block.value(name, row)) for name in list(feed)[:MOST_INPUTS] if _is_plain(block, name)
+        ),
+    )
+
+
+def _is_plain(block: Any, name: str) -> bool:
+    return isinstance(block.call.feed[name], np.ndarray | np.generic)
+
+
+def _input(name: str, value: Any) -> RowInput:
+    array = np.asarray(value)
+    shown = (plain_scalar(element) for element in array.ravel()[:MOST_VALUES])
+    values = tuple(element[:LONGEST_VALUE] if isinstance(element, str) else element for element in shown)
+    return RowInput(input=name[:LONGEST_NAME], values=values, count=array.size)

@@ -1,0 +1,1 @@
+"""A part of the graph as a model of its own."""

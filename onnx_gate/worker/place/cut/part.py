@@ -1,0 +1,141 @@
+"""The smallest part of the graph that is wrong, cut out: true values go in, and a wrong one comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.inputs.known import generate
+from onnx_gate.worker.place.bench import MARK, Array, Values
+from onnx_gate.worker.place.exchange import all_of
+from onnx_gate.worker.place.faults import Fault
+from onnx_gate.worker.place.pairs import Pairs, Truth
+from onnx_gate.worker.place.twin import landmarks_of, truth_of
+from onnx_gate.worker.place.values import TIMES, noise_of, wrong_share
+from onnx_gate.worker.trial.prepared import Prepared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A graph of its own, and what it has to answer."""
+
+    model: Any
+    """Its nodes, with the weights that they read."""
+    feed: Values
+    """True values, by the names of its inputs."""
+    end: str
+    """Its output."""
+    expected: Array
+    """What that has to be."""
+    allowed: float
+    """By how much rounding may move it."""
+    private: bool
+    """Its values come of the user's data."""
+    mended: Any | None = None
+    """The same graph with the exchange that makes it right, where there is one."""
+
+
+def cut_out(prepared: Prepared, pairs: Pairs, faults: Sequence[Fault], *, private: bool, until: float) -> Part | None:
+    """The part of the first fault; where its values are private, of generated ones if it is wrong on these too."""
+    known = [fault for fault in faults if fault.exchange] or list(faults)
+    if not known or time.monotonic() > until:
+        return None
+    fault, values = known[0], pairs.truth.values
+    if not private:
+        return _part(pairs, fault, pairs.feed, values, private=False)
+    try:
+        again = _generated(prepared, pairs)
+        part = _part(pairs, fault, *again, private=False) if again else None
+    except Exception:
+        # A source may refuse values that nobody but us made.
+        part = None
+    return part or _part(pairs, fault, pairs.feed, values, private=True)
+
+
+def _generated(prepared: Prepared, pairs: Pairs) -> tuple[Feed, Mapping[str, Array]] | None:
+    """Other values for the same shapes, and what is true of them."""
+    inputs = prepared.spec.inputs or ()
+    if prepared.source is None or any(given.form != "tensor" for given in inputs):
+        return None
+    sizes: dict[str, int] = {}
+    for given in inputs:
+        actual = np.asarray(pairs.feed[given.name]).shape
+        sizes.update({dim: size for dim, size in zip(given.shape, actual, strict=True) if isinstance(dim, str)})
+    feed = generate(inputs, sizes, seed=f"{prepared.spec.base}/place", domains=prepared.domains)
+    answers: Answers = prepared.ask_again(Call(feed=feed))
+    right = pairs.truth.bench
+    truth: Truth | None = truth_of(right, prepared, feed, answers) if right else landmarks_of(prepared, feed, answers)
+    return (feed, truth.values) if truth else None
+
+
+def _part(pairs: Pairs, fault: Fault, feed: Feed, values: Mapping[str, Array], *, private: bool) -> Part | None:
+    bench, end = pairs.bench, fault.end.value
+    given = {
+        name: pair.layout.of(values[pair.true]).astype(pairs.free[name].dtype, copy=False)
+        for name, pair in pairs.found.items()
+        if name in pairs.free and name != end and name not in bench.outputs and pair.true in values
+    }
+    expected = fault.end.layout.of(values[fault.end.true])
+    wrong = bench.run(feed, [end], given).get(end)
+    if wrong is None or wrong_share(expected, wrong) == 0.0:
+        return None
+    own = {name: bench.label(name) for name in (*given, end)}
+    model = _renamed(bench.cut(end, given), own)
+    mended = None
+    if fault.exchange:
+        draft = bench.draft()
+        all_of([fault.exchange], draft)
+        mended = _renamed(bench.cut(end, given, draft), own)
+    values_in = {**feed, **given}
+    return Part(
+        model=model,
+        feed={_own(model, own, name): np.ascontiguousarray(values_in[name]) for name in _inputs(bench.cut(end, given))},
+        end=model.graph.output[0].name,
+        expected=expected.astype(wrong.dtype, copy=False),
+        allowed=TIMES * noise_of(expected),
+        private=private,
+        # What was exchanged may read other values: then it is no graph of the same interface.
+        mended=mended if mended and set(_inputs(mended)) <= set(_inputs(model)) else None,
+    )
+
+
+def _inputs(model: Any) -> list[str]:
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in stored]
+
+
+def _own(model: Any, own: Mapping[str, str], name: str) -> str:
+    return name if name in _inputs(model) else own[name]
+
+
+def _renamed(model: Any, own: Mapping[str, str]) -> Any:
+    """With the names that the file has for its values in the place of ours, where these are free."""
+    graph = model.graph
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    taken |= {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
+    inner = {name for node in graph.node for attribute in node.attribute for name in _within(attribute)}
+    names: dict[str, str] = {}
+    for name, fresh in own.items():
+        if name.startswith(MARK) and name in taken - inner and fresh not in taken | inner | {*names.values()}:
+            names[name] = fresh
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for value in (*graph.input, *graph.output):
+        value.name = names.get(value.name, value.name)
+    return model
+
+
+def _within(attribute: Any) -> Iterator[str]:
+    """Names that a sub-graph reads, of which nobody here knows whether they are its own."""
+    for graph in (attribute.g, *attribute.graphs):
+        for node in graph.node:
+            yield from node.input
+            for each in node.attribute:
+                yield from _within(each)

@@ -1,0 +1,237 @@
+"""The stage of a job that leaves what shows its failure again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.protocol import Event, Note, Stage
+from onnx_gate.providers import runtime_settings
+from onnx_gate.records.asked import OutputRule, ProviderSpec, ReproSpec
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.bounds import LONGEST_NAME
+from onnx_gate.records.diagnosis.repro import Repro
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.vocabulary import REPRO, REPRO_STAGE, BreachKind, LeftOut, ReproRows
+from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.onnx_files.files import external_files, keep_copy
+from onnx_gate.worker.place.cut.part import Part
+from onnx_gate.worker.repro import script
+from onnx_gate.worker.repro.feeds import Shown, find_rows, worst_rows
+from onnx_gate.worker.repro.store import CannotStore, Packed, describe_rows, write
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.user_code import describe
+
+MOST_SECONDS = 20.0
+SHARE = 0.125
+"""Of `timeout`, what this stage may take."""
+_TYPES = re.compile(r"(?:\w+\()*(?:float|double|float16|u?int(?:8|16|32|64)|bool|string)\)*|(?:seq\()?map\(.*\)")
+"""Of inputs and outputs that a plain script can hand over and take back."""
+_NOT_RUN = (BreachKind.SPEED, BreachKind.RUN_TO_RUN, BreachKind.GIVEN)
+"""What one run on one feed does not show."""
+NOT_LEFT = "nothing was left in repro/ that shows it again: {}"
+Send = Callable[[Event], None]
+
+
+@dataclass
+class Failures:
+    """What went wrong with ONNX Runtime, beside divergences."""
+
+    cases: list[tuple[str, str]] = field(default_factory=list)
+    """Provider and case that the runtime failed on."""
+    loading: list[str] = field(default_factory=list)
+    """Providers on which the model could not be loaded."""
+
+
+def leave_repro(
+    prepared: Prepared, diffs: Sequence[OutputDiff], failures: Failures, send: Send, *, scratch: Path
+) -> None:
+    """Files in the worker's own folder, and word of them; what goes wrong here changes no verdict."""
+    asked = prepared.spec.repro
+    wrong = worst_first(diff for diff in diffs if _shows(diff))
+    names = [*(diff.provider for diff in wrong), *(name for name, _ in failures.cases), *failures.loading]
+    provider = next((given for name in names for given in prepared.spec.providers if given.name == name), None)
+    if asked is None or provider is None:
+        return
+    send(Stage(name=REPRO_STAGE))
+    until = time.monotonic() + min(MOST_SECONDS, SHARE * prepared.spec.timeout)
+    try:
+        bench = Bench(prepared, provider, asked, scratch / REPRO)
+        cases = [diff.case for diff in wrong if diff.provider == provider.name]
+        cases += [case for name, case in failures.cases if name == provider.name]
+        left = bench.leave(cases, worst_rows(wrong), until, loads=provider.name not in failures.loading)
+        if left.model or left.place:
+            send(left)
+        else:
+            send(Note(text=NOT_LEFT.format(", ".join(left.left_out) or "no row fails in a plain session")))
+    except Exception as error:
+        traceback.print_exception(error)
+        send(Note(text=NOT_LEFT.format(describe(error)[:300])))
+
+
+def _shows(diff: OutputDiff) -> bool:
+    return any(breach.kind not in _NOT_RUN for breach in diff.breaches)
+
+
+class Bench:
+    """Writes one folder, and tries whether what is in it fails."""
+
+    def __init__(self, prepared: Prepared, provider: ProviderSpec, asked: ReproSpec, folder: Path) -> None:
+        self._prepared, self._provider, self._folder = prepared, provider, folder
+        self._room = asked.max_size
+        self._left_out: list[LeftOut] = []
+        rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
+        self._rules: dict[str, OutputRule] = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
+        self._custom_ops = prepared.spec.ort_custom_ops or ""
+        self._session: Any = None
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+    def leave(self, cases: Sequence[str], worst: dict[str, int], until: float, *, loads: bool) -> Repro:
+        """Whatever of it fits, and fails again."""
+        shown = self._shown(cases, worst, until, loads=loads)
+        wanted = shown is not None or not loads or LeftOut.PRIVATE_ROWS in self._left_out
+        kept = wanted and self.keep_model()
+        rows = self._keep_rows(shown, loads=loads) if kept else ReproRows.NONE
+        return Repro(
+            provider=self._provider.name,
+            case=(shown.case if shown else "")[:LONGEST_NAME],
+            model=kept,
+            rows=rows,
+            place=self._keep_place(),
+            left_out=tuple(dict.fromkeys(self._left_out)),
+        )
+
+    def _shown(self, cases: Sequence[str], worst: dict[str, int], until: float, *, loads: bool) -> Shown | None:
+        if self._provider.library:
+            self._left_out.append(LeftOut.PLUG_IN)
+            return None
+        if loads:
+            self._open()
+        try:
+            # What can't be loaded fails on any row.
+            any_case = [case.name for case in self._prepared.cases[:1]]
+            shown, hidden = find_rows(self._prepared, cases or any_case, worst, self._fails, until)
+        except CannotStore:
+            self._left_out.append(LeftOut.TYPES)
+            return None
+        if shown is None:
+            self._left_out.append(LeftOut.PRIVATE_ROWS if hidden else LeftOut.NOT_AGAIN)
+        elif shown.rows is ReproRows.GENERATED:
+            self._left_out.append(LeftOut.ROWS_MADE_AGAIN)
+        return shown
+
+    def _open(self) -> None:
+        settings = runtime_settings(self._provider, self._custom_ops)
+        self._session = script.open_session(Path(self._prepared.onnx), settings, self._custom_ops)
+
+    def _fails(self, feed: Feed, references: Answers) -> bool:
+        if self._session is None:
+            return True
+        values = (*self._session.get_inputs(), *self._session.get_outputs())
+        if not all(_TYPES.fullmatch(value.type) for value in values):
+            raise CannotStore("a type that numpy hasn't got")
+        return bool(self._tried(feed, references)[0])
+
+    def _tried(self, feed: Feed, references: Answers) -> tuple[list[str], dict[str, Any]]:
+        packed = Packed()
+        described = describe_rows(packed, feed, references, self._rules, lenient=self._prepared.lenient)
+        found: tuple[list[str], dict[str, Any]] = script.answer(
+            self._session, script.unpacked(json.loads(json.dumps(described)), packed.arrays)
+        )
+        return found
+
+    def keep_model(self) -> bool:
+        """A copy with its weights; False where it is too large."""
+        path = Path(self._prepared.onnx)
+        files = [path, *external_files(str(path), onnx.load(str(path), load_external_data=False), path.name)]
+        size = sum(file.stat().st_size for file in files)
+        if size > self._room:
+            self._left_out.append(LeftOut.MODEL_TOO_LARGE)
+            return False
+        keep_copy(str(path), self._folder, "model", path.name)
+        self._room -= size
+        return True
+
+    def _keep_rows(self, shown: Shown | None, *, loads: bool) -> ReproRows:
+        packed = Packed()
+        feed, references = (shown.feed, shown.references) if shown else ({}, {})
+        if shown is None and loads:
+            return ReproRows.NONE
+        try:
+            described = describe_rows(packed, feed, references, self._rules, lenient=self._prepared.lenient)
+        except CannotStore:
+            # What can't be loaded fails without rows as well.
+            described = {"inputs": [], "outputs": []}
+        if packed.size > self._room:
+            self._left_out.append(LeftOut.ROWS_TOO_LARGE)
+            return ReproRows.NONE
+        if shown and self._session is not None:
+            answers = self._tried(feed, references)[1]
+            for entry in described["outputs"]:
+                if entry["name"] in answers:
+                    entry["actual"] = packed.put(answers[entry["name"]])
+        write(self._folder, "rows", described, packed)
+        self._room -= packed.size
+        return shown.rows if shown else ReproRows.FED
+
+    def write_rows(self, shown: Shown, more: dict[str, Any]) -> None:
+        """Rows for a script that has not been tried yet."""
+        packed = Packed()
+        described = describe_rows(packed, shown.feed, shown.references, self._rules, lenient=self._prepared.lenient)
+        write(self._folder, "rows", {**described, **more}, packed)
+
+    def forget_rows(self) -> None:
+        """Rows that did not show it."""
+        for name in ("rows.npz", "rows.json"):
+            (self._folder / name).unlink(missing_ok=True)
+
+    def _keep_place(self) -> bool:
+        part: Part | None = self._prepared.part
+        if part is None:
+            return False
+        if part.private:
+            self._left_out.append(LeftOut.PRIVATE_PLACE)
+            return False
+        packed = Packed()
+        described = describe_part(packed, part)
+        if packed.size + part.model.ByteSize() > self._room:
+            self._left_out.append(LeftOut.PLACE_TOO_LARGE)
+            return False
+        path = self._folder / "place.onnx"
+        onnx.save(part.model, str(path))
+        stored = script.unpacked(json.loads(json.dumps(described)), packed.arrays)
+        if not script.check(path, stored, {"optimization": "disabled"}, self._custom_ops):
+            path.unlink()
+            return False
+        write(self._folder, "place", described, packed)
+        return True
+
+
+def describe_part(packed: Packed, part: Part) -> dict[str, Any]:
+    """True values in, the true value out; a few elements may differ all the same, as when it was looked for."""
+    return {
+        "inputs": [{"name": name, "value": packed.put(value)} for name, value in part.feed.items()],
+        "outputs": [
+            {
+                "name": part.end,
+                "reference": packed.put(part.expected),
+                "lenient": True,
+                "column": False,
+                "columns": None,
+                "rtol": 0.0,
+                "atol": part.allowed,
+                "limits": {"max_mismatch": 0.01, "min_agreement": 0.99},
+            }
+        ],
+    }
