@@ -100,7 +100,7 @@ def find_cause(evidence: Evidence) -> Triage:
     if chance := find_chance(evidence.run_to_run, wrong):
         return chance
     if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
-        return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
+        return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if dim := baked_dimension(evidence.diffs, evidence.sizes, wrong, evidence.cuts):
         advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)
         return Triage(cause=Cause.BATCH_BAKED, advice=advice)
@@ -111,6 +111,13 @@ def find_cause(evidence: Evidence) -> Triage:
         return Triage(cause=Cause.PROVIDER, advice=tell_precise(precise))
     found = _find_cause(evidence, compared)
     return replace(found, advice=f"{found.advice} {tell_precise(precise)}") if precise else found
+
+
+def _baked_by_line(evidence: Evidence) -> Triage | None:
+    """What the framework knows of the line that built a size in; it is asked with any feed."""
+    fed = next((diff for diff in evidence.diffs if diff.case in evidence.sizes), None)
+    known = evidence.ask.known(fed) if fed else None
+    return known if known and known.cause is Cause.BATCH_BAKED else None
 
 
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
