@@ -87,6 +87,8 @@ class FrameworkInfo:
     traces: str = ""
     """The metadata of a node in which its exporter keeps the stack trace of the user's code that the node comes from;
     empty where it writes none."""
+    saved_version: str = ""
+    """The key under which its models keep the version that saved them, as it stands in a pickle; empty where none."""
     variables: tuple[str, ...] = ()
     """Environment variables that a worker needs for it, as regular expressions; its plug-in may set them."""
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
+import gzip
 import importlib
+import importlib.metadata
 import importlib.util
+import inspect
+import lzma
 import os
 import re
 import stat
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -92,12 +99,143 @@ def failed(cause: Cause, where: str, error: BaseException, *, fix: str = "") -> 
             f"{where}: the code called sys.exit({error.code!r}), expected it to return{_user_line(error)}",
             fix="raise an exception instead",
         )
+    if other := other_version(error):
+        return CannotJudge(cause, f"{where}: {other.told}{_user_line(error)}", fix=other.fix)
     if isinstance(error, ModuleNotFoundError) and not fix:
         fix = (
             f"{_installing(str(error.name))} (in CI: list it in the file that the `requirements` input names), "
             f"or put {error.name}.py beside the manifest if it is yours"
         )
     return CannotJudge(cause, f"{where}: {describe(error)}{_user_line(error)}", fix=fix or _SEE_LOG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherVersion:
+    """A saved object that the installed version of a package can't take."""
+
+    told: str
+    """What is so, in a sentence."""
+    fix: str
+    """Which line to pin, or what to save again."""
+
+
+def saved_by(title: str, version: str, distribution: str, installed: str, *, what: str = "it") -> OtherVersion:
+    """Of a version that is known."""
+    return OtherVersion(
+        told=f"{what} was saved by {title} {version}, and {installed} is installed",
+        fix=f"pin it: add the line `{distribution}=={version}` to the file that the `requirements` input names (at "
+        f"home: pip install '{distribution}=={version}'); or load it with {version}, and save it again with "
+        f"{installed}. If pip has no such version for Python {sys.version_info.major}.{sys.version_info.minor}, only saving it "
+        "again is left",
+    )
+
+
+def other_version(error: BaseException) -> OtherVersion | None:
+    """Where loading failed because of the version of an installed package; None for any other reason."""
+    package, why = _package_at_fault(error)
+    if not package:
+        return None
+    imported = _import_statement(error)
+    distribution = next(iter(importlib.metadata.packages_distributions().get(package, ())), package)
+    try:
+        installed = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    info = framework_of_package(package)
+    title = info.title if info else distribution
+    if imported:
+        return OtherVersion(
+            told=f"{title} {installed} has no {getattr(error, 'name', '')}, which the code imports",
+            fix=f"change `{imported}` to where {installed} has it, or pin the version that the code was written for: add "
+            f"the line `{distribution}==…` to the file that the `requirements` input names",
+        )
+    made = _saved_version(info.saved_version, error) if info and info.saved_version else ""
+    if made and made != installed:
+        other = saved_by(title, made, distribution, installed)
+        return OtherVersion(told=f"{other.told}: {why}", fix=other.fix)
+    known = next((pin for name, pin in _RENAMED.items() if name in why), "")
+    line = known or f"{distribution}==…"
+    return OtherVersion(
+        told=f"it was saved by another version of {title} than {installed}, which is installed: {why}",
+        fix=f"pin the version that saved it: add the line `{line}` to the file that the `requirements` input names"
+        f"{'' if known else ' (`pip freeze` tells it, where the model was trained)'}; or save it again with "
+        f"{distribution} {installed}",
+    )
+
+
+_RENAMED = {"numpy._core": "numpy>=2", "pandas.core.indexes.numeric": "pandas<2"}
+"""Modules that say which versions have them."""
+_NO_ATTRIBUTE = re.compile(r"Can't get attribute '(\w+)' on <module '([\w.]+)'")
+_RESTORING = ("__setstate__", "__reduce__", "__cinit__")
+
+
+def _package_at_fault(error: BaseException) -> tuple[str, str]:
+    """An installed package that hasn't got what a saved object names, or refuses its state; and how that shows."""
+    if isinstance(error, ModuleNotFoundError) and error.name and "." in error.name:
+        package = error.name.partition(".")[0]
+        return (package, f"it names {error.name}, which is not there") if _is_installed(package) else ("", "")
+    if isinstance(error, AttributeError) and (found := _NO_ATTRIBUTE.search(str(error))):
+        package = found[2].partition(".")[0]
+        named = f"it names {found[1]} of {found[2]}, which is not there"
+        return (package, named) if _is_installed(package) else ("", "")
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        # Files of compiled code are given from the package on.
+        package = re.split(r"[/\\]", frame.f_code.co_filename.rpartition("-packages/")[2])[0]
+        if frame.f_code.co_name.rpartition(".")[2] in _RESTORING and _is_installed(package):
+            # What follows the first sentence is a dump of both states.
+            return package, f"{package} refuses its state ({_first_words(error)})"
+    return "", ""
+
+
+def _import_statement(error: BaseException) -> str:
+    """The statement that failed, where it is an import that somebody wrote: what is unpickled imports without one."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    line = (frames[-1].line or "").strip() if frames and isinstance(error, ImportError) else ""
+    return line if line.startswith(("import ", "from ")) else ""
+
+
+def _first_words(error: BaseException) -> str:
+    return re.split(r":\n|\n|: \{", f"{type(error).__name__}: {error}")[0][:200]
+
+
+def _is_installed(package: str) -> bool:
+    return package.isidentifier() and package in importlib.metadata.packages_distributions()
+
+
+def _saved_version(key: str, error: BaseException) -> str:
+    """The version that saved the file whose loading failed, read without running anything in it."""
+    pattern = re.compile(
+        rb"%s.{1,16}?(\d+\.\d+(?:\.(?:dev|post)?\d+)*(?:rc|a|b)?\d*)" % re.escape(key.encode()), re.DOTALL
+    )
+    for path in _files_behind(error):
+        with contextlib.suppress(Exception):
+            if found := pattern.search(_plain_bytes(path)):
+                return found[1].decode()
+    return ""
+
+
+def _files_behind(error: BaseException) -> Iterator[str]:
+    """Files that the code which failed was about, the innermost first."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
+    for value in (value for frame in frames for value in list(frame.f_locals.values())):
+        path = getattr(value, "name", value)
+        if isinstance(path, str | Path) and 0 < len(str(path)) < LONGEST_MESSAGE:
+            with contextlib.suppress(OSError, ValueError):
+                if Path(path).is_file():
+                    yield str(path)
+
+
+def _plain_bytes(path: str) -> bytes:
+    """The beginning of a file, unpacked where it is packed."""
+    with Path(path).open("rb") as raw:
+        start = raw.read(4)
+    opened = next((opener for sign, opener in _PACKED.items() if start.startswith(sign)), open)
+    with opened(path, "rb") as file:
+        return bytes(file.read(_MOST_BYTES))
+
+
+_PACKED: Mapping[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zX": lzma.open}
+_MOST_BYTES = 64 * 1024 * 1024
 
 
 def _installing(module: str) -> str:
@@ -161,7 +299,7 @@ def _no_function(location: Location, module: ModuleType) -> CannotJudge:
 
 def _user_line(error: BaseException) -> str:
     """Where in the user's files it happened: the last frame outside of installed packages and ourselves."""
-    own = str(Path(__file__).parent)
+    own = str(Path(__file__).parent.parent)
     if error.__cause__ is not None and (line := _user_line(error.__cause__)):
         return line
     frames = [
@@ -172,6 +310,17 @@ def _user_line(error: BaseException) -> str:
         and Path(frame.filename).exists()
     ]
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+
+
+def line_of_class(kind: type) -> str:
+    """`model.py, line 12` for a class of the user's own; empty for a library's."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    if not file or "site-packages" in file or file.startswith((sys.base_prefix, str(Path(__file__).parent.parent))):
+        return ""
+    try:
+        return f"{Path(file).name}, line {inspect.getsourcelines(kind)[1]}"
+    except (OSError, TypeError):
+        return Path(file).name
 
 
 def require_access(spec: ModelSpec, scratch: str) -> None:

@@ -161,7 +161,7 @@ def test_a_worker_that_never_ended_is_an_error(events: tuple[Any, ...]) -> None:
     """Without its last word, all that it said before is no pass."""
     judged = judge_model(found(*events, ended=False))
     assert judged.verdict is ERROR
-    assert "stopped" in judged.error
+    assert "interrupted" in judged.error
 
 
 @pytest.mark.parametrize("statuses", [set(some) for n in range(5) for some in combinations(Status, n)])

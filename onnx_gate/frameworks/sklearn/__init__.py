@@ -53,4 +53,5 @@ INFO = FrameworkInfo(
     },
     lower_opset_suffices=True,
     computes_in_float64=True,
+    saved_version="_sklearn_version",
 )

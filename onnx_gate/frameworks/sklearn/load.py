@@ -14,7 +14,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.user_code import call, failed, kind_of, prepare_import_path, require_content
+from onnx_gate.worker.user_code import call, failed, kind_of, prepare_import_path, require_content, saved_by
 
 ANSWERING = ("predict", "transform", "kneighbors")
 _NO_TENSORS = {
@@ -77,12 +77,9 @@ def _read(spec: ModelSpec) -> Any:
         except (MemoryError, CannotJudge):
             raise
         except InconsistentVersionWarning as error:
-            raise CannotJudge(
-                Cause.LOAD_FAILED,
-                f"{shown}: {error.estimator_name} was saved by scikit-learn {error.original_sklearn_version}, "
-                f"and {error.current_sklearn_version} is installed",
-                fix=f"install scikit-learn=={error.original_sklearn_version}, or save the model again",
-            ) from error
+            made, installed = error.original_sklearn_version, error.current_sklearn_version
+            other = saved_by("scikit-learn", made, "scikit-learn", installed, what=error.estimator_name)
+            raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: {other.told}", fix=other.fix) from error
         except (pickle.UnpicklingError, EOFError) as error:
             raise failed(Cause.LOAD_FAILED, shown, error, fix=_AGAIN) from error
         except BaseException as error:

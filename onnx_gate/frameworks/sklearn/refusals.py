@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
+
+import skl2onnx
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.sklearn.parts import Part, parts
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.user_code import describe, shorten
+from onnx_gate.wording.hints import first
+from onnx_gate.worker.user_code import describe, line_of_class, shorten
 
 _REGISTER = "register a converter for it (`register: file.py:callable`, see skl2onnx.update_registered_converter)"
 _OWN_FILE = "export it yourself and name the file as `onnx:`"
@@ -38,7 +42,8 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
     (
         "FunctionTransformer",
         Cause.UNSUPPORTED_OPERATOR,
-        f"a Python function can't be converted: use a transformer that skl2onnx knows instead, or {_REGISTER}",
+        "a Python function can't be converted: call it before the model, in the code that feeds it, and judge what "
+        f"comes after it; or use a transformer that skl2onnx knows, or {_REGISTER}",
     ),
     (
         "same type",
@@ -112,10 +117,10 @@ def _no_converter(missing: str, source: Any, shown: str) -> CannotJudge:
     part = next((part for part in parts(source) if type(part.model).__name__ == name), None)
     own = not missing.startswith("sklearn.")
     whose = f"the class {missing}" if own else f"scikit-learn's {name}"
-    fix = _INSTEAD.get(name, "choose an estimator that skl2onnx supports")
+    fix = _INSTEAD.get(name) or _kin(name, missing) or "choose an estimator that skl2onnx supports"
     ways = f"{_REGISTER}, or {_OWN_FILE}" if own else f"{fix}, {_REGISTER}, or {_OWN_FILE}"
     return CannotJudge(
-        Cause.UNSUPPORTED_OPERATOR, f"{shown}: skl2onnx has no converter for {whose}{_step(part)}", fix=ways
+        Cause.UNSUPPORTED_OPERATOR, f"{shown}: skl2onnx has no converter for {whose}{_step(part, source)}", fix=ways
     )
 
 
@@ -133,8 +138,35 @@ _INSTEAD = {
 def _part_named(text: str, source: Any) -> str:
     """The innermost part whose class the error names."""
     named = [part for part in parts(source) if re.search(rf"\b{type(part.model).__name__}\b", text)]
-    return f"{type(named[-1].model).__name__}{_step(named[-1])}" if named else "it"
+    return f"{type(named[-1].model).__name__}{_step(named[-1], source)}" if named else "it"
 
 
-def _step(part: Part | None) -> str:
-    return f" (the step {shorten(part.name)!r})" if part and part.name else ""
+def _step(part: Part | None, source: Any) -> str:
+    """` (the step 'prep' (ColumnTransformer) → 'num' (MyScaler))`, and where a class of the user's is written."""
+    if part is None:
+        return ""
+    models = {each.name: each.model for each in parts(source)}
+    keys = part.name.split("__") if part.name else []
+    names = ["__".join(keys[: end + 1]) for end in range(len(keys))]
+    way = [
+        f"'{key}' ({type(models[name]).__name__})" if name in models else f"'{key}'"
+        for key, name in zip(keys, names, strict=True)
+    ]
+    told = [f"the step {shorten(' → '.join(way))}"] if way else []
+    if line := line_of_class(type(part.model)):
+        told.append(f"its class is in {line}")
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _kin(name: str, missing: str) -> str:
+    """What skl2onnx has of the same family of estimators."""
+    family = missing.rpartition(".")[0].split(".")[:2]
+    known = [each.removeprefix("Sklearn") for each in skl2onnx.supported_converters()]
+    module = sys.modules.get(".".join(family))
+    kind = getattr(getattr(module, name, None), "_estimator_type", None)
+    kin = [
+        each
+        for each in known
+        if (found := getattr(module, each, None)) is not None and getattr(found, "_estimator_type", None) == kind
+    ]
+    return f"choose an estimator that skl2onnx converts (of {'.'.join(family)}: {first(sorted(kin), 6)})" if kin else ""

@@ -16,7 +16,8 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch.inputs import Binding
 from onnx_gate.frameworks.torch.load import Source, Traced
 from onnx_gate.frameworks.torch.outputs import flatten
-from onnx_gate.frameworks.torch.refusals import export_failed
+from onnx_gate.frameworks.torch.refusals.messages import export_failed
+from onnx_gate.frameworks.torch.refusals.specialised import find_specialised
 from onnx_gate.records.asked import DimLimits, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.names import WRAPPED, name_dims, name_values, placeholder
@@ -64,9 +65,13 @@ def export(
     source.traced = _traced(program, made, outputs)
     if program is not None and source.program is None:
         source.restricted = _restricted(program, spec, binding)
+        source.fixed = _fixed(program, source, spec, binding, tensors)
     return [
-        f"the exporter narrowed the dimension {name}: the file is made for {told}"
-        for name, told in source.restricted.items()
+        *(
+            f"the exporter narrowed the dimension {name}: the file is made for {told}"
+            for name, told in source.restricted.items()
+        ),
+        *(f"the exporter made a constant of the dimension {name}: {told}" for name, told in source.fixed.items()),
     ] + [
         f"the TorchScript exporter follows one example: what depends on a value is frozen at {line}"
         for line in source.frozen
@@ -191,6 +196,27 @@ def _dim(name: str, size: int, limits: DimLimits) -> Any:
         max=None if limits.max is None else limits.max // step,
     )
     return factor if step == 1 else step * factor
+
+
+def _fixed(
+    exported: Any, source: Source, spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor]
+) -> dict[str, str]:
+    """Dimensions that the manifest names and the exporter made constants of, each with its size and the line."""
+    shapes = {given.name: given.shape for given in spec.inputs or ()}
+    program = getattr(exported, "exported_program", None)
+    given = program.graph_signature.user_inputs if program is not None else ()
+    values = [node.meta.get("val") for node in program.graph.nodes if node.name in given] if given else []
+    lost = {
+        (number, axis): name
+        for number, (given_name, value) in enumerate(zip(binding.names, values, strict=False))
+        for axis, (name, size) in enumerate(zip(shapes[given_name], getattr(value, "shape", ()), strict=False))
+        if isinstance(name, str) and isinstance(size, int)
+    }
+    if not lost:
+        return {}
+    spots = find_specialised(Flat(_apart(source.module), binding).eval(), tensors, list(lost))
+    sizes = {place: int(tensors[place[0]].shape[place[1]]) for place in lost}
+    return {name: f"{sizes[place]}{spots.get(place, '')}" for place, name in lost.items()}
 
 
 def _restricted(exported: Any, spec: ModelSpec, binding: Binding) -> dict[str, str]:

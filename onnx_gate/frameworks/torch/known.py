@@ -47,6 +47,15 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
             f"values: {first(source.frozen, 5)}. Use torch.where there, script the module with torch.jit.script, "
             "or export it with `convert: {exporter: dynamo}`, which refuses what it can't follow.",
         )
+    if source.fixed:
+        told = "; ".join(f"{name} to {size}" for name, size in source.fixed.items())
+        return Triage(
+            cause=Cause.BATCH_BAKED,
+            advice=f"forward() ties a size that the manifest wants dynamic to a constant: {told}. Make that line "
+            "general: x.shape[…] without int() and without a loop over it, -1 in a reshape, of a table the part that "
+            "is needed (table[:, : x.shape[1]]). Or write the size in the place of "
+            f"{', '.join(source.fixed)} in `shape`.",
+        )
     if source.restricted:
         told = "; ".join(f"{name} to {sizes}" for name, sizes in source.restricted.items())
         return Triage(

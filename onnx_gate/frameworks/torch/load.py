@@ -45,6 +45,8 @@ class Source:
     """The `register` hook's: operator of torch → onnxscript function."""
     restricted: dict[str, str] = field(default_factory=dict)
     """Dimensions that the exporter narrowed, and to which sizes."""
+    fixed: dict[str, str] = field(default_factory=dict)
+    """Dimensions that the manifest names and the exporter made constants of: the size, and the line that did it."""
     frozen: tuple[str, ...] = ()
     """Lines of forward() whose outcome a trace took for a constant."""
     traced: Traced | None = None

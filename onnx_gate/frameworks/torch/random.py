@@ -9,10 +9,10 @@ import onnx
 import torch
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks.torch.refusals import user_line
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.graph import RANDOM, every_node
+from onnx_gate.worker.onnx_files.origins import user_frame
 
 
 def refuse_random(path: Path, spec: ModelSpec) -> None:
@@ -43,8 +43,8 @@ def random_nodes(path: str) -> list[str]:
 def in_words(node: Any) -> str:
     """`RandomNormalLike, model.py, line 12`."""
     trace = next((entry.value for entry in node.metadata_props if entry.key.endswith("stack_trace")), "")
-    line = user_line(trace).strip(" ()")
-    return f"{node.op_type}, {line}" if line else f"{node.op_type} {node.name!r}"
+    frame = user_frame(trace)
+    return f"{node.op_type}, {Path(frame[0]).name}, line {frame[1]}" if frame else f"{node.op_type} {node.name!r}"
 
 
 def _in_training(model: Any, node: Any) -> bool:

@@ -42,6 +42,11 @@ def user_frame(text: str) -> tuple[str, int] | None:
     return theirs[-1] if theirs else None
 
 
+def is_users(file: str) -> bool:
+    """Whether a file of code is the user's own."""
+    return not _is_library(file, _library_folders())
+
+
 def _is_library(file: str, folders: tuple[str, ...]) -> bool:
     return file.startswith(("<", *folders)) or bool(_INSTALLED.search(file))
 

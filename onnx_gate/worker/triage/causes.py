@@ -155,12 +155,13 @@ def _cause(evidence: Evidence) -> Triage:
     if chance := find_chance(evidence.run_to_run, wrong):
         return chance
     if evidence.shown is Cause.BATCH_BAKED and evidence.fixed:
-        return Triage(cause=Cause.BATCH_BAKED, advice=fixed_advice(evidence.fixed, shipped=evidence.shipped))
+        fixed = Triage(cause=Cause.BATCH_BAKED, advice=fixed_advice(evidence.fixed, shipped=evidence.shipped))
+        return (None if evidence.shipped else _baked_by_line(evidence)) or fixed
     worst = worst_first(compared)[0] if compared and evidence.shown is not Cause.BATCH_BAKED else None
     if worst and not evidence.ask.repeats_itself(worst):
         return _not_repeating(evidence, worst)
     if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
-        return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
+        return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if dim := baked_dimension(evidence.diffs, evidence.sizes, wrong, evidence.cuts):
         advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)
         return Triage(cause=Cause.BATCH_BAKED, advice=advice)
@@ -181,6 +182,13 @@ def _right_size(evidence: Evidence, wrong: list[OutputDiff]) -> int | None:
     if not cases or len(cases) < len(wrong) or not may_depend_on_size(evidence.diffs, evidence.sizes, wrong):
         return None
     return evidence.ask.right_size(worst_first(cases)[0])
+
+
+def _baked_by_line(evidence: Evidence) -> Triage | None:
+    """What the framework knows of the line that built a size in; it is asked with any feed."""
+    fed = next((diff for diff in evidence.diffs if diff.case in evidence.sizes), None)
+    known = evidence.ask.known(fed) if fed else None
+    return known if known and known.cause is Cause.BATCH_BAKED else None
 
 
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import traceback
-from pathlib import Path
-
-import torch
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch.refusals.operators import way_out
+from onnx_gate.frameworks.torch.refusals.rewrites import rewrite
+from onnx_gate.frameworks.torch.refusals.spots import Spot, chain, node_of, spot_of
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.onnx_files.origins import user_frame
 from onnx_gate.worker.user_code import describe, failed, shorten
 
 _OTHERWISE = "rewrite that part of forward(), or export it yourself and name the file as `onnx:`"
@@ -22,11 +20,8 @@ _DEBUGGING = (
     *("consider using data-dependent friendly", "Caused by:", "For more information", "The following call raised"),
     *("The error above occurred", "from user code:", "Set TORCHDYNAMO", "Developer debug context"),
 )
+_BY_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutputException")
 _SIGNS = (
-    (
-        ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutputException"),
-        "forward() branches on a tensor's values: use torch.where or torch.cond there",
-    ),
     (
         ("must be registered as buffers", "assigned during export"),
         "forward() keeps a tensor in an attribute: make the state an input and an output of forward()",
@@ -43,6 +38,7 @@ _SIGNS = (
 def export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
     """The exporter's error with its cause, the user's line and a way out."""
     text = _whole_text(error)
+    spot = spot_of(error, text)
     where = f"{spec.source.shown}: torch.onnx.export failed"
     if "quantized::" in text or "PackedParams" in text:
         return CannotJudge(
@@ -54,19 +50,24 @@ def export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
     if found := _NO_FUNCTION.search(text) or _NO_SYMBOLIC.search(text):
         return CannotJudge(
             Cause.UNSUPPORTED_OPERATOR,
-            f"{where}: the exporter has no translation for the operator {found[1]}{user_line(text)}",
-            fix="replace it in forward(), or translate it: `register: file.py:callable` that returns "
-            "{torch operator: onnxscript function}",
+            f"{where}: the exporter has no translation for the operator {found[1]}{spot}",
+            fix=way_out(node_of(error), found[1], spec.convert.get("opset")),
         )
     if "ConstraintViolation" in text or "Constraints violated" in text:
         return CannotJudge(
             Cause.CONVERSION_FAILED,
-            f"{where}: forward() doesn't take all sizes that the manifest asks for: {_reasons(error)}{user_line(text)}",
+            f"{where}: forward() doesn't take all sizes that the manifest asks for: {_reasons(error)}{spot}",
             fix=_limits_fix(text),
         )
+    if any(sign in text for sign in _BY_VALUES):
+        return CannotJudge(
+            Cause.CONVERSION_FAILED,
+            f"{where}: forward() decides by the values of a tensor, which an exported graph can't follow{spot}",
+            fix=_decision_fix(spot),
+        )
     fix = next((fix for signs, fix in _SIGNS if any(sign in text for sign in signs)), _OTHERWISE)
-    if line := user_line(text):
-        return CannotJudge(Cause.CONVERSION_FAILED, f"{where}: {_telling(error)}{line}", fix=fix)
+    if spot.file:
+        return CannotJudge(Cause.CONVERSION_FAILED, f"{where}: {_telling(error)}{spot}", fix=fix)
     told = failed(Cause.CONVERSION_FAILED, where, error, fix=fix)
     return CannotJudge(Cause.CONVERSION_FAILED, str(told).replace(describe(error), _telling(error)), fix=fix)
 
@@ -88,29 +89,17 @@ def _limits_fix(text: str) -> str:
     )
 
 
-def user_line(text: str) -> str:
-    """The last of the user's own lines that a message or a stack trace names."""
-    frame = user_frame(text)
-    return f" ({Path(frame[0]).name}, line {frame[1]})" if frame else ""
+def _decision_fix(spot: Spot) -> str:
+    """The user's line written otherwise, where it is understood."""
+    made = rewrite(spot.file, spot.line) if spot.file else None
+    return str(made) if made else "use torch.where or torch.cond there"
 
 
 def _whole_text(error: BaseException) -> str:
-    """Of the error and all that led to it: the exporter wraps what tells."""
-    texts = []
-    link: BaseException | None = error
-    while link is not None:
-        texts.append(f"{type(link).__name__}: {link}\n{_trace_of_node(link)}")
-        link = link.__cause__ or link.__context__
-    return "\n".join(texts)
-
-
-def _trace_of_node(error: BaseException) -> str:
-    """Where in forward() the operator is that was being translated: only the exporter's own variables tell."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        node = frame.f_locals.get("node")
-        if isinstance(node, torch.fx.Node):
-            return str(node.meta.get("stack_trace") or "")
-    return ""
+    """Of the error and all that led to it, and where in forward() the operator is that was being translated."""
+    node = node_of(error)
+    trace = str(node.meta.get("stack_trace") or "") if node else ""
+    return "\n".join([*(f"{type(link).__name__}: {link}" for link in chain(error)), trace])
 
 
 def _telling(error: BaseException) -> str:

@@ -1,0 +1,103 @@
+"""Where in the user's code an exporter stopped: the line, its text, and the module that it belongs to."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onnx_gate.worker.onnx_files.names import WRAPPED
+from onnx_gate.worker.onnx_files.origins import user_frame
+
+_LONGEST = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """One line of the user's code; all of it empty where nobody knows."""
+
+    file: str = ""
+    """Its path."""
+    line: int = 0
+    """In it."""
+    module: str = ""
+    """The path of the module whose code it is, such as `encoder.layers.3`; empty for the whole model."""
+    kind: str = ""
+    """The class of that module."""
+
+    @property
+    def text(self) -> str:
+        """The line itself."""
+        return linecache.getline(self.file, self.line).strip()[:_LONGEST] if self.file else ""
+
+    def __str__(self) -> str:
+        """` (model.py, line 31: `if score > 0:`, in the module encoder.0 (Branch))`, for the end of a sentence."""
+        line = f"{Path(self.file).name}, line {self.line}" if self.file else ""
+        line = f"{line}: `{self.text}`" if self.text else line
+        whose = f"in the module {self.module} ({self.kind})" if self.module else f"in {self.kind}" if self.kind else ""
+        told = ", ".join(part for part in (line, whose) if part)
+        return f" ({told})" if told else ""
+
+
+def spot_of(error: BaseException, text: str) -> Spot:
+    """Of an exporter's error, with all of its words."""
+    frame = user_frame(text)
+    module, kind = _module_of(error, frame)
+    return Spot(file=frame[0] if frame else "", line=frame[1] if frame else 0, module=module, kind=kind)
+
+
+def node_of(error: BaseException) -> torch.fx.Node | None:
+    """The operator that was being translated: only the exporter's own variables tell."""
+    for link in chain(error):
+        for frame, _ in traceback.walk_tb(link.__traceback__):
+            node = frame.f_locals.get("node")
+            if isinstance(node, torch.fx.Node):
+                return node
+    return None
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and all that led to it: exporters wrap what tells."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def module_of_node(node: torch.fx.Node) -> tuple[str, str]:
+    """Path and class of the innermost module that a node of a program comes from."""
+    stack = [(str(path), str(kind)) for path, kind in (node.meta.get("nn_module_stack") or {}).values()]
+    path, kind = stack[-1] if stack else ("", "")
+    return user_path(path), kind.rpartition(".")[2]
+
+
+def user_path(path: str) -> str:
+    """Without what the export wraps around the user's module."""
+    return path.rpartition(WRAPPED)[2].removeprefix(".")
+
+
+def module_of_frames(frames: list[Any], lines: tuple[str, int] | None) -> tuple[str, str]:
+    """Path and class of the module whose forward() a stack is in, the outermost frame first."""
+    selves = [(frame, frame.f_locals.get("self")) for frame in frames]
+    modules = [(frame, one) for frame, one in selves if isinstance(one, torch.nn.Module)]
+    if not modules:
+        return "", ""
+    own = [one for frame, one in modules if lines and frame.f_code.co_filename == lines[0]]
+    found = (own or [one for _, one in modules])[-1]
+    paths = {id(part): path for path, part in modules[0][1].named_modules()}
+    return user_path(paths.get(id(found), "")), type(found).__name__
+
+
+def _module_of(error: BaseException, frame: tuple[str, int] | None) -> tuple[str, str]:
+    if node := node_of(error):
+        return module_of_node(node)
+    for link in chain(error):
+        found = module_of_frames([each for each, _ in traceback.walk_tb(link.__traceback__)], frame)
+        if found[1]:
+            return found
+    return "", ""
