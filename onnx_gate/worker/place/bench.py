@@ -70,7 +70,8 @@ class Bench:
         self._fold()
         self._mark()
         graph = self.model.graph
-        self.stored = {tensor.name for tensor in graph.initializer}
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self.stored = set(self._tensors)
         """Names of stored tensors."""
         self.inputs = [value.name for value in graph.input if value.name not in self.stored]
         self.outputs = [value.name for value in graph.output]
@@ -135,7 +136,7 @@ class Bench:
         if found is not None or name not in self.stored:
             return found
         if name not in self._folded:
-            tensor = next(each for each in self.model.graph.initializer if each.name == name)
+            tensor = self._tensors[name]
             self._folded[name] = None if tensor.data_location else onnx.numpy_helper.to_array(tensor)
         return self._folded[name]
 
@@ -205,7 +206,9 @@ class Bench:
         handed = _give(copy.model.graph, given or {})
         _show(copy.model.graph, wanted, alone=True)
         session = self.blueprint.open(copy, optimize=False, on=on)
-        answers = session.run({name: value for name, value in {**feed, **handed}.items() if name in session.inputs})
+        # The session is asked once: it makes the list anew each time.
+        inputs = session.inputs
+        answers = session.run({name: value for name, value in {**feed, **handed}.items() if name in inputs})
         return {name: answers[name].value for name in wanted if isinstance(answers[name].value, np.ndarray)}
 
     def cut(self, end: str, given: Mapping[str, Array], draft: Draft | None = None) -> Any:

@@ -8,7 +8,7 @@ value needs to become right is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -107,6 +107,10 @@ class Pairs:
             if name != without and name in self.free and name not in self.bench.outputs
         }
 
+    def given_names(self) -> set[str]:
+        """The names alone, which cost nothing."""
+        return {name for name in self.found if name in self.free and name not in self.bench.outputs}
+
     def true(self, name: str) -> Array:
         """What a value has to be, in its own form."""
         pair = self.found[name]
@@ -121,12 +125,13 @@ class Pairs:
         names = sorted(self.own, key=lambda name: self._order[name])
         return [self.found[name] for name in names if not nearly(self.true(name), self.own[name], self._measured(name))]
 
-    def starts(self, name: str) -> list[str]:
-        """The nearest pairs that a value is computed from."""
-        nodes = self.bench.between(name, self.given())
+    def starts(self, name: str, given: Set[str] | None = None) -> list[str]:
+        """The nearest pairs that a value is computed from; `given` are the names of what is, where they are known."""
+        given = self.given_names() if given is None else given
+        nodes = self.bench.between(name, given)
         reads = dict.fromkeys(read for node in nodes for read in node.reads)
         made = {output for node in nodes for output in node.proto.output}
-        return [read for read in reads if read in self.found and (read not in made or read in self.given())]
+        return [read for read in reads if read in self.found and (read not in made or read in given)]
 
     def _measured(self, name: str) -> float:
         return self.truth.noise.get(self.found[name].true, 0.0)
@@ -318,8 +323,9 @@ class Pairs:
     def _readers(self) -> dict[str, list[str]]:
         """Pair → the pairs that are computed from it."""
         readers: dict[str, list[str]] = {}
+        given = self.given_names()
         for name in self.found:
-            for start in self.starts(name):
+            for start in self.starts(name, given):
                 readers.setdefault(start, []).append(name)
         return readers
 
@@ -365,7 +371,8 @@ def _cosine(one: Array, other: Array) -> float:
 
 def error_along(pairs: Pairs) -> list[tuple[str, str, float, float]]:
     """Value, its true name, by how much it differs by itself, and its noise: in the order of the graph."""
-    names = sorted(pairs.found, key=lambda name: pairs.bench.live.index(name))
+    order = {name: at for at, name in enumerate(pairs.bench.live)}
+    names = sorted(pairs.found, key=lambda name: order[name])
     return [
         (name, pairs.found[name].true, largest_error(pairs.true(name), pairs.free[name]), pairs.noise(name))
         for name in names

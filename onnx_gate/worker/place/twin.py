@@ -108,8 +108,8 @@ def _values(bench: Bench, feed: Feed) -> Mapping[str, Array]:
             chosen.append(name)
             total += size
     seen = bench.run(feed, [name for name in chosen if name not in bench.inputs])
-    fed = {name: np.asarray(feed[name]) for name in bench.inputs if name in feed}
-    return {name: {**fed, **seen}[name] for name in chosen if name in fed or name in seen}
+    known = {**{name: np.asarray(feed[name]) for name in bench.inputs if name in feed}, **seen}
+    return {name: known[name] for name in chosen if name in known}
 
 
 def _answers(prepared: Prepared, name: str, answers: Answers, value: Any) -> bool:

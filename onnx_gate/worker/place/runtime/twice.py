@@ -115,8 +115,8 @@ class Twice:
 
     def _true(self, names: Sequence[str]) -> Values:
         fed = {name: np.asarray(self.feed[name]) for name in names if name in self.feed}
-        seen = self.bench.run(self.feed, [name for name in dict.fromkeys(names) if name not in fed])
-        return {name: {**fed, **seen}[name] for name in names if name in fed or name in seen}
+        known = {**fed, **self.bench.run(self.feed, [name for name in dict.fromkeys(names) if name not in fed])}
+        return {name: known[name] for name in names if name in known}
 
     def _windows(self) -> Iterator[tuple[list[str], list[str]]]:
         """Values to look at, and those that are given beside them."""
