@@ -67,7 +67,9 @@ def feeds_of(made: Built, random: np.random.Generator) -> list[Feed]:
 def keys_of(desk: Desk, plan: Plan, made: Built, maker: str) -> Keys:
     """The model in the manifest: a factory and its inputs, with data beside it or without."""
     code = f"from sweeps.sabotage.plans import Plan, {maker}\n\n\ndef build():\n    return {maker}({plan.code})\n"
-    suffix = "_wrong" if plan.change or (plan.part and not plan.part.endswith("-right")) else "_healthy"
+    # A part that only a change makes wrong is the same on both sides.
+    wrong_part = plan.part and not plan.part.endswith("-right") and plan.part not in CHANGES_OF_PARTS
+    suffix = "_wrong" if plan.change or wrong_part else "_healthy"
     keys: Keys = {
         "framework": "torch",
         "source": f"{desk.write(f'{suffix}.py', code)}:build",

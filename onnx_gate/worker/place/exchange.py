@@ -149,8 +149,7 @@ class NodesExchange:
         """A value of the judged graph in the form that it has in the right one."""
         shape = self.shapes[true]
         if pair.layout.axes or shape != pair.layout.shape:
-            back = inverse(pair.layout, shape)
-            return arrange(graph, pair.value, pair.layout.shape, back, f"{MARK}bring.{self.end.value}.{true}")
+            return restore(graph, pair.value, shape, pair.layout, f"{MARK}bring.{self.end.value}.{true}")
         return pair.value
 
     def _end(self, graph: Any, made: str) -> None:
@@ -181,30 +180,38 @@ def store(draft: Draft, name: str, array: Array) -> None:
     draft.weights[name] = array
 
 
-def inverse(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    """The way back to a value of this shape; only of axes that were moved and not joined."""
-    if layout.axes:
-        back = tuple(int(axis) for axis in np.argsort(layout.axes))
-        return Layout(axes=back, shape=shape)
-    return Layout(axes=(), shape=shape)
-
-
 def arrange(graph: Any, name: str, shape: tuple[int, ...], layout: Layout, fresh: str) -> str:
-    """Nodes that bring a value of one shape into another form; sizes that stay what they are may be any."""
-    made = name
-    if layout.axes:
-        graph.node.append(onnx.helper.make_node("Transpose", [made], [f"{fresh}.t"], f"{fresh}.t", perm=layout.axes))
-        made, shape = f"{fresh}.t", tuple(shape[axis] for axis in layout.axes)
-    if shape == layout.shape:
-        return made
-    same = [at < len(shape) and shape[at] == size for at, size in enumerate(layout.shape)]
-    sizes = [0 if kept else size for kept, size in zip(same, layout.shape, strict=True)]
+    """Nodes that bring a value of one shape into another form."""
+    moved = tuple(shape[axis] for axis in layout.axes) if layout.axes else shape
+    made = _transpose(graph, name, layout.axes, f"{fresh}.t")
+    return _reshape(graph, made, moved, layout.shape, f"{fresh}.r")
+
+
+def restore(graph: Any, name: str, shape: tuple[int, ...], layout: Layout, fresh: str) -> str:
+    """The way back, to a value of this shape."""
+    moved = tuple(shape[axis] for axis in layout.axes) if layout.axes else shape
+    made = _reshape(graph, name, layout.shape, moved, f"{fresh}.r")
+    return _transpose(graph, made, tuple(int(axis) for axis in np.argsort(layout.axes)), f"{fresh}.t")
+
+
+def _transpose(graph: Any, name: str, axes: tuple[int, ...], fresh: str) -> str:
+    if not axes:
+        return name
+    graph.node.append(onnx.helper.make_node("Transpose", [name], [fresh], fresh, perm=axes))
+    return fresh
+
+
+def _reshape(graph: Any, name: str, shape: tuple[int, ...], wanted: tuple[int, ...], fresh: str) -> str:
+    """Sizes that stay what they are may be any: a file takes other batches and lengths than the feed at hand."""
+    if shape == wanted:
+        return name
+    same = [at < len(shape) and shape[at] == size for at, size in enumerate(wanted)]
+    sizes = [0 if kept else size for kept, size in zip(same, wanted, strict=True)]
     # Of those that change one may be computed: the first, which is the one that rows are joined into.
-    if False in same and not same[0]:
+    if same and not same[0]:
         sizes[0] = -1
-    wanted = np.array(sizes, "int64")
-    graph.initializer.append(numpy_helper.from_array(wanted, f"{fresh}.shape"))
-    graph.node.append(onnx.helper.make_node("Reshape", [made, f"{fresh}.shape"], [fresh], f"{fresh}.r"))
+    graph.initializer.append(numpy_helper.from_array(np.array(sizes, "int64"), f"{fresh}.shape"))
+    graph.node.append(onnx.helper.make_node("Reshape", [name, f"{fresh}.shape"], [fresh], fresh))
     return fresh
 
 

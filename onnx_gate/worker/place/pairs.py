@@ -28,7 +28,7 @@ from onnx_gate.worker.place.values import (
     telling,
 )
 
-MOST_ROUNDS = 6
+MOST_ROUNDS = 16
 MOST_DOUBTS = 12
 """Proposals that are tried one by one."""
 MOST_EFFECTS = 48

@@ -17,7 +17,7 @@ from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.pairs import Truth
-from onnx_gate.worker.place.values import layouts
+from onnx_gate.worker.place.values import layouts, telling
 from onnx_gate.worker.runtime.session import as_actual
 from onnx_gate.worker.trial.prepared import Prepared
 
@@ -63,10 +63,21 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
     fed = {name: np.asarray(value) for name, value in feed.items()}
     ends = {name: answers[name].value for name in prepared.names if isinstance(answers[name].value, np.ndarray)}
     named = framework.tensor_names(source, spec) & marks.keys()
+    if named and not _answered_by({name: marks[name] for name in named}, ends):
+        # What was exported answers otherwise than the source does: its values are not the true ones.
+        marks = {name: value for name, value in marks.items() if name not in named}
+        named = frozenset()
     others = {f"{name} of the source" if name in ends or name in fed else name: marks[name] for name in marks}
     values = {**fed, **others, **ends}
-    parts = {**{name: name for name in others}, **parts_of_values(others, ends)}
+    modules = {name: value for name, value in others.items() if name not in named}
+    parts = {**{name: name for name in modules}, **parts_of_values(modules, ends)}
     return Truth(values=values, ends={name: name for name in ends}, named=named, parts=parts)
+
+
+def _answered_by(marks: Mapping[str, Array], ends: Mapping[str, Array]) -> bool:
+    """Whether all answers that can be told from others are among these values."""
+    known = {name: value for name, value in ends.items() if telling(value)}
+    return len(parts_of_values(marks, known)) == len(known)
 
 
 def is_rounded(bench: Bench, right: Bench) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import SessionSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import Answer, OutputDiff, Triage
@@ -32,7 +31,7 @@ from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
 from onnx_gate.worker.triage.habits import HABITS, changed
-from onnx_gate.worker.triage.order import Swapped, all_agree, find_order
+from onnx_gate.worker.triage.order import Swapped, all_agree, find_order, join_rows
 from onnx_gate.worker.triage.precision import Rounding, common_offset
 from onnx_gate.worker.triage.provider import Precise, all_but_gone
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
@@ -55,7 +54,7 @@ ENOUGH_ROWS = 256
 
 def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[], str]) -> Evidence:
     """All that is known of a model that diverged, with the questions that may be asked."""
-    ask = SecondOpinion(prepared, read_log)
+    ask = SecondOpinion(prepared, read_log, diffs)
     spec = prepared.spec
     return Evidence(
         diffs=tuple(diffs),
@@ -75,8 +74,9 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
 class SecondOpinion:
     """Answers triage's questions, in a method for each."""
 
-    def __init__(self, prepared: Prepared, read_log: Callable[[], str]) -> None:
+    def __init__(self, prepared: Prepared, read_log: Callable[[], str], diffs: Sequence[OutputDiff] = ()) -> None:
         self._prepared = prepared
+        self._diffs = diffs
         self._read_log = read_log
         self._cases = {case.name: case for case in prepared.cases}
         self._seen: dict[tuple[str, int], Seen] = {}
@@ -201,14 +201,15 @@ class SecondOpinion:
         answers = self._prepared.ask_again(again)
         try:
             actuals = {name: given.value for name, given in self._session().run(self._prepared.fed(again)).items()}
-        except CannotJudge:
+        except Exception:
+            # The runtime refuses sizes that don't fit what is built in.
             return False
         references = {name: answers[name].value for name in answers if isinstance(actuals.get(name), np.ndarray)}
         return all_agree(references, actuals, self._tolerance(diff))
 
     def order(self, diff: OutputDiff) -> Swapped | None:
         """Whether the answers are right, in the wrong order: a few rows don't show it, so all cases are looked at."""
-        references, actuals = _joined([self._look(diff), *self._others(diff)])
+        references, actuals = join_rows([self._look(diff), *self._others(diff)])
         found = find_order(references, actuals, self._tolerance(diff))
         if found is None or self._prepared.spec.onnx is None:
             return found
@@ -274,9 +275,17 @@ class SecondOpinion:
         if self.recorded or self._prepared.source is None:
             return None
         if self._place is None:
-            found = find_place(self._prepared, diff, self._call(diff), self._read_log, self._until)
+            rich = self._richest(diff)
+            found = find_place(self._prepared, rich, self._call(rich), self._read_log, self._until)
             self._place, self._prepared.part = (found,), found.part if found else None
         return self._place[0]
+
+    def _richest(self, diff: OutputDiff) -> OutputDiff:
+        """Where the same output is wrong with the most rows: a single one shows little of a graph."""
+        of, cases = (diff.provider, diff.output), self._cases
+        wrong = [each for each in self._diffs if each.breaches and not each.contract and each.case in cases]
+        same = [each for each in wrong if (each.provider, each.output) == of]
+        return max(same, key=lambda each: cases[each.case].sizes.get("batch", 0), default=diff)
 
     def left_out(self, diff: OutputDiff) -> str:
         """What has to be done to the inputs before the ONNX file agrees with the source."""
@@ -364,26 +373,6 @@ def _same(first: Any, second: Any) -> bool:
     return len(ours) == len(theirs) and all(
         one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(ours, theirs, strict=True)
     )
-
-
-def _joined(seen: Sequence[Seen]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The outputs of several calls, one below the other; of the first call alone where they don't go by row."""
-    first = seen[0]
-    names = [name for name in first.references if name in first.actuals]
-    fits = [each for each in seen if all(_by_row(first, each, name) for name in names)]
-    return (
-        (
-            {name: np.concatenate([each.references[name] for each in fits]) for name in names},
-            {name: np.concatenate([each.actuals[name] for each in fits]) for name in names},
-        )
-        if len(fits) > 1
-        else ({name: first.references[name] for name in names}, first.actuals)
-    )
-
-
-def _by_row(first: Seen, other: Seen, name: str) -> bool:
-    pairs = ((first.references, other.references), (first.actuals, other.actuals))
-    return all(name in two and one[name].ndim and one[name].shape[1:] == two[name].shape[1:] for one, two in pairs)
 
 
 def _parts(number: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.diagnosis.place import Mended
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.answers import Moved
+from onnx_gate.worker.triage.rounding import Seen
 
 Array = npt.NDArray[Any]
 MOST_COLUMNS = 256
@@ -85,6 +86,26 @@ def all_agree(references: Mapping[str, Array], actuals: Mapping[str, Array], tol
         reference.size == actuals[name].size and _agree(reference.ravel(), actuals[name].ravel(), tolerance)
         for name, reference in references.items()
     )
+
+
+def join_rows(seen: Sequence[Seen]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The outputs of several calls, one below the other; of the first call alone where they don't go by row."""
+    first = seen[0]
+    names = [name for name in first.references if name in first.actuals]
+    fits = [each for each in seen if all(_by_row(first, each, name) for name in names)]
+    return (
+        (
+            {name: np.concatenate([each.references[name] for each in fits]) for name in names},
+            {name: np.concatenate([each.actuals[name] for each in fits]) for name in names},
+        )
+        if len(fits) > 1
+        else ({name: first.references[name] for name in names}, first.actuals)
+    )
+
+
+def _by_row(first: Seen, other: Seen, name: str) -> bool:
+    pairs = ((first.references, other.references), (first.actuals, other.actuals))
+    return all(name in two and one[name].ndim and one[name].shape[1:] == two[name].shape[1:] for one, two in pairs)
 
 
 def _partner(

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.lowered import is_lowered
-from onnx_gate.worker.place.bench import LEARNT, Array, Node
+from onnx_gate.worker.place.bench import LEARNT, Array, Node, is_learnt
 from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.values import largest_error, layouts, nearly, telling
 
@@ -75,16 +75,21 @@ def _own(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _other_stage(search: Search, fault: Fault, start: str) -> str:
-    """Another value of the source, such as that of an earlier stage, that gives the right answers in this place."""
+    """A value of the source at an earlier stage that gives the right answers in the place of this one.
+
+    Only of a node that holds all that was learnt and reads the inputs themselves, such as an ensemble of trees.
+    """
     pairs = search.pairs
+    nodes = _own(pairs.bench.between(start, pairs.given()))
+    holds = any(is_learnt(each.name) for node in nodes for each in node.proto.attribute)
+    if not holds or not set(pairs.starts(start)) <= set(pairs.bench.inputs):
+        return ""
     shape, dtype = pairs.free[start].shape, pairs.free[start].dtype
     ends = [name for name in pairs.truth.ends if name in pairs.found and not nearly(pairs.true(name), pairs.free[name])]
-    others = [
-        name
-        for name, value in pairs.truth.values.items()
-        if name != pairs.found[start].true and name not in pairs.truth.ends.values() and telling(value)
-    ]
-    for name in others[:MOST_STAGES]:
+    names = list(pairs.truth.values)
+    earlier = names[: names.index(pairs.found[start].true)]
+    others = [name for name in earlier if telling(pairs.truth.values[name])]
+    for name in others[-MOST_STAGES:]:
         layout = next(layouts(pairs.truth.values[name].shape, shape), None)
         if layout is None or name in pairs.bench.inputs:
             continue

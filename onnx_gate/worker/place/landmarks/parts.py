@@ -33,8 +33,11 @@ def part_of(pairs: Pairs, true: str) -> str:
     parts = pairs.truth.parts
     if true in parts:
         return parts[true]
-    right = pairs.truth.bench
-    return _behind(right, true, parts) if right else ""
+    right, value = pairs.truth.bench, pairs.truth.values.get(true)
+    if right:
+        return _behind(right, true, parts)
+    same = (name for name in parts if value is not None and _same(pairs.truth.values[name], value))
+    return next(same, "")
 
 
 def _behind(bench: Bench, start: str, parts: Mapping[str, str]) -> str:
