@@ -151,6 +151,8 @@ class Origin(StrEnum):
     """Whole numbers from 0 to 255."""
     MASKS = "masks"
     """0 and 1, with some ones in each row."""
+    DECISIONS = "decisions"
+    """Rows beside the places where its answer turns from one label to another."""
 
 
 class ReproRows(StrEnum):

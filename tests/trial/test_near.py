@@ -168,3 +168,10 @@ def test_a_label_that_is_not_among_the_best_is_wrong():
     scores = Answer(value=np.array([[0.4, 0.4, 0.2]] * 3), dtype="float32", columns=("a", "b", "c"))
     reference, actual = np.array(["a", "a", "a"], dtype=object), np.array(["a", "b", "c"], dtype=object)
     assert tied_labels(reference, actual, scores, Tolerance(rtol=1e-3, atol=1e-5)).tolist() == [False, True, False]
+
+
+def test_a_source_that_decides_by_something_else_has_no_tie():
+    """Its label is not that of its best score, so the file's, which is, is wrong."""
+    scores = Answer(value=np.array([[0.45, 0.55], [0.5, 0.5]]), dtype="float32", columns=(0, 1))
+    tied = tied_labels(np.array([0, 0]), np.array([1, 1]), scores, Tolerance(rtol=1e-3, atol=1e-5))
+    assert tied.tolist() == [False, True]

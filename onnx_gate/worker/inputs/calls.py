@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from onnx_gate.records.found import Answer
-from onnx_gate.vocabulary import EDGE_CASE
+import numpy as np
+import numpy.typing as npt
 
+from onnx_gate.records.found import Answer
+from onnx_gate.vocabulary import DOMAIN_CASE, EDGE_CASE
+
+Array = npt.NDArray[Any]
 Feed = dict[str, Any]
 
 
@@ -57,3 +61,80 @@ class Case:
     def edge(self) -> str:
         """The name of the edge case that it is; empty for ordinary feeds."""
         return self.name.removeprefix(EDGE_CASE) if self.name.startswith(EDGE_CASE) else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainRows:
+    """All rows of the case, ready to be cut into calls."""
+
+    rows: Mapping[str, Array]
+    """By input, the rows first."""
+    fixed: Feed
+    """Inputs without a batch, in a model that has one."""
+    axes: Mapping[str, int]
+    """Which dimension is the batch, by input."""
+    batch: int | None
+    """Rows in a call; None where each row is a call."""
+    sizes: Mapping[str, int]
+    """Of the named dimensions."""
+    known: int
+    """Landmarks that the model has."""
+    fed: int
+    """Landmarks in these rows."""
+    long: Feed | None = None
+    """One more call, at the largest sizes that the model has room for."""
+    refused: frozenset[int] = frozenset()
+    """Rows that the source does not answer."""
+
+    @property
+    def count(self) -> int:
+        """Rows that are fed."""
+        return len(next(iter(self.rows.values()), ())) - len(self.refused)
+
+    def case(self) -> Case:
+        """The case that feeds them; every call has a full batch, the last one repeats some rows."""
+        sizes = {**({"batch": self.batch} if self.batch else {}), **self.sizes}
+        return Case(name=DOMAIN_CASE, calls=self._calls, sizes=sizes, generated=True)
+
+    def call(self, rows: Sequence[int]) -> Call:
+        """These rows, repeated until they are a batch."""
+        indices = np.resize(np.array(rows, dtype=np.intp), self.batch or 1)
+        feed = {name: self._placed(name, array[indices]) for name, array in self.rows.items()}
+        return Call(feed={**feed, **self.fixed}, first_row=int(indices[0]))
+
+    def groups(self) -> list[list[int]]:
+        """The rows of each call."""
+        kept = [row for row in range(self.count + len(self.refused)) if row not in self.refused]
+        size = self.batch or 1
+        return [kept[start : start + size] for start in range(0, len(kept), size)]
+
+    def without(self, refused: Iterable[int]) -> DomainRows:
+        """The same but for rows that the source refuses."""
+        return replace(self, refused=frozenset(refused))
+
+    def more(self, rows: Mapping[str, Array]) -> DomainRows:
+        """With these rows too, each of which is a landmark."""
+        count = len(next(iter(rows.values())))
+        joined = {name: np.concatenate([array, rows[name]]) for name, array in self.rows.items()} or rows
+        return replace(self, rows=joined, known=self.known + count, fed=self.fed + count)
+
+    def only(self, rows: Mapping[str, Array]) -> DomainRows:
+        """These rows instead."""
+        return replace(self, rows=rows, refused=frozenset(), long=None)
+
+    def without_long(self) -> DomainRows:
+        """The same without the call at the largest sizes."""
+        return replace(self, long=None)
+
+    def _placed(self, name: str, array: Array) -> Array:
+        return np.moveaxis(array, 0, self.axes[name]) if name in self.axes else first_row(array)
+
+    def _calls(self) -> Iterator[Call]:
+        yield from map(self.call, self.groups())
+        if self.long is not None:
+            yield Call(feed=self.long)
+
+
+def first_row(array: Array) -> Array:
+    """The first row, which stays an array where it has no dimension."""
+    return array[:1].reshape(array.shape[1:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -321,3 +321,22 @@ def _other_ends(first: Values, second: Values) -> Iterator[Scalar]:
     """Where two ranges disagree, the ends of the second are worth a try."""
     if first.low is not None and second.low is not None:
         yield from (end for end in (second.low, second.high) if end not in (first.low, first.high))
+
+
+def fixed_elements(value: Array, given: InputSpec, domain: Domain | None) -> Array:
+    """Which elements are one of the values that the manifest lists, or that the model looks for, or takes alone."""
+    fixed = np.isin(value, np.array(given.values, dtype=value.dtype)) if given.values else np.zeros(value.shape, bool)
+    if domain is None:
+        return np.asarray(fixed)
+    if domain.every:
+        fixed |= _is_one_of(value, (*domain.every.choices, *domain.every.exact))
+    for column, values in domain.columns.items():
+        place = (..., column) if value.ndim > 1 else (...,)
+        if column < (value.shape[-1] if value.ndim > 1 else 1):
+            fixed[place] |= _is_one_of(value[place], (*values.choices, *values.exact))
+    return np.asarray(fixed)
+
+
+def _is_one_of(value: Array, choices: Sequence[Scalar]) -> Array:
+    numbers = [each for each in choices if isinstance(each, int | float)]
+    return np.asarray(np.isin(value, np.array(numbers, dtype=value.dtype)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import Box, Domain, Domains, Place, Values
 from onnx_gate.vocabulary import DOMAIN_CASE, Scalar
 from onnx_gate.worker.domains.seeds import rng_for
-from onnx_gate.worker.inputs.calls import Call, Case, Feed
+from onnx_gate.worker.inputs.calls import DomainRows, Feed, first_row
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import is_float, shape_of
 from onnx_gate.worker.inputs.known import (
@@ -72,70 +72,8 @@ class _Column:
         return part.reshape(len(array), -1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DomainRows:
-    """All rows of the case, ready to be cut into calls."""
-
-    rows: Mapping[str, Array]
-    """By input, the rows first."""
-    fixed: Feed
-    """Inputs without a batch, in a model that has one."""
-    axes: Mapping[str, int]
-    """Which dimension is the batch, by input."""
-    batch: int | None
-    """Rows in a call; None where each row is a call."""
-    sizes: Mapping[str, int]
-    """Of the named dimensions."""
-    known: int
-    """Landmarks that the model has."""
-    fed: int
-    """Landmarks in these rows."""
-    long: Feed | None = None
-    """One more call, at the largest sizes that the model has room for."""
-    refused: frozenset[int] = frozenset()
-    """Rows that the source does not answer."""
-
-    @property
-    def count(self) -> int:
-        """Rows that are fed."""
-        return len(next(iter(self.rows.values()), ())) - len(self.refused)
-
-    def case(self) -> Case:
-        """The case that feeds them; every call has a full batch, the last one repeats some rows."""
-        sizes = {**({"batch": self.batch} if self.batch else {}), **self.sizes}
-        return Case(name=DOMAIN_CASE, calls=self._calls, sizes=sizes, generated=True)
-
-    def call(self, rows: Sequence[int]) -> Call:
-        """These rows, repeated until they are a batch."""
-        indices = np.resize(np.array(rows, dtype=np.intp), self.batch or 1)
-        feed = {name: self._placed(name, array[indices]) for name, array in self.rows.items()}
-        return Call(feed={**feed, **self.fixed}, first_row=int(indices[0]))
-
-    def groups(self) -> list[list[int]]:
-        """The rows of each call."""
-        kept = [row for row in range(self.count + len(self.refused)) if row not in self.refused]
-        size = self.batch or 1
-        return [kept[start : start + size] for start in range(0, len(kept), size)]
-
-    def without(self, refused: Iterable[int]) -> DomainRows:
-        """The same but for rows that the source refuses."""
-        return replace(self, refused=frozenset(refused))
-
-    def without_long(self) -> DomainRows:
-        """The same without the call at the largest sizes."""
-        return replace(self, long=None)
-
-    def _placed(self, name: str, array: Array) -> Array:
-        return np.moveaxis(array, 0, self.axes[name]) if name in self.axes else _first(array)
-
-    def _calls(self) -> Iterator[Call]:
-        yield from map(self.call, self.groups())
-        if self.long is not None:
-            yield Call(feed=self.long)
-
-
-def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainRows | None:
-    """The rows for all landmarks; None where the model knows of none."""
+def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int, spared: int = 0) -> DomainRows | None:
+    """The rows for all landmarks; None where the model knows of none. `spared` rows are left for others."""
     sizes = {name: max(spec.dims[name]) for name in named_dims(spec) if name in spec.dims}
     if any(given.form != "tensor" for given in spec.inputs or ()) or len(sizes) < len(named_dims(spec)):
         return None
@@ -147,7 +85,8 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int) -> DomainR
     known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
     if not known and long is None:
         return None
-    plan = _Plan(spec, domains, sizes, ways=ways, rows=_most_rows(spec, columns, sizes, file_size))
+    most = min(_most_rows(spec, columns, sizes, file_size), MOST_ROWS - spared)
+    plan = _Plan(spec, domains, sizes, ways=ways, rows=most)
     fed = plan.place(columns, landmarks, apart)
     return plan.finish(known=known, fed=fed, long=long)
 
@@ -274,7 +213,7 @@ class _Plan:
         axes = {given.name: given.shape.index("batch") for given in self._spec.inputs or () if "batch" in given.shape}
         apart = [name for name in self._arrays if self._batched and name not in axes]
         rows = {name: array for name, array in self._arrays.items() if name not in apart}
-        fixed = {name: _first(self._arrays[name]) for name in apart if len(self._arrays[name])}
+        fixed = {name: first_row(self._arrays[name]) for name in apart if len(self._arrays[name])}
         count = len(next(iter(rows.values()), ()))
         if not count and long is None:
             return None
@@ -380,11 +319,6 @@ class _Plan:
             return value if can_hold(given, value) else None
         whole = math.floor(value) if math.floor(value) >= least else math.ceil(value)
         return whole if least <= whole <= most and can_hold(given, whole) else None
-
-
-def _first(array: Array) -> Array:
-    """The first row, which stays an array where it has no dimension."""
-    return array[:1].reshape(array.shape[1:])
 
 
 def _values_at(domain: Domain | None, column: int) -> Values | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.frameworks.plugin import Answers, Feed
-from onnx_gate.records.asked import InputSpec, OutputRule, Tolerance
-from onnx_gate.records.domain import Domain
+from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, Failure, OutputDiff
-from onnx_gate.vocabulary import BreachKind, Scalar
+from onnx_gate.vocabulary import BreachKind
 from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.compare.form import in_numpys_own, kind_of
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.turns import tied_rows
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.inputs.known import NEAR_ZERO, ULPS
+from onnx_gate.worker.inputs.known import NEAR_ZERO, ULPS, fixed_elements
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import Answering
 
@@ -227,23 +227,19 @@ def _are_labels(reference: Any, actual: Any, rows: int) -> bool:
 
 
 def tied_labels(reference: Array, actual: Array, scores: Answer, limit: Tolerance) -> Array:
-    """Rows with another label than the source's, whose score in the source is within the tolerance of the best."""
+    """Rows with another label than the source's, where both have a score within the tolerance of the source's best.
+
+    A source that does not answer with the label of its best score decides by something else: there is no tie then.
+    """
     values = np.asarray(scores.value, dtype=np.float64)
     columns = {str(label): place for place, label in enumerate(scores.columns or range(values.shape[1]))}
     tied = np.zeros(len(values), dtype=bool)
     for row in np.flatnonzero(reference.ravel() != actual.ravel()):
-        place, best = columns.get(str(actual.ravel()[row])), values[row].max()
-        tied[row] = place is not None and best - values[row, place] <= limit.atol + limit.rtol * abs(best)
+        places = [columns.get(str(labels.ravel()[row])) for labels in (reference, actual)]
+        best = values[row].max()
+        least = best - (limit.atol + limit.rtol * abs(best))
+        tied[row] = all(place is not None and values[row, place] >= least for place in places)
     return tied
-
-
-def tied_rows(scores: Array, limit: Tolerance) -> Array:
-    """Rows whose two best scores are within the tolerance; of one score, those on the border between two classes."""
-    if scores.shape[1] == 1:
-        score = scores[:, 0]
-        return np.asarray((np.abs(score) <= limit.atol) | (np.abs(score - 0.5) <= limit.atol + limit.rtol / 2))
-    best = np.sort(scores, axis=1)[:, -2:]
-    return np.asarray(best[:, 1] - best[:, 0] <= limit.atol + limit.rtol * np.abs(best[:, 1]))
 
 
 NOTHING_FIXED: Mapping[str, Array] = MappingProxyType({})
@@ -266,25 +262,6 @@ def held_elements(prepared: Prepared, feed: Feed) -> dict[str, Array]:
         for given in prepared.spec.inputs or ()
         if _is_float(feed.get(given.name))
     }
-
-
-def fixed_elements(value: Array, given: InputSpec, domain: Domain | None) -> Array:
-    """Which elements are one of the values that the manifest lists, or that the model looks for, or takes alone."""
-    fixed = np.isin(value, np.array(given.values, dtype=value.dtype)) if given.values else np.zeros(value.shape, bool)
-    if domain is None:
-        return np.asarray(fixed)
-    if domain.every:
-        fixed |= _is_one_of(value, (*domain.every.choices, *domain.every.exact))
-    for column, values in domain.columns.items():
-        place = (..., column) if value.ndim > 1 else (...,)
-        if column < (value.shape[-1] if value.ndim > 1 else 1):
-            fixed[place] |= _is_one_of(value[place], (*values.choices, *values.exact))
-    return np.asarray(fixed)
-
-
-def _is_one_of(value: Array, choices: Sequence[Scalar]) -> Array:
-    numbers = [each for each in choices if isinstance(each, int | float)]
-    return np.asarray(np.isin(value, np.array(numbers, dtype=value.dtype)))
 
 
 def _is_float(value: Any) -> bool:
