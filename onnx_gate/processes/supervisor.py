@@ -286,7 +286,7 @@ class Supervisor:
         spec, at = running.spec, running.at
         left = spec.timeout - self._spent[spec.id]
         if running.job.crashed:
-            left = min(spec.timeout, SHOWING_SECONDS)
+            left = min(2 * spec.timeout, SHOWING_SECONDS)
         if time.monotonic() - running.started - running.forgiven > left:
             self._kill(running, endings.timed_out(spec.timeout, at))
         elif os.fstat(running.log_fd).st_size > LOG_LIMIT:
