@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -279,6 +279,10 @@ class _Kept:
     def keep_mended(self, model_id: str) -> str:
         """Nothing was left."""
         return ""
+
+    def keep_repro(self, model_id: str, most: int, texts: Mapping[str, str]) -> bool:
+        """Nothing was left."""
+        return False
 
     def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
         """Nothing was left."""

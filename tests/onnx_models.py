@@ -26,11 +26,13 @@ def save(
     *,
     opset: int = 18,
     ir_version: int = 9,
+    domains: dict[str, int] | None = None,
 ) -> Path:
     """Write a model."""
     stored = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(nodes, path.stem, inputs, outputs, stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    opsets = [helper.make_opsetid(domain, version) for domain, version in {"": opset, **(domains or {})}.items()]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, str(path))
     return path

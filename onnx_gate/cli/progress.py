@@ -12,6 +12,7 @@ from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording.gaps import ITSELF, skipped_providers
 from onnx_gate.wording.numbers import plural, seconds
+from onnx_gate.wording.repro import shows_again
 from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.text import LONGEST, one_line, shorten
 from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed
@@ -83,6 +84,8 @@ class PlainProgress:
         self._print(f"[{self._done}/{self._total}] {result_line(result)}")
         for warning in result.coverage.warnings if result.coverage else ():
             self._print(one_line(f"{_WARNS} {result.id}: {warning}"))
+        for command in shows_again(result.repro)[:1] if result.repro else ():
+            self._print(one_line(f"{result.id}: shows it again, in the output folder: {command}"))
         for provider, why in _skips(result):
             # Once a reason: fifty models on a machine without a GPU have the same one.
             if (provider, why) not in self._told:

@@ -292,7 +292,7 @@ class Supervisor:
         spec, at = running.spec, running.at
         left = spec.timeout - self._spent[spec.id]
         if running.job.shows:
-            left = min(spec.timeout, SHOWING_SECONDS)
+            left = min(2 * spec.timeout, SHOWING_SECONDS)
         if time.monotonic() - running.started - running.forgiven > left:
             stack = ask_stack(running.process, running.log_fd, STACK_SECONDS)
             self._kill(running, endings.timed_out(spec.timeout, at, stack))

@@ -20,6 +20,7 @@ from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording import gaps
 from onnx_gate.wording.numbers import cosine, number, two_scalars
+from onnx_gate.wording.repro import failing_lines, shows_again
 from onnx_gate.wording.strength import in_short
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten, visible
 from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
@@ -187,6 +188,8 @@ def _case(
 def _say_what_is_wrong(case: TestCase, check: Check, model: ModelResult, room: _Room) -> None:
     message = shorten(one_line(with_fix(check)), LONGEST) or check.status
     details = _details(check, model) if check.status is Status.DIVERGED else with_fix(check)
+    if check.status in (Status.DIVERGED, Status.ERROR) and model.repro:
+        details = "\n".join([details, *(f"Shows it again: {command}" for command in shows_again(model.repro))])
     if not room.takes(len(message) + len(details)):
         message, details = shorten(message, LONGEST_NAME), _NO_ROOM
     if check.status is Status.DIVERGED and model.allow_failure:
@@ -224,6 +227,8 @@ def _details(check: Check, model: ModelResult) -> str:
             f"Differences: max {number(check.max_abs)}, mean {number(check.mean_abs)}, "
             f"relative max {number(check.max_rel)}, RMSE {number(check.rmse)}, cosine {cosine(check.cosine)}"
         )
+    if model.failing and check.provider == model.failing.provider:
+        lines += [shorten(one_line(line), LONGEST) for line in failing_lines(model.failing)]
     if model.advice:
         lines.append(f"Cause: {model.cause}. {shorten(one_line(model.advice), LONGEST)}")
     return "\n".join(lines)

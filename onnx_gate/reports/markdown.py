@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnx_gate.records.result import Environment, GateResult, ModelResult
 from onnx_gate.reports.checks import Room, all_checks
 from onnx_gate.reports.layout import Row, few, fill, more, name, row, table, table_within
-from onnx_gate.reports.model import diverged_blocks, error_block
+from onnx_gate.reports.model import diverged_blocks, error_block, failing_rows, shows_again, worst_rows
 from onnx_gate.reports.model_details import latency_table, other_survivors, strength_table
 from onnx_gate.reports.overview import FAILED, FEW_MODELS, doubts, overview, skipped, stopped, title, weak_passes
 from onnx_gate.reports.safe import (
@@ -132,7 +132,7 @@ def _what_happened(model: ModelResult) -> str:
 def failed_body(group: list[ModelResult]) -> list[Md]:
     """The numbers of a model that failed, or the reason that some have in common, and what to change."""
     model = group[0]
-    blocks = diverged_blocks(model)
+    blocks = [*diverged_blocks(model), *failing_rows(model)]
     if len(group) > 1:
         blocks.append(few((code(one.id) for one in group), FEW_MODELS))
     if model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks):
@@ -143,6 +143,7 @@ def failed_body(group: list[ModelResult]) -> list[Md]:
         blocks.append(md("The file with these changes, which passes: {}", code(model.mended.file)))
     if len(group) > 1:
         return blocks
+    blocks += shows_again(model)
     return [*blocks, *other_survivors(model), *_warnings(model)]
 
 
@@ -156,7 +157,7 @@ def _warnings(model: ModelResult) -> list[Md]:
 def _section(group: list[ModelResult], rows: Room | None = None) -> list[Md]:
     """With every check, where there are rows for them."""
     model = group[0]
-    blocks = [md("### {}", failed_title(group)), *failed_body(group)]
+    blocks = [md("### {}", failed_title(group)), *failed_body(group), *worst_rows(model)]
     compared = [one for one in group if _was_compared(one)]
     if rows and compared and len(group) > 1:
         blocks.append(fold(html("Every check of {}", plural(len(compared), "model")), _folds(compared, rows)))

@@ -9,10 +9,10 @@ from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports.layout import Row, few, items, more, name, row, table
 from onnx_gate.reports.model_details import confusion
-from onnx_gate.reports.safe import Md, code, md, prose, text, unbroken
+from onnx_gate.reports.safe import Md, code, fold, html, md, prose, text, unbroken
 from onnx_gate.vocabulary import Status, run_on
-from onnx_gate.wording import noise, numbers, verdicts
-from onnx_gate.wording.numbers import number
+from onnx_gate.wording import noise, numbers, repro, verdicts
+from onnx_gate.wording.numbers import number, plural
 from onnx_gate.wording.text import LONGEST_NAME
 
 _FEW = 5
@@ -146,3 +146,32 @@ def _other_limits(check: Check) -> Md:
     """The sentences that the table doesn't hold."""
     where = md("{} ({}, {})", code(check.output), name(check.provider), name(check.case))
     return md("{}: {}", where, "; ".join(breach.text for breach in check.limit_breaches))
+
+
+# ── Rows ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def failing_rows(model: ModelResult) -> list[Md]:
+    """How many fail, and what they share."""
+    told = repro.failing_lines(model.failing) if model.failing else []
+    return [items(map(prose, told))] if told else []
+
+
+def worst_rows(model: ModelResult) -> list[Md]:
+    """Folded, with what was fed where that may be shown."""
+    failing = model.failing
+    if failing is None or not failing.rows:
+        return []
+    lines = [prose(repro.row_words(row)) for row in failing.rows[:_FEW]]
+    if failing.private:
+        lines.append(prose("Their values are left out, since they are your data: `repro: {data: true}` shows them."))
+    title = f"The worst of {plural(failing.failing, 'failing row')}"
+    return [fold(html("{}", title), items(lines))]
+
+
+def shows_again(model: ModelResult) -> list[Md]:
+    """Which script to run."""
+    commands = repro.shows_again(model.repro) if model.repro else []
+    if len(commands) > 1:
+        return [md("Shows it again: {} (the part that is wrong: {})", *map(code, commands))]
+    return [md("Shows it again: {}", code(command)) for command in commands]

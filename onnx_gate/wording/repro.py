@@ -121,3 +121,12 @@ def row_words(row: FailingRow) -> str:
         for given in row.inputs
     ]
     return f"{where}: {', '.join(fed)}" if fed else where
+
+
+MOST_LINES = 5
+
+
+def failing_lines(failing: Failing) -> list[str]:
+    """How many rows fail, and what they share; empty where nothing tells them apart and nothing is the same in all."""
+    told = [*(shared_words(one, failing) for one in failing.shared), *failing.facts][:MOST_LINES]
+    return [f"{failing_in_short(failing)}: {told[0]}.", *(f"Also: {one}." for one in told[1:])] if told else []

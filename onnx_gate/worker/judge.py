@@ -24,7 +24,7 @@ from onnx_gate.worker.onnx_files.files import weights_of
 from onnx_gate.worker.opened import MOST_FILES, Opened
 from onnx_gate.worker.references import load_reference, save_reference
 from onnx_gate.worker.repro.crash import leave_crash
-from onnx_gate.worker.repro.stage import Failures, leave_repro
+from onnx_gate.worker.repro.stage import Failures, leave_repro, leave_unloaded
 from onnx_gate.worker.runtime.placement import breaches
 from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
@@ -44,6 +44,8 @@ from onnx_gate.worker.variants.in_place import half_session
 from onnx_gate.worker.weights import watch_factory
 
 Send = Callable[[Event], None]
+OF_THE_FILE = (Cause.INVALID_MODEL, Cause.UNSUPPORTED_OPERATOR)
+"""Causes of a file that ONNX Runtime can't load."""
 NOT_ASKED = (
     "the source is not on this machine, so the cause was looked for without it: whether it repeats itself, and whether "
     "rounding alone explains the divergence, was not asked"
@@ -91,6 +93,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
             save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     except BaseException as error:
         send(failure_of(error, stage))
+        if isinstance(error, CannotJudge) and error.cause in OF_THE_FILE:
+            leave_unloaded(job.spec, send, scratch=Path(job.scratch))
     else:
         prepared.crashed = frozenset(job.crashed)
         if job.shows:
@@ -187,8 +191,7 @@ def _compare(
 
 def _is_not_loaded(prepared: Prepared, provider: ProviderSpec, error: BaseException) -> bool:
     """Whether it is the file that the runtime did not take."""
-    of_the_file = isinstance(error, CannotJudge) and error.cause in (Cause.INVALID_MODEL, Cause.UNSUPPORTED_OPERATOR)
-    return of_the_file and provider.name not in prepared.announced
+    return isinstance(error, CannotJudge) and error.cause in OF_THE_FILE and provider.name not in prepared.announced
 
 
 def _judge_speed(prepared: Prepared, providers: list[ProviderSpec], send: Send, read_log: Callable[[], str]) -> bool:

@@ -32,10 +32,10 @@ class Tier(IntEnum):
     """A missing value, all 0, an empty text, a size."""
     GROUP = 1
     """A class or a category."""
-    WHOLE = 2
-    """A number of the row as a whole."""
-    COLUMN = 3
+    COLUMN = 2
     """A threshold in one column."""
+    WHOLE = 3
+    """A number of the row as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +234,7 @@ def _labels(name: str, labels: Array, words: str) -> Iterator[Found]:
 def shortest(low: float, high: float, *, lower: bool) -> str:
     """The shortest number between two; it may be the lower of them, or the higher."""
     for digits in range(1, 17):
-        for near in (high, low, (low + high) / 2):
+        for near in ((low + high) / 2, high, low):
             value = float(f"{near:.{digits}g}")
             if low < value < high or value == (low if lower else high):
                 return scalar(value) if digits <= 7 else repr(value)

@@ -181,9 +181,10 @@ def once(blocks: list[Block], key: Callable[[Block, int], object]) -> list[tuple
     return list(found.values())
 
 
-def content(block: Block, row: int) -> object:
-    """What tells a row from another."""
-    return tuple(_key(block.value(name, row)) for name in block.call.feed)
+def identity(block: Block, row: int) -> object:
+    """What tells a row from another: rows of the data may be alike, and each counts."""
+    number = (block.case.name, row) if block.case.generated else block.number(row)
+    return number, tuple(_key(block.value(name, row)) for name in block.call.feed)
 
 
 def _key(value: Any) -> object:

@@ -19,7 +19,7 @@ from onnx_gate.worker.compare.outputs import plain_scalar
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.failing.facts import facts_of
 from onnx_gate.worker.failing.properties import Row
-from onnx_gate.worker.failing.rows import Seen, content, look_at_rows, once
+from onnx_gate.worker.failing.rows import Seen, identity, look_at_rows, once
 from onnx_gate.worker.failing.shared import shared_by
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
@@ -64,7 +64,7 @@ def find_failing(
 def describe_failing(prepared: Prepared, seen: Seen, provider: str) -> Failing | None:
     """The record of what was seen."""
     blocks = [block for block in seen.blocks if block.rows is not None] or seen.blocks
-    rows = once(blocks, content)
+    rows = once(blocks, identity)
     wrong = np.array([bool(block.wrong[row]) for block, row in rows], dtype=bool)
     if not wrong.any():
         return None

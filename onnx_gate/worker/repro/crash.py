@@ -25,7 +25,7 @@ from onnx_gate.worker.trial.prepared import Prepared
 MOST_SECONDS = 45.0
 MOST_CASES = 40
 PATIENCE = 20.0
-"""Seconds after which a case counts as one that hangs."""
+"""Seconds after which a case counts as one that hangs, or half of `timeout`."""
 NOT_AGAIN = "the crash could not be shown again: no case by itself crashes ONNX Runtime in a process of its own"
 
 
@@ -41,7 +41,8 @@ def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None]
         send(Note(text=f"nothing was left in {REPRO}/ that shows the crash again: the model is larger than `max_size`"))
         return
     runner = _Runner(scratch / REPRO, given, prepared.spec.ort_custom_ops or "", hung=hung)
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + min(MOST_SECONDS, 1.5 * prepared.spec.timeout)
+    patience = min(PATIENCE, prepared.spec.timeout / 2)
     hidden = False
     for case in [case for case in prepared.cases if case.held][:MOST_CASES]:
         hidden |= prepared.hides(case.name)
@@ -49,7 +50,7 @@ def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None]
             if time.monotonic() > until:
                 break
             bench.write_rows(shown, {"apart": True, "seconds": PATIENCE if hung else 3 * PATIENCE})
-            if runner.dies(min(PATIENCE, until - time.monotonic()) if hung else until - time.monotonic()):
+            if runner.dies(min(patience, until - time.monotonic()) if hung else until - time.monotonic()):
                 left_out = (LeftOut.ROWS_MADE_AGAIN,) if shown.rows is ReproRows.GENERATED else ()
                 send(
                     Repro(

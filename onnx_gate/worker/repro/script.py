@@ -20,14 +20,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnxruntime as ort
+FAILS, PASSES, UNKNOWN = 1, 0, 2
+
+try:
+    import numpy as np
+    import onnxruntime as ort
+except ImportError as missing:
+    # An exit code of 1 would say that the model fails.
+    print(f"UNKNOWN {missing}: install onnx, onnxruntime and numpy", file=sys.stderr)
+    sys.exit(UNKNOWN)
 
 NAME = "rows"
 MODEL = "model.onnx"
 SETTINGS: dict[str, Any] = {}
 
-FAILS, PASSES, UNKNOWN = 1, 0, 2
 # 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
 SLACK = 1e-9
 
@@ -281,7 +287,10 @@ def tell(lines: list[str]) -> int:
 
 def run_apart(arguments: list[str], seconds: float) -> int:
     """In a process of its own: it may crash, or never end."""
-    command = [sys.executable, *isolation(), str(Path(__file__).resolve()), *arguments, "--here"]
+    again = [str(Path(__file__).resolve()), *arguments, "--here"]
+    # It finds the packages that were found here.
+    told = f"import runpy, sys; sys.path[:], sys.argv = {sys.path!r}, {again!r}"
+    command = [sys.executable, "-c", f"{told}; runpy.run_path(sys.argv[0], run_name='__main__')"]
     try:
         # With the environment that this was called in.
         code = subprocess.run(command, timeout=seconds, check=False, env=None).returncode
@@ -293,11 +302,6 @@ def run_apart(arguments: list[str], seconds: float) -> int:
             named = signal.Signals(-code).name
         return tell([f"ONNX Runtime crashes the process: {named}"])
     return code
-
-
-def isolation() -> list[str]:
-    """The flags that this interpreter was started with."""
-    return [flag for flag, given in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if given]
 
 
 def main(arguments: list[str]) -> int:
@@ -319,6 +323,10 @@ def main(arguments: list[str]) -> int:
         return tell(check(given.model, stored, SETTINGS, given.custom_ops))
     except CannotTell as error:
         print(f"UNKNOWN {error}", file=sys.stderr)
+        return UNKNOWN
+    except Exception as error:
+        # What is wrong with this folder, or with this script, says nothing of the model.
+        print(f"UNKNOWN {type(error).__name__}: {error}", file=sys.stderr)
         return UNKNOWN
 
 

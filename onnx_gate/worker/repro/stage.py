@@ -17,7 +17,7 @@ import onnx
 from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.protocol import Event, Note, Stage
 from onnx_gate.providers import runtime_settings
-from onnx_gate.records.asked import OutputRule, ProviderSpec, ReproSpec
+from onnx_gate.records.asked import ModelSpec, OutputRule, ProviderSpec, ReproSpec
 from onnx_gate.records.badness import worst_first
 from onnx_gate.records.bounds import LONGEST_NAME
 from onnx_gate.records.diagnosis.repro import Repro
@@ -77,6 +77,28 @@ def leave_repro(
     except Exception as error:
         traceback.print_exception(error)
         send(Note(text=NOT_LEFT.format(describe(error)[:300])))
+
+
+def leave_unloaded(spec: ModelSpec, send: Send, *, scratch: Path) -> None:
+    """The file of the user's that ONNX Runtime can't load, where that is so in a plain session too."""
+    asked, provider = spec.repro, next(iter(spec.providers), None)
+    if asked is None or provider is None or spec.onnx is None or provider.library:
+        return
+    try:
+        folder, path = scratch / REPRO, Path(spec.onnx)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        files = [path, *external_files(str(path), onnx.load(str(path), load_external_data=False), path.name)]
+        stored: dict[str, Any] = {"inputs": [], "outputs": []}
+        settings = runtime_settings(provider, spec.ort_custom_ops)
+        fits = sum(file.stat().st_size for file in files) <= asked.max_size
+        if fits and script.check(path, stored, settings, spec.ort_custom_ops or ""):
+            keep_copy(str(path), folder, "model", path.name)
+            write(folder, "rows", stored, Packed())
+            send(Repro(provider=provider.name, model=True, rows=ReproRows.FED))
+    except Exception:
+        # A file that not even onnx can read shows it by itself.
+        traceback.print_exc()
 
 
 def _shows(diff: OutputDiff) -> bool:
