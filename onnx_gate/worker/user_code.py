@@ -121,12 +121,12 @@ class OtherVersion:
 
 def saved_by(title: str, version: str, distribution: str, installed: str, *, what: str = "it") -> OtherVersion:
     """Of a version that is known."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return OtherVersion(
         told=f"{what} was saved by {title} {version}, and {installed} is installed",
         fix=f"pin it: add the line `{distribution}=={version}` to the file that the `requirements` input names (at "
         f"home: pip install '{distribution}=={version}'); or load it with {version}, and save it again with "
-        f"{installed}. If pip has no such version for Python {sys.version_info.major}.{sys.version_info.minor}, only saving it "
-        "again is left",
+        f"{installed}. If pip has no such version for Python {python}, only saving it again is left",
     )
 
 
@@ -146,8 +146,8 @@ def other_version(error: BaseException) -> OtherVersion | None:
     if imported:
         return OtherVersion(
             told=f"{title} {installed} has no {getattr(error, 'name', '')}, which the code imports",
-            fix=f"change `{imported}` to where {installed} has it, or pin the version that the code was written for: add "
-            f"the line `{distribution}==…` to the file that the `requirements` input names",
+            fix=f"change `{imported}` to where {installed} has it, or pin the version that the code was written for: "
+            f"add the line `{distribution}==…` to the file that the `requirements` input names",
         )
     made = _saved_version(info.saved_version, error) if info and info.saved_version else ""
     if made and made != installed:
@@ -204,9 +204,9 @@ def _is_installed(package: str) -> bool:
 
 def _saved_version(key: str, error: BaseException) -> str:
     """The version that saved the file whose loading failed, read without running anything in it."""
-    pattern = re.compile(
-        rb"%s.{1,16}?(\d+\.\d+(?:\.(?:dev|post)?\d+)*(?:rc|a|b)?\d*)" % re.escape(key.encode()), re.DOTALL
-    )
+    version = rb"(\d+\.\d+(?:\.(?:dev|post)?\d+)*(?:(?:rc|a|b)\d+)?)"
+    # The opcodes and lengths of a pickle stand between the two.
+    pattern = re.compile(re.escape(key.encode()) + rb".{1,16}?" + version, re.DOTALL)
     for path in _files_behind(error):
         with contextlib.suppress(Exception):
             if found := pattern.search(_plain_bytes(path)):

@@ -232,7 +232,11 @@ def test_files_options_and_tables_pass(files, model, outputs):
         ("trusted", Cause.UNSUPPORTED_OPERATOR, "FunctionTransformer"),
         ("old-skops", Cause.LOAD_FAILED, "was saved by scikit-learn 1.2.0, and"),
         ("torn-skops", Cause.LOAD_FAILED, "is it a whole pickle, joblib or skops file"),
-        ("custom", Cause.UNSUPPORTED_OPERATOR, "no converter for the class house.Doubler (the step 'doubler')"),
+        (
+            "custom",
+            Cause.UNSUPPORTED_OPERATOR,
+            "no converter for the class house.Doubler (the step 'doubler' (Doubler); its class is in house.py",
+        ),
         ("no-such-step", Cause.CONVERSION_FAILED, "did you mean 'clf'?"),
         ("no-such-option", Cause.CONVERSION_FAILED, "did you mean 'raw_scores'?"),
         ("bad-value", Cause.CONVERSION_FAILED, "expected one of True, False"),

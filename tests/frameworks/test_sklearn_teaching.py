@@ -74,7 +74,7 @@ def clusters():
 
 
 def kin():
-    return make_pipeline(StandardScaler(), KMeans(2, random_state=0)).fit(ROWS)
+    return make_pipeline(StandardScaler(), KMeans(2, random_state=0)).fit(ROWS.astype(float))
 
 
 def function():

@@ -70,7 +70,9 @@ def test_values_that_become_equal_are_told():
     times = 1_700_000_000.25 + np.arange(4) / 2
     (note,) = fit(times, "float32")[1]
     assert "4 different values become equal in float32, such as 1700000000.25 and 1700000000.75" in note
-    assert "subtract their smallest value before they reach the model, or declare float64 where" in note
+    assert "subtract their smallest value before they reach the model" in note
+    # Nobody knows here whether the conversion takes float64: triage tries it, and says so.
+    assert "declare float64" not in note
     assert fit(np.stack([[0.1, 0.2], [0.1 + 1e-12, 0.2]]), "float32")[1] != []
     assert fit(np.array([[0.1, 0.1 + 1e-12]]), "float32")[1] == []
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime as ort
 
 from onnx_gate.errors import CannotJudge
@@ -58,6 +60,8 @@ _PLACE = re.compile(
     r"(?:(?:[\w:<>,&*~]+ )*[\w:<>~,]+\((?:[^()]|\([^()]*\))*\)(?:::\S+)?(?: const)?(?: \[with [^\]]*\])? )?"
 )
 _CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : (\w+) : ")
+_NOT_IN_OPSET = re.compile(r"Op registered for (\w+) (with|is deprecated in) domain_version of (\d+)")
+_OTHER_NAMES = re.compile(r"Required inputs \(\[(.*?)\]\) are missing from input feed \(\[(.*?)\]\)")
 _NO_SUCH_OP = re.compile(r"([\w.\-]*):(\w+)\(-?\d+\) is not a registered function/op")
 
 
@@ -83,6 +87,7 @@ def load_failed(error: Exception, path: str, shown: str, *, custom_ops: str | No
     text = f"{type(error).__name__}: {error}"
     cause, fix = (
         _too_new(text)
+        or _not_in_opset(text)
         or _unknown_op(text, custom_ops)
         or next(
             ((cause, fix) for sign, cause, fix in _MEANINGS if sign in text),
@@ -139,6 +144,43 @@ def _too_new(text: str) -> tuple[Cause, str] | None:
     if found := _OPSET_TOO_NEW.search(text):
         return Cause.INVALID_MODEL, f"export with opset {found[3]} of {found[2]} instead of {found[1]}, {newer}"
     return None
+
+
+def missing_inputs(text: str) -> tuple[str, str] | None:
+    """What the file takes and what it was fed, where the runtime says that the names are others."""
+    found = _OTHER_NAMES.search(text)
+    return (found[1].replace("'", ""), found[2].replace("'", "")) if found else None
+
+
+def _not_in_opset(text: str) -> tuple[Cause, str] | None:
+    """An operator that the file's own opset hasn't got: since when there is one, until when, or that there is none."""
+    found = _NOT_IN_OPSET.search(text)
+    if not found:
+        return None
+    op, opset = found[1], int(found[3])
+    schemas = [schema for schema in onnx.defs.get_all_schemas_with_history() if schema.name == op and not schema.domain]
+    if not schemas:
+        known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
+        return Cause.UNSUPPORTED_OPERATOR, (
+            f"no opset of ONNX has an operator {op}{_did_you_mean(op, known)}. If it is your own, export it under a "
+            "domain of its own, and name the library that holds it with `ort_custom_ops`; else build it of operators "
+            "that there are"
+        )
+    gone = [schema.since_version for schema in schemas if schema.deprecated]
+    first = min(schema.since_version for schema in schemas if not schema.deprecated)
+    if gone and opset >= min(gone):
+        return Cause.UNSUPPORTED_OPERATOR, (
+            f"{op} is gone since opset {min(gone)}: export the model again with a newer exporter, which uses another "
+            f"operator, or with opset {min(gone) - 1}"
+        )
+    if opset < first:
+        return Cause.UNSUPPORTED_OPERATOR, f"{op} is there since opset {first}: export with opset {first} or higher"
+    return None
+
+
+def _did_you_mean(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _unknown_op(text: str, custom_ops: str | None) -> tuple[Cause, str] | None:

@@ -232,12 +232,21 @@ def off_by(diff: OutputDiff) -> str:
     return f", by up to {number(diff.max_abs)}" if diff.max_abs is not None and diff.tolerance else ""
 
 
+_MOST_OFFERED = 0.01
+"""Of the largest value of an output: a wider atol is not offered."""
+
+
 def _allow(diff: OutputDiff) -> str:
     """A rule to paste."""
     if diff.tolerance is None:
         agreed = math.floor(100 * (1 - diff.mismatched / max(1, diff.total))) / 100
         return f"allow it with `outputs: {{{diff.output}: {{min_agreement: {agreed:g}}}}}`"
     largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else 0.0
+    size = max((abs(end) for end in (diff.lowest, diff.highest) if end is not None), default=math.inf)
+    if diff.mismatched and 1.5 * largest > _MOST_OFFERED * size:
+        # An atol of that size would let anything through: few elements are far off, not all of them a little.
+        share = math.ceil(1000 * diff.mismatched / max(1, diff.total)) / 1000
+        return f"allow the share of elements that differ with `outputs: {{{diff.output}: {{max_mismatch: {share:g}}}}}`"
     rule = f"rtol: {diff.tolerance.rtol:g}, atol: {round_up(1.5 * largest):g}"
     return f"allow it with `outputs: {{{diff.output}: {{{rule}}}}}`, if that is good enough"
 

@@ -27,6 +27,7 @@ from onnx_gate.worker.onnx_files.domain.analysis import domains_of
 from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes, stated_sizes
+from onnx_gate.worker.runtime.options import missing_inputs
 from onnx_gate.worker.trial.domains import feed_domain, source_domains
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
@@ -210,6 +211,17 @@ def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers
         raise source_failed(spec, case, error) from error
 
 
+NAME_INPUTS = (
+    "name the inputs in `inputs` as the .onnx does, or leave `inputs` out, which takes them from the file; where the "
+    "names of the manifest are those that are served, export the file again with them"
+)
+
+
+def other_names(names: tuple[str, str]) -> str:
+    """In words."""
+    return f"the .onnx takes the inputs {names[0]}, and the manifest names {names[1]}"
+
+
 def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
     """The source itself can't answer a feed."""
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
@@ -217,6 +229,9 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
         fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
     if case.cut:
         fix = f"remove this size from `dims` if the model isn't to answer it, or {fix}"
+    if names := missing_inputs(str(error)):
+        told = f"{spec.source.shown}: {case.name} can't be fed: {other_names(names)}"
+        return CannotJudge(Cause.LOAD_FAILED, told, fix=NAME_INPUTS)
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
     elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):

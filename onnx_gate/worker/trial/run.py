@@ -16,8 +16,8 @@ from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.inputs.calls import Case
-from onnx_gate.worker.runtime.options import runtime_words
-from onnx_gate.worker.trial.prepare import source_failed
+from onnx_gate.worker.runtime.options import missing_inputs, runtime_words
+from onnx_gate.worker.trial.prepare import NAME_INPUTS, other_names, source_failed
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.samples import MOST_SHAPES, shape_of
 from onnx_gate.worker.trial.unrounded import GivenComparison
@@ -134,6 +134,9 @@ def _run_failed(
     text = runtime_words(error)
     if isinstance(error, CannotJudge) or "allocate memory" in text:
         return [failure_of(error, f"run {case.name}", provider=provider)]
+    if names := missing_inputs(text):
+        known = CannotJudge(Cause.CONTRACT, f"{case.name} can't be fed: {other_names(names)}", fix=NAME_INPUTS)
+        return [failure_of(known, f"run {case.name}", provider=provider)]
     # At another size than its own: it is the size that the runtime refuses, whatever it says.
     if not case.cut and not refuses_form(text):
         known = CannotJudge(

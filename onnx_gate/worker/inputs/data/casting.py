@@ -108,8 +108,8 @@ def _rounding_notes(array: Array, cast: Array, given: InputSpec, where: str) -> 
         count, first, second, value = met
         notes.append(
             f"{where}: {count} different values become equal in {given.dtype}, such as {first!r} and {second!r}, "
-            f"both {value!r}: if they tell rows apart, subtract their smallest value before they reach the model, or "
-            "declare float64 where the model's conversion takes it"
+            f"both {value!r}: if they tell rows apart, subtract their smallest value before they reach the model. What "
+            "that costs is compared with the source's answers to the data as given"
         )
     return notes
 
