@@ -138,7 +138,8 @@ def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     if triage.place is None and triage.cause in _OF_THE_FILE and (seen := evidence.ask.place(worst)):
         if first is None and seen.cause:
             return Triage(cause=seen.cause, advice=advise_part(seen), place=seen.place)
-        where = f" {begins_at(seen)}" if triage.cause is Cause.CONVERSION else ""
+        amplified = triage.cause is Cause.PRECISION and not seen.place.faults and seen.place.born
+        where = f" {begins_at(seen)}" if triage.cause is Cause.CONVERSION or amplified else ""
         return replace(triage, advice=f"{triage.advice}{where}", place=seen.place, mended=seen.mended)
     return triage
 
