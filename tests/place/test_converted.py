@@ -126,5 +126,5 @@ def test_rounding_that_grows_is_said_to(models):
     assert model.place.faults == ()
     names = [point.value for point in model.place.along]
     assert names.index(model.place.born) < names.index(model.place.grows)
-    assert model.place.grows == "sub"
-    assert f"It is born at `{model.place.born}` and grows most at `sub`." in model.advice
+    assert model.place.grows.startswith("sub")
+    assert f"It is born at `{model.place.born}` and grows most at `{model.place.grows}`." in model.advice

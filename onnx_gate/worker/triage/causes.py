@@ -188,8 +188,8 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if swapped := evidence.ask.order(worst):
-        advice = f"{_ORDER_ADVICE[swapped.cause]} {swapped.words} {mended_words(swapped.mended)}"
-        return Triage(cause=swapped.cause, advice=" ".join(advice.split()), mended=swapped.mended)
+        told = (_ORDER_ADVICE[swapped.cause], swapped.words, mended_words(swapped.mended))
+        return Triage(cause=swapped.cause, advice=" ".join(filter(None, told)), mended=swapped.mended)
     moved = evidence.ask.columns(worst) if evidence.shipped else None
     return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 
