@@ -122,6 +122,7 @@ faults: $(INSTALLED) ## 500 runs with a fault in each: signals, disks, pipes, AP
 bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py
 	$(BIN)/python benchmarks/gate_vs_scripts.py
+	$(BIN)/python benchmarks/deep_place.py
 
 schema: $(INSTALLED) ## write the JSON Schemas of the manifest and of results.json anew
 	$(BIN)/python -m onnx_gate.manifest.json_schema > onnx-gate.schema.json

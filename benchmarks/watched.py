@@ -25,8 +25,8 @@ class Watched:
     """Log → the most bytes that a process took that writes it."""
 
 
-def watched(command: list[str], folder: Path) -> Watched:
-    """Run it to its end; a command that fails ends the benchmark."""
+def watched(command: list[str], folder: Path, *, expected: int = 0) -> Watched:
+    """Run it to its end; a command that ends with another code than the expected one ends the benchmark."""
     before, start = _cpu(), time.monotonic()
     running = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     ended, memory = threading.Event(), dict[str, int]()
@@ -36,7 +36,7 @@ def watched(command: list[str], folder: Path) -> Watched:
     seconds, cpu = time.monotonic() - start, _cpu() - before
     ended.set()
     watch.join()
-    if running.returncode:
+    if running.returncode != expected:
         sys.exit(f"{' '.join(command)} failed:\n{printed}")
     return Watched(seconds=seconds, cpu=cpu, memory=memory)
 

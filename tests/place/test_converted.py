@@ -36,6 +36,21 @@ NET = dedent("""
                 x = block(x)
             return self.head(x)
 
+    class Cancelled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.prices, self.head = nn.Linear(64, 64), nn.Linear(64, 3)
+
+        def forward(self, x):
+            prices = self.prices(x) + 1e5
+            average = prices.mean(-1, keepdim=True)
+            centred = prices - average
+            return self.head(centred)
+
+    def cancelled():
+        torch.manual_seed(0)
+        return Cancelled().eval()
+
     def load():
         torch.manual_seed(0)
         return Net().eval()
@@ -51,8 +66,8 @@ NET = dedent("""
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> ModelResult:
-    """With a translation of the user's that is off by 2 %."""
+def models(tmp_path_factory) -> dict[str, ModelResult]:
+    """With a translation of the user's that is off by 2 %, and with large numbers that cancel out."""
     folder = tmp_path_factory.mktemp("converted")
     (folder / "net.py").write_text(NET)
     text = """
@@ -64,9 +79,19 @@ def found(tmp_path_factory) -> ModelResult:
             register: net.py:translations
             inputs: {x: {dtype: float32, shape: [batch, 8]}}
             batches: [1, 4]
+          - id: cancelled
+            framework: torch
+            source: net.py:cancelled
+            inputs: {x: {dtype: float32, shape: [batch, 64]}}
+            batches: [16]
     """
-    (model,) = run_manifest(folder, text).result.models
-    return model
+    return {model.id: model for model in run_manifest(folder, text).result.models}
+
+
+@pytest.fixture
+def found(models) -> ModelResult:
+    """The one with the translation."""
+    return models["sinh"]
 
 
 def test_the_place_is_the_translation_that_is_off(found):
@@ -92,3 +117,14 @@ def test_the_error_along_the_graph_begins_there(found):
 def test_nothing_is_mended_of_a_file_that_the_gate_made(found):
     """It would be made again as it is."""
     assert found.mended is None
+
+
+def test_rounding_that_grows_is_said_to(models):
+    """It is made among large numbers, and shows where they are taken away; no part is wrong."""
+    model = models["cancelled"]
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.PRECISION), model.advice
+    assert model.place.faults == ()
+    names = [point.value for point in model.place.along]
+    assert names.index(model.place.born) < names.index(model.place.grows)
+    assert model.place.grows.startswith("sub")
+    assert f"It is born at `{model.place.born}` and grows most at `{model.place.grows}`." in model.advice

@@ -72,7 +72,7 @@ class Place:
     along: Annotated[tuple[Along, ...], MANY] = ()
     """The error along the graph, at most 200 values of it."""
     born: Name = ""
-    """Where every part is right: the first value that differs by more than one step of rounding."""
+    """Where every part is right: the value at which the rounding is made that grows later."""
     grows: Name = ""
     """Where every part is right: the value at which rounding grows most."""
     level: Name = ""

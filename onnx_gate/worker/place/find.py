@@ -33,6 +33,8 @@ from onnx_gate.worker.trial.prepared import Prepared
 MOST_ROWS = 32
 MOST_ALONG = 200
 MOST_NODES = 20
+_AS_MUCH = 0.25
+"""Share of an error that was there before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +158,12 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
         Along(value=_known(pairs, value, true)[:200], error=_finite(error), noise=_finite(noise))
         for value, true, error, noise in error_along(pairs)
     ]
+    grows = _grows(along, faults)
     return Place(
         faults=tuple(_record(pairs.bench, fault, folder) for fault in faults),
         along=tuple(spread(along)),
-        grows=_grows(along, faults),
+        born=_born(along, grows) if grows else "",
+        grows=grows,
     )
 
 
@@ -167,6 +171,16 @@ def _known(pairs: Pairs, value: str, true: str) -> str:
     """The name that says more: that of the source."""
     right = pairs.truth.bench
     return (right.label(true) if right else true) or pairs.bench.label(value)
+
+
+def _born(along: Sequence[Along], grows: str) -> str:
+    """Where the error is made that grows later: the first value that has as much of it, beside larger numbers.
+
+    Where it is multiplied instead, that is the first value that differs at all.
+    """
+    most = next((point.error for point in along if point.value == grows), 0.0)
+    first = next((point.value for point in along if point.error >= most * _AS_MUCH), "")
+    return first if first != grows else next((point.value for point in along if point.error > 0), "")
 
 
 def _grows(along: Sequence[Along], faults: Sequence[Fault]) -> str:

@@ -203,7 +203,8 @@ def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     if triage.place is None and triage.cause in _OF_THE_FILE and (seen := evidence.ask.place(worst)):
         if first is None and seen.cause:
             return Triage(cause=seen.cause, advice=advise_part(seen), place=seen.place)
-        where = f" {begins_at(seen)}" if triage.cause is Cause.CONVERSION else ""
+        amplified = triage.cause is Cause.PRECISION and not seen.place.faults and seen.place.born
+        where = f" {begins_at(seen)}" if triage.cause is Cause.CONVERSION or amplified else ""
         return replace(triage, advice=f"{triage.advice}{where}", place=seen.place, mended=seen.mended)
     return triage
 
@@ -256,8 +257,8 @@ def _not_repeating(evidence: Evidence, worst: OutputDiff) -> Triage:
 
 def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if swapped := evidence.ask.order(worst):
-        advice = f"{_ORDER_ADVICE[swapped.cause]} {swapped.words} {mended_words(swapped.mended)}"
-        return Triage(cause=swapped.cause, advice=" ".join(advice.split()), mended=swapped.mended)
+        told = (_ORDER_ADVICE[swapped.cause], swapped.words, mended_words(swapped.mended))
+        return Triage(cause=swapped.cause, advice=" ".join(filter(None, told)), mended=swapped.mended)
     moved = evidence.ask.columns(worst)
     return Triage(cause=Cause.COLUMN_ORDER, advice=moved.advice, mended=moved.mended) if moved else None
 

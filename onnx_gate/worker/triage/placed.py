@@ -64,8 +64,10 @@ def advise_part(found: Found) -> str:
 def begins_at(found: Found) -> str:
     """Where it begins, for a cause that nothing explains."""
     if not found.place.faults:
-        grows = f" It grows most at `{found.place.grows}`." if found.place.grows else ""
-        return f"Every part of the file is right on the source's own values: rounding grows on the way.{grows}"
+        born, grows = found.place.born, found.place.grows
+        told = f" It is born at `{born}`" if born else ""
+        told += f" and grows most at `{grows}`." if born and grows and grows != born else "." if born else ""
+        return f"Every part of the file is right on the source's own values: rounding grows on the way.{told}"
     return " ".join(describe_fault(fault) for fault in found.place.faults[:_MOST])
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import onnxruntime as ort
 
@@ -22,7 +22,8 @@ from onnx_gate.worker.runtime.options import session_options
 
 DISABLE = "optimization.disable_specified_optimizers"
 """The session's entry that turns optimisers off, by their names with semicolons between them."""
-LEVELS = ("basic", "extended", "layout", "all")
+Level = Literal["disabled", "basic", "extended", "layout", "all"]
+LEVELS: tuple[Level, ...] = ("basic", "extended", "layout", "all")
 MOST_NAMES = 4
 """Optimisers that are named for one divergence."""
 MOST_LOG = 32 * 1024 * 1024
@@ -100,9 +101,9 @@ class Bisection:
                 return replace(blamed, names=tuple(names), session=fewest, off=off)
         return blamed
 
-    def _level(self) -> tuple[str, Any]:
+    def _level(self) -> tuple[Level, Level]:
         """The lowest level at which the answers are wrong, and the one below it."""
-        below = "disabled"
+        below: Level = "disabled"
         top = LEVELS.index(self.session.optimization) if self.session.optimization in LEVELS else 0
         for level in LEVELS[:top]:
             if not self._right(replace(self.session, optimization=level)):
