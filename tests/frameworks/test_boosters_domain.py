@@ -170,6 +170,13 @@ def test_missing_values_that_were_never_seen() -> None:
     assert all(values.missing for values in asked(xgb(WHOLE), "xgboost").inputs["X"].columns.values())
 
 
+def test_zeros_that_stand_for_missing_values() -> None:
+    """A number beside 0 is not one: what goes wrong there only is no rounding."""
+    columns = asked(lgb(np.nan_to_num(X), zero_as_missing=True), "lightgbm").inputs["X"].columns
+    assert {0.0 in values.exact and 0 in values.marks for values in columns.values()} == {True}
+    assert not any(values.exact for values in asked(lgb(WHOLE), "lightgbm").inputs["X"].columns.values())
+
+
 def test_ranges_and_categories_of_lightgbm() -> None:
     """It keeps them beside its trees."""
     model = lgb(named=[2])

@@ -59,6 +59,28 @@ def test_a_tie_of_the_best_scores_is_kept_away_from() -> None:
     assert lead.min() > 1e-3
 
 
+def test_votes_that_jump_are_no_distance() -> None:
+    """A machine's score is its votes and, in part, how sure they are: that part has to move."""
+
+    def ask(rows: Any) -> Told:
+        sure = (rows["x"].sum(axis=1).astype(np.float64) - 150) / 300
+        votes = (sure > 0).astype(int)
+        return Told(labels=votes, scores=np.stack([1 - votes - sure, votes + sure], axis=1))
+
+    sums = search(pool(), ask)["x"].astype(np.float64).sum(axis=1)
+    assert np.abs(sums - 150).min() > 0.05
+
+
+def test_scores_of_steps_are_near_enough_when_they_stay() -> None:
+    """Trees: no row on one side of a threshold has another score than the rest of it."""
+
+    def ask(rows: Any) -> Told:
+        share = np.where(rows["x"][:, 0] > 50, 0.9, 0.2)
+        return Told(labels=(share > 0.5).astype(int), scores=np.stack([1 - share, share], axis=1))
+
+    assert np.median(np.abs(search(pool(), ask)["x"][:, 0] - 50)) < 0.1
+
+
 def test_whole_numbers_are_halved_too() -> None:
     """They stay whole."""
     rows = search(pool("int64"), labels_only)["x"]

@@ -116,6 +116,22 @@ def test_ids_that_are_fed_as_floats_are_whole():
     assert every(analyse(model(nodes, {"table": np.zeros((4, 2))}, x=(F, ["b"])))).choices == (0.0, 1.0, 2.0, 3.0)
 
 
+@pytest.mark.parametrize("op", ["Gather", "GatherND"])
+def test_a_row_that_is_a_range_of_floats_is_fed(op):
+    """Amounts by the hundred: most numbers lie in few rows."""
+    index = [node("Unsqueeze", ["c", "last"], ["d"])] if op == "GatherND" else [node("Identity", ["c"], ["d"])]
+    nodes = [
+        node("Div", ["x", "by"], ["a"]),
+        node("Floor", ["a"], ["b"]),
+        node("Cast", ["b"], ["c"], to=I64),
+        *index,
+        node(op, ["table", "d"], ["y"]),
+    ]
+    constants = {"by": np.float32(100), "last": np.array([1]), "table": np.zeros((100, 2))}
+    marks = [each for each in every(analyse(model(nodes, constants, x=(F, ["b"])))).marks if isinstance(each, float)]
+    assert {int(each // 100) for each in marks} == set(range(100))
+
+
 # Positions and masks
 
 

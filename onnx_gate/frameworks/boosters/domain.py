@@ -7,6 +7,7 @@ from typing import Any
 from onnx_gate.frameworks.boosters.splits import read_splits
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
+from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.columns import Columns, columns_of
 from onnx_gate.worker.domains.facts import Facts
 
@@ -33,4 +34,7 @@ def add_booster(facts: Facts, model: Any, columns: Columns) -> None:
             facts.add_unusual(column, [max(known) + 1])
         if number in splits.missing:
             facts.add_missing(column)
+        if number in splits.zeros:
+            # Exactly 0 is sent elsewhere, whatever lies beside it.
+            facts.add_sought(column, 0.0, Origin.MISSING)
     facts.add_trees(splits.trees, columns)

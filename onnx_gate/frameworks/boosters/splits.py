@@ -17,8 +17,8 @@ from onnx_gate.frameworks.boosters.common import library_of
 from onnx_gate.worker.domains.trees import Interval, Tree
 
 Array = npt.NDArray[Any]
-_CATEGORICAL, _MISSING_KIND, _MISSING_NAN = 1, 12, 8
-"""Of a decision type of LightGBM: is it categorical, what counts as missing, and the kind that is NaN."""
+_CATEGORICAL, _MISSING_KIND, _MISSING_ZERO, _MISSING_NAN = 1, 12, 4, 8
+"""Of a decision type of LightGBM: is it categorical, what counts as missing, and the kinds that are 0 and NaN."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,8 @@ class Splits:
     """All categories of training."""
     missing: frozenset[int] = frozenset()
     """Columns for which it has learnt where missing values go."""
+    zeros: frozenset[int] = frozenset()
+    """Columns in which 0 stands for a missing value."""
 
 
 def read_splits(model: Any) -> Splits:
@@ -46,12 +48,18 @@ def _of_lightgbm(model: Any) -> Splits:
     fields = [dict(re.findall(r"^(\w+)=(.*)$", part, flags=re.MULTILINE)) for part in parts]
     grown = [each for each in fields if each.get("split_feature")]
     ranges, categories = _feature_infos(dict(re.findall(r"^(\w+)=(.*)$", head, flags=re.MULTILINE)))
-    missing: set[int] = set()
+    missing: dict[int, set[int]] = {_MISSING_ZERO: set(), _MISSING_NAN: set()}
     for each in grown:
         kinds, features = _array(each, "decision_type", int), _array(each, "split_feature", int)
-        missing |= set(features[((kinds & _MISSING_KIND) == _MISSING_NAN) & ((kinds & _CATEGORICAL) == 0)].tolist())
-    trees = tuple(_lightgbm_tree(each) for each in grown)
-    return Splits(trees=trees, ranges=ranges, categories=categories, missing=frozenset(missing))
+        for kind, columns in missing.items():
+            columns |= set(features[((kinds & _MISSING_KIND) == kind) & ((kinds & _CATEGORICAL) == 0)].tolist())
+    return Splits(
+        trees=tuple(_lightgbm_tree(each) for each in grown),
+        ranges=ranges,
+        categories=categories,
+        missing=frozenset(missing[_MISSING_NAN]),
+        zeros=frozenset(missing[_MISSING_ZERO]),
+    )
 
 
 def _feature_infos(head: dict[str, str]) -> tuple[dict[int, Interval], dict[int, tuple[float, ...]]]:

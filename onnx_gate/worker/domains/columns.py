@@ -100,3 +100,14 @@ def changed(column: Column, *, forward: Change, inverse: Change, rising: bool, m
         rising=column.rising == rising,
         misses=column.misses and misses,
     )
+
+
+MOST_TABLE_ROWS = 512
+"""Rows of a table that floats are aimed at; of a larger one, so many spread over it."""
+
+
+def row_marks(rows: int, factor: float, shift: float) -> list[float]:
+    """A float for each row of a table that factor · x + shift chooses once it is rounded, whichever way that is."""
+    chosen = np.unique(np.linspace(0, rows - 1, min(rows, MOST_TABLE_ROWS)).astype(np.int64))
+    # A quarter: down, to the nearest and off the digits give the row, and up gives the next.
+    return [float(each) for each in (chosen + (0.0 if (factor, shift) == (1.0, 0.0) else 0.25) - shift) / factor]

@@ -105,8 +105,7 @@ class _Search:
     def rows(self) -> Rows | None:
         """The rows of both sides that are clear of rounding and ties."""
         low, high = self._halve()
-        turn = self._ask(self._ways.at(low)).scores
-        sides = [self._clear(low, -1.0, turn), self._clear(high, 1.0, turn)]
+        sides = [self._clear(low, -1.0), self._clear(high, 1.0)]
         found = [_take(self._ways.at(share), clear) for share, clear in sides if clear.any()]
         if not found:
             return None
@@ -121,8 +120,12 @@ class _Search:
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         return low, high
 
-    def _clear(self, at: Array, side: float, turn: Array) -> tuple[Array, Array]:
-        """The nearest part of each way that is clear of the turn, and whether there is one."""
+    def _clear(self, at: Array, side: float) -> tuple[Array, Array]:
+        """The nearest part of each way that is clear of the turn, and whether there is one.
+
+        Scores are held against those on the same side of it: votes jump there, and what decides them may be near.
+        """
+        turn = self._ask(self._ways.at(at)).scores
         share, clear = at.copy(), np.zeros(len(at), dtype=bool)
         gap = self._ways.gaps
         for _ in range(_WIDENINGS):
@@ -137,14 +140,18 @@ class _Search:
         return share, clear
 
     def _moved(self, scores: Array, turn: Array) -> Array:
-        """Whether scores are further from those at the turn than the tolerance, and the best of them leads by that."""
+        """Whether scores are further from those at the turn than the tolerance, and the best of them leads by that.
+
+        Those that are the same as there don't move at all, as those of trees.
+        """
         if not scores.shape[1]:
             return np.ones(len(scores), dtype=bool)
         with np.errstate(all="ignore"):
             apart = self._limit.atol + self._limit.rtol * np.maximum(np.abs(scores), self._scale)
             moved = (np.abs(scores - turn) > _TIMES_TOLERANCE * apart).any(axis=1)
         wider = Tolerance(rtol=_TIMES_TOLERANCE * self._limit.rtol, atol=_TIMES_TOLERANCE * self._limit.atol)
-        return np.asarray(moved & ~tied_rows(scores, wider))
+        still = (scores == turn).all(axis=1)
+        return np.asarray((moved | still) & ~tied_rows(scores, wider))
 
 
 def tied_rows(scores: Array, limit: Tolerance) -> Array:

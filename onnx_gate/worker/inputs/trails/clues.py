@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_gate.records.domain import Cut, Values
 from onnx_gate.vocabulary import Origin, Scalar
+from onnx_gate.worker.domains.columns import row_marks
 from onnx_gate.worker.domains.weights import spreads_of
 from onnx_gate.worker.inputs.trails.findings import MOST_CUTS, Findings
 from onnx_gate.worker.inputs.trails.trail import NOWHERE, Array, Space, Trail
@@ -86,12 +87,14 @@ class Clues:
             high = float(np.ceil((end - offset) / scale) - 1)
             pad = () if padding is None or padding < 0 else (int((padding - offset) / scale),)
             unusual = (-1,) if from_the_end and low == 0 else ()
+            # Whole numbers are fed row by row anyway; of floats, each row is a range, and most numbers lie in few.
+            within = tuple(row_marks(rows, scale, float(offset))) if self.is_float(name) and not shared else ()
             if low <= high:
                 fact = Values(
                     origins=(Origin.EMBEDDINGS,),
                     low=low,
                     high=high,
-                    marks=tuple(dict.fromkeys((int(low), int(high), *pad))),
+                    marks=tuple(dict.fromkeys((int(low), int(high), *pad, *within))),
                     unusual=unusual,
                 )
                 self.findings.add(name, fact, columns)

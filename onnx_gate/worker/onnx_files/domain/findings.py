@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_gate.records.domain import MOST_BOXES, Box, Domain, Domains, Place
 from onnx_gate.vocabulary import Origin, Scalar
+from onnx_gate.worker.domains.columns import row_marks
 from onnx_gate.worker.onnx_files.domain.drafts import Draft, Fed, values
 from onnx_gate.worker.onnx_files.domain.flow import BOOL, INTEGERS, TEXT, UINT8, Flow, Part
 
@@ -65,9 +66,12 @@ class Findings:
         """It chooses a row of a table."""
         if not self._is_number(part):
             return
-        ends = sorted((part.raw(0), part.raw(rows - 1)))
+        last = rows - 0.5 if self.inputs[part.name].is_float and part.factor != 1 else rows - 1
+        ends = sorted((part.raw(0), part.raw(last)))
         draft = self._draft(part, Origin.EMBEDDINGS)
         draft.ids = True
+        if self.inputs[part.name].is_float:
+            draft.marks |= dict.fromkeys(row_marks(rows, part.factor, part.shift))
         draft.low, draft.high = max(draft.low, math.ceil(ends[0])), min(draft.high, math.floor(ends[1]))
 
     def between(self, part: Part, low: float, high: float, origin: Origin) -> None:

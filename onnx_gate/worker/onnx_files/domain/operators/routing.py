@@ -271,6 +271,15 @@ def _gathered_each(step: Step) -> Sequence[Known]:
     return lose(step)
 
 
+def _gathered_by_tuple(step: Step) -> Sequence[Known]:
+    """GatherND, as indexing with an array becomes: with one number for each place it chooses rows."""
+    data, places = step.given(0), step.flow(1)
+    one = places is not None and places.dims is not None and places.dims[-1:] == (1,)
+    if isinstance(data, Stored) and one and not int(step.attribute("batch_dims", 0)):
+        return [row_of(step, data, places, 0)]
+    return lose(step)
+
+
 ROUTING: Handlers = {
     "Identity": _same,
     "Dropout": _same,
@@ -286,5 +295,6 @@ ROUTING: Handlers = {
     "Concat": _concat,
     "Gather": _gathered,
     "GatherElements": _gathered_each,
+    "GatherND": _gathered_by_tuple,
 }
 ROUTING_ML: Handlers = {"ArrayFeatureExtractor": _extract, "FeatureVectorizer": _features}
