@@ -42,7 +42,7 @@ test: $(INSTALLED) ## run the test suite: all that needs no target of its own
 		-m '$(IN_SUITE)'
 
 test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/sweeps
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/sweeps tests/triage
 
 test-large: $(INSTALLED) ## judge models above 2 GiB
 	$(BIN)/python -m pytest -m large tests/frameworks
