@@ -18,6 +18,9 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/gate/test_trust.py tests/processes/test_channel.py tests/trial/test_reused.py tests/processes/test_strays.py \
 	tests/cli/test_requirements.py tests/triage/test_sabotage.py
 
+# Where it is set, as in many containers, each of the thousand processes of the suite would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report triage-report fuzz fuzz-sample faults bench schema golden release clean
 
@@ -39,7 +42,7 @@ test: $(INSTALLED) ## run the test suite: all that needs no target of its own
 		-m '$(IN_SUITE)'
 
 test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/sweeps
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/sweeps tests/triage
 
 test-large: $(INSTALLED) ## judge models above 2 GiB
 	$(BIN)/python -m pytest -m large tests/frameworks

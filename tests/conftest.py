@@ -7,7 +7,7 @@ import os
 import random
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,41 +19,57 @@ from onnx_gate.cli.progress import PlainProgress
 from onnx_gate.gate.output import OutputFolder
 from onnx_gate.gate.run import run_gate
 from onnx_gate.manifest.load import load_manifest
+from onnx_gate.processes import supervisor
 from onnx_gate.records.asked import RunOptions
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import json
 from onnx_gate.shards.verify import require_trust
+from tests.nursery import Nursery, servers_of
 
 REPOSITORY = Path(__file__).parent.parent
 LONGEST = (
-    "frameworks/test_torch_forms.py",
-    "reports/test_hostile.py",
-    "frameworks/test_keras.py",
-    "frameworks/test_torch_facts.py",
-    "processes/test_faults.py",
-    "frameworks/test_torch.py",
-    "github/test_published.py",
-    "frameworks/test_torch_transformers.py",
-    "processes/test_strays.py",
-    "sweeps/test_torch_sweep.py",
-    "sweeps/test_wrong_models.py",
-    "references/test_checked.py",
-    "trial/test_variants.py",
-    "processes/test_channel.py",
-    "gate/test_trust.py",
-    "shards/test_hostile.py",
-    "frameworks/test_sklearn_kinds.py",
-    "frameworks/test_sklearn_facts.py",
-    "reports/test_markdown.py",
-    "frameworks/test_boosters.py",
-    "repository/test_secrets.py",
-    "frameworks/test_boosters_in_sklearn.py",
-    "frameworks/test_sklearn_files.py",
+    "triage/test_sabotage.py",
     "e2e/test_examples.py",
-    "sweeps/test_sklearn_sweep.py",
+    "reports/test_comment.py",
+    "calibration/test_calibrate.py",
+    "processes/test_seclusion.py",
+    "trial/test_sizes.py",
+    "frameworks/test_landmarks.py",
+    "strength/test_survivors.py",
+    "strength/test_sources.py",
+    "trial/test_sentinels.py",
+    "processes/test_channel.py",
+    "repository/test_credentials.py",
+    "gate/test_rules.py",
+    "references/test_travel.py",
+    "processes/test_strays.py",
+    "reports/test_hostile.py",
+    "place/test_networks.py",
+    "processes/test_faults.py",
+    "sweeps/test_strength.py",
+    "reports/test_checks.py",
+    "trial/test_reused.py",
+    "github/test_published.py",
     "sweeps/test_onnx_backend.py",
+    "sweeps/test_torch_sweep.py",
+    "shards/test_providers.py",
+    "gate/test_trust.py",
+    "trial/test_domains.py",
+    "place/test_classic.py",
+    "place/test_converted.py",
+    "contract/test_limits.py",
+    "trial/test_unrounded.py",
+    "cli/test_requirements.py",
+    "trial/test_silences.py",
+    "worker/test_weights.py",
+    "fuzz/test_runner.py",
+    "contract/test_parent.py",
+    "frameworks/test_conformance.py",
+    "manifest/test_any_text.py",
+    "processes/test_strength.py",
+    "strength/test_plan.py",
 )
-"""Files that take longer than all others, those that wait among those that compute."""
+"""The forty files that take longest, as `pytest --durations=0` adds them up."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -80,6 +96,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: many tests wait for processes that hang, sleep or have to be killed."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_imports() -> Iterator[None]:
+    """All runs in this process share what their servers import; see `nursery`."""
+    if not supervisor.CAN_FORK:
+        yield
+        return
+    nursery = Nursery(worker_environ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(supervisor, "Server", servers_of(nursery))
+        yield
+    nursery.close()
 
 
 class Run:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from onnx_gate.kernel import become
 from onnx_gate.processes import endings
@@ -216,23 +217,29 @@ class Server:
         self._processes: dict[str, Process] = {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with log.open("ab") as log_file:
-            self._popen = subprocess.Popen(
-                [
-                    *(_ROOTS_PYTHON if as_root else _PYTHON),
-                    "onnx_gate.worker.server",
-                    str(theirs.fileno()),
-                    framework,
-                    "export" if export else "no",
-                ],
-                pass_fds=(theirs.fileno(),),
-                env=trusted_environ(environ) if as_root else dict(environ),
-                cwd="/" if as_root else None,
-                stdin=subprocess.DEVNULL,
-                stdout=log_file,
-                stderr=log_file,
-                start_new_session=True,
-            )
+            self._popen = self._start(theirs, export=export, environ=environ, log=log_file, as_root=as_root)
         theirs.close()
+
+    def _start(
+        self, theirs: socket.socket, *, export: bool, environ: Mapping[str, str], log: IO[bytes], as_root: bool
+    ) -> subprocess.Popen[bytes]:
+        """A fresh interpreter, which becomes the server."""
+        return subprocess.Popen(
+            [
+                *(_ROOTS_PYTHON if as_root else _PYTHON),
+                "onnx_gate.worker.server",
+                str(theirs.fileno()),
+                self.framework,
+                "export" if export else "no",
+            ],
+            pass_fds=(theirs.fileno(),),
+            env=trusted_environ(environ) if as_root else dict(environ),
+            cwd="/" if as_root else None,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
     def launch(self, key: str, log_fd: int, *, user: int | None = None) -> Process:
         """Ask for a process, as the user given; its pid comes later."""

@@ -12,7 +12,7 @@ import torch
 
 from sweeps.sabotage.case import Cell, Desk, Draft, Keys, Recipe
 from sweeps.sabotage.export import DISGUISES, EXAMPLE_ROWS, disguise, export
-from sweeps.sabotage.keras_nets import FAULTS, build
+from sweeps.sabotage.keras_faults import FAULTS
 from sweeps.sabotage.lower import LOWER
 from sweeps.sabotage.proof import Feed, Proof
 
@@ -60,6 +60,9 @@ def _keys(desk: Desk, side: str, width: int, arguments: str) -> Keys:
 
 def _draft(desk: Desk, cause: str, words: str, module: str | None, *, fault: str, converted: bool) -> Draft:
     """A wrong model and its look-alike, with data or without."""
+    # Keras takes seconds, also of those who only want to know which cells there are.
+    from sweeps.sabotage.keras_nets import build
+
     seed, drawn, how = desk.seed(), desk.seed(), desk.pick(*DISGUISES)
     sides = []
     test: Any = None

@@ -12,24 +12,10 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 # Keras reads its backend as it is imported.
 import keras
 
+from sweeps.sabotage.keras_faults import FAULTS
 from sweeps.sabotage.layers import is_exporting
 
 Random = np.random.Generator
-FAULTS: Mapping[str, tuple[str, str, str]] = {
-    "stale": ("weights", "one layer of an older checkpoint", "hidden"),
-    "row": ("weights", "one unit has other weights", "hidden"),
-    "retrained": ("weights", "exported after another training", ""),
-    "activation": ("operator", "another activation", "act"),
-    "no-activation": ("operator", "an activation left out", "act"),
-    "epsilon": ("operator", "another epsilon", "norm"),
-    "no-norm": ("operator", "a normalisation left out", "norm"),
-    "no-softmax": ("operator", "the last softmax left out", "probabilities"),
-    "no-prep": ("preprocessing", "the scaling of the inputs left out", "prep"),
-    "other-prep": ("preprocessing", "scaled by another mean and deviation", "prep"),
-    "labels": ("label-order", "classes in another order", ""),
-    "columns": ("column-order", "columns in another order", ""),
-}
-"""By name: the cause, the words, and the layer."""
 
 
 @keras.saving.register_keras_serializable("sabotage")

@@ -229,7 +229,7 @@ def anything(rng: np.random.Generator) -> Values:
 def test_whatever_a_model_claims_the_feeds_fit_the_schema():
     """What is known may be wrong or belong elsewhere: it never breaks a feed, and never changes its form."""
     planned = 0
-    for seed in range(400):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         shape = SHAPES[seed % len(SHAPES)]
         given = InputSpec(name="x", dtype=DTYPES[int(rng.integers(len(DTYPES)))], shape=shape)
@@ -247,4 +247,4 @@ def test_whatever_a_model_claims_the_feeds_fit_the_schema():
             assert all(isinstance(size, str) or size == got for size, got in zip(shape, array.shape, strict=True))
             assert (array.dtype == object) if given.dtype == "string" else (array.dtype == given.dtype)
             planned += 1
-    assert planned > 400
+    assert planned > 100

@@ -117,9 +117,10 @@ def hostile(text: str) -> GateResult:
     "text",
     [
         EVIL,
-        EVIL * 1000,
-        "🙂" * 100_000,
-        "x" * 100_000,
+        # Each longer than a comment may be.
+        EVIL * 250,
+        "🙂" * 70_000,
+        "x" * 70_000,
         "\ud800" * 5000,
         "|" * 3000,
         "`" * 3001,
