@@ -48,7 +48,7 @@ def call(script: Path, *arguments: object) -> tuple[int, str]:
 
 def words_of(path: Path, right: bool) -> None:
     """Texts in, texts and whole numbers out: `b` becomes `B`, unless the file is wrong."""
-    common = {"domain": "ai.onnx.ml", "keys_strings": ["a", "b", "c"]}
+    common: dict[str, Any] = {"domain": "ai.onnx.ml", "keys_strings": ["a", "b", "c"]}
     nodes = [
         helper.make_node(
             "LabelEncoder", ["word"], ["upper"], values_strings=["A", "B" if right else "X", "C"], **common
