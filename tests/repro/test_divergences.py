@@ -7,6 +7,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+import onnx
 import pytest
 from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -66,6 +67,17 @@ def test_it_shows_again_and_not_with_the_mended_file(run, name):
     assert model.repro.rows is (ReproRows.FED if TEN.index(name) % 2 == 0 else ReproRows.GENERATED)
     assert call(folder / "repro.py")[0] == 1
     code, said = call(folder / "repro.py", folder / "mended.onnx")
+    assert code == 0, said
+
+
+def test_the_part_passes_with_the_weights_of_the_source(run, tmp_path):
+    """A graph of the same interface, in which one tensor was exchanged by hand."""
+    source = joblib.load(run.output.parent / "component.joblib")
+    part = onnx.load(str(run.output / "repro/component/place.onnx"))
+    (stored,) = [tensor for tensor in part.graph.initializer if list(tensor.dims) == [10, 5]]
+    stored.CopyFrom(onnx.numpy_helper.from_array(source[1].components_.T.astype("float32"), stored.name))
+    onnx.save(part, str(tmp_path / "mended.onnx"))
+    code, said = call(run.output / "repro/component/place.py", tmp_path / "mended.onnx")
     assert code == 0, said
 
 
