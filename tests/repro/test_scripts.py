@@ -48,7 +48,7 @@ def call(script: Path, *arguments: object) -> tuple[int, str]:
 
 def words_of(path: Path, right: bool) -> None:
     """Texts in, texts and whole numbers out: `b` becomes `B`, unless the file is wrong."""
-    common = {"domain": "ai.onnx.ml", "keys_strings": ["a", "b", "c"]}
+    common: dict[str, Any] = {"domain": "ai.onnx.ml", "keys_strings": ["a", "b", "c"]}
     nodes = [
         helper.make_node(
             "LabelEncoder", ["word"], ["upper"], values_strings=["A", "B" if right else "X", "C"], **common
@@ -103,6 +103,10 @@ def run(tmp_path_factory) -> Run:
     onnx_models.divider(folder / "crash.onnx")
     low = np.array([np.iinfo(np.int32).min], np.int32)
     np.savez(folder / "crash.npz", a=low, b=np.array([-1], np.int32), y=low)
+    wide = {"w": np.ones((512, 1024), "float32")}
+    ends = [value("x", shape=["batch", 512])], [value("y", shape=["batch", 1024])]
+    save(folder / "large.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], *ends, wide)
+    np.savez(folder / "large.npz", x=np.ones((2, 512), "float32"), y=np.ones((2, 1024), "float32"))
     onnx_models.endless(folder / "hang.onnx")
     np.savez(folder / "hang.npz", x=X[:2], y=X[:2])
     return run_manifest(
@@ -122,7 +126,7 @@ def run(tmp_path_factory) -> Run:
           - {id: hang, source: hang.onnx, data: hang.npz, timeout: 6}
           - {id: hidden, source: scaled.onnx, data: scaled.npz, repro: true}
           - {id: off, source: scaled.onnx, data: scaled.npz, repro: false}
-          - {id: large, source: external.onnx, data: scaled.npz, repro: {max_size: 1MiB, data: true}}
+          - {id: large, source: large.onnx, data: large.npz, repro: {max_size: 1MiB, data: true}}
         """,
     )
 
@@ -192,6 +196,13 @@ def test_rows_of_the_data_stay_out_unless_they_are_allowed(run):
     assert "`repro: {data: true}`" in (folder / "README.md").read_text()
     assert call(folder / "repro.py")[0] == 2
     assert words.shows_again(model.repro) == []
+
+
+def test_a_model_that_is_too_large_is_not_kept(run):
+    """A note says so."""
+    model = run["large"]
+    assert model.verdict is Status.DIVERGED and model.repro is None
+    assert any("larger than `max_size`" in note for note in model.notes)
 
 
 def test_nothing_is_left_where_it_is_turned_off(run):

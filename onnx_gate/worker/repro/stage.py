@@ -23,6 +23,7 @@ from onnx_gate.records.bounds import LONGEST_NAME
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import REPRO, REPRO_STAGE, BreachKind, LeftOut, ReproRows
+from onnx_gate.wording.repro import WHY
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.onnx_files.files import external_files, keep_copy
 from onnx_gate.worker.place.cut.part import Part
@@ -40,6 +41,7 @@ _TYPES = re.compile(r"(?:\w+\()*(?:float|double|float16|u?int(?:8|16|32|64)|bool
 _NOT_RUN = (BreachKind.SPEED, BreachKind.RUN_TO_RUN, BreachKind.GIVEN)
 """What one run on one feed does not show."""
 NOT_LEFT = "nothing was left in repro/ that shows it again: {}"
+NO_ROW = "no row fails in a plain session"
 Send = Callable[[Event], None]
 
 
@@ -73,7 +75,7 @@ def leave_repro(
         if left.model or left.place:
             send(left)
         else:
-            send(Note(text=NOT_LEFT.format(", ".join(left.left_out) or "no row fails in a plain session")))
+            send(Note(text=NOT_LEFT.format(" ".join(map(WHY.__getitem__, left.left_out)) or NO_ROW)))
     except Exception as error:
         traceback.print_exception(error)
         send(Note(text=NOT_LEFT.format(describe(error)[:300])))
@@ -88,10 +90,9 @@ def leave_unloaded(spec: ModelSpec, send: Send, *, scratch: Path) -> None:
         folder, path = scratch / REPRO, Path(spec.onnx)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        files = [path, *external_files(str(path), onnx.load(str(path), load_external_data=False), path.name)]
         stored: dict[str, Any] = {"inputs": [], "outputs": []}
         settings = runtime_settings(provider, spec.ort_custom_ops)
-        fits = sum(file.stat().st_size for file in files) <= asked.max_size
+        fits = size_of(path, asked.max_size) <= asked.max_size
         if fits and script.check(path, stored, settings, spec.ort_custom_ops or ""):
             keep_copy(str(path), folder, "model", path.name)
             write(folder, "rows", stored, Packed())
@@ -99,6 +100,15 @@ def leave_unloaded(spec: ModelSpec, send: Send, *, scratch: Path) -> None:
     except Exception:
         # A file that not even onnx can read shows it by itself.
         traceback.print_exc()
+
+
+def size_of(path: Path, most: int) -> int:
+    """Bytes of a model with its weights; one that is too large by itself is not read."""
+    own = path.stat().st_size
+    if own > most:
+        return own
+    weights = external_files(str(path), onnx.load(str(path), load_external_data=False), path.name)
+    return own + sum(file.stat().st_size for file in weights)
 
 
 def _shows(diff: OutputDiff) -> bool:
@@ -121,8 +131,10 @@ class Bench:
 
     def leave(self, cases: Sequence[str], worst: dict[str, int], until: float, *, loads: bool) -> Repro:
         """Whatever of it fits, and fails again."""
-        shown = self._shown(cases, worst, until, loads=loads)
-        wanted = shown is not None or not loads or LeftOut.PRIVATE_ROWS in self._left_out
+        # What is not kept is not tried either: a session of a large model takes as much memory again.
+        fits = size_of(Path(self._prepared.onnx), self._room) <= self._room
+        shown = self._shown(cases, worst, until, loads=loads) if fits else None
+        wanted = shown is not None or not loads or not fits or LeftOut.PRIVATE_ROWS in self._left_out
         kept = wanted and self.keep_model()
         rows = self._keep_rows(shown, loads=loads) if kept else ReproRows.NONE
         return Repro(
@@ -176,9 +188,7 @@ class Bench:
     def keep_model(self) -> bool:
         """A copy with its weights; False where it is too large."""
         path = Path(self._prepared.onnx)
-        files = [path, *external_files(str(path), onnx.load(str(path), load_external_data=False), path.name)]
-        size = sum(file.stat().st_size for file in files)
-        if size > self._room:
+        if (size := size_of(path, self._room)) > self._room:
             self._left_out.append(LeftOut.MODEL_TOO_LARGE)
             return False
         keep_copy(str(path), self._folder, "model", path.name)

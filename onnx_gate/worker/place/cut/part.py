@@ -13,7 +13,6 @@ from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.inputs.known import generate
 from onnx_gate.worker.place.bench import MARK, Array, Values
-from onnx_gate.worker.place.exchange import all_of
 from onnx_gate.worker.place.faults import Fault
 from onnx_gate.worker.place.pairs import Pairs, Truth
 from onnx_gate.worker.place.twin import landmarks_of, truth_of
@@ -37,8 +36,6 @@ class Part:
     """By how much rounding may move it."""
     private: bool
     """Its values come of the user's data."""
-    mended: Any | None = None
-    """The same graph with the exchange that makes it right, where there is one."""
 
 
 def cut_out(prepared: Prepared, pairs: Pairs, faults: Sequence[Fault], *, private: bool, until: float) -> Part | None:
@@ -86,22 +83,17 @@ def _part(pairs: Pairs, fault: Fault, feed: Feed, values: Mapping[str, Array], *
     if wrong is None or wrong_share(expected, wrong) == 0.0:
         return None
     own = {name: bench.label(name) for name in (*given, end)}
-    model = _renamed(bench.cut(end, given), own)
-    mended = None
-    if fault.exchange:
-        draft = bench.draft()
-        all_of([fault.exchange], draft)
-        mended = _renamed(bench.cut(end, given, draft), own)
+    model = bench.cut(end, given)
+    read = _inputs(model)
+    _rename(model, own)
     values_in = {**feed, **given}
     return Part(
         model=model,
-        feed={_own(model, own, name): np.ascontiguousarray(values_in[name]) for name in _inputs(bench.cut(end, given))},
+        feed={_own(model, own, name): np.ascontiguousarray(values_in[name]) for name in read},
         end=model.graph.output[0].name,
         expected=expected.astype(wrong.dtype, copy=False),
         allowed=TIMES * noise_of(expected),
         private=private,
-        # What was exchanged may read other values: then it is no graph of the same interface.
-        mended=mended if mended and set(_inputs(mended)) <= set(_inputs(model)) else None,
     )
 
 
@@ -114,8 +106,8 @@ def _own(model: Any, own: Mapping[str, str], name: str) -> str:
     return name if name in _inputs(model) else own[name]
 
 
-def _renamed(model: Any, own: Mapping[str, str]) -> Any:
-    """With the names that the file has for its values in the place of ours, where these are free."""
+def _rename(model: Any, own: Mapping[str, str]) -> None:
+    """Put the names that the file has for its values in the place of ours, where these are free."""
     graph = model.graph
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     taken |= {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
@@ -129,7 +121,6 @@ def _renamed(model: Any, own: Mapping[str, str]) -> Any:
         node.output[:] = [names.get(name, name) for name in node.output]
     for value in (*graph.input, *graph.output):
         value.name = names.get(value.name, value.name)
-    return model
 
 
 def _within(attribute: Any) -> Iterator[str]:
