@@ -169,6 +169,22 @@ def test_what_everybody_does_to_images_is_tried(shape):
     assert changed(pixels, change).dtype == np.float32
 
 
+def test_a_recorded_model_in_lower_precision_is_seen_in_its_file():
+    """Nobody can be asked for the weights: the file has to be about right besides."""
+    near, far = diff(snr_db=30.0), diff(snr_db=2.0)
+    words = "4 nodes in int8"
+    assert cause(near, recorded=True) is Cause.CONVERSION
+    assert cause(near, recorded=True, lowered=words) is Cause.QUANTISED
+    assert cause(far, recorded=True, lowered=words) is Cause.CONVERSION
+    assert words in triage(near, recorded=True, lowered=words).advice
+
+
+def test_habits_of_preprocessing_are_tried_on_recorded_models_too():
+    """The file can be asked, though the source can't."""
+    what = "The ONNX file agrees with the source once its inputs are divided by 255"
+    assert cause(diff(), recorded=True, left_out=what) is Cause.PREPROCESSING
+
+
 # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
