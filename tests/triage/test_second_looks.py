@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,6 +150,7 @@ def test_rounding_that_nobody_has_shown_gives_way_to_a_part_that_is_wrong():
     """Trees behind a scaler lose rows to rounding; a step that is translated wrongly is no rounding."""
     assert cause(diff(), known=ROUNDED) is Cause.PRECISION
     assert cause(diff(), known=ROUNDED, place=WEIGHTS) is Cause.WEIGHTS
+    assert cause(diff(), known=ROUNDED, place=replace(WEIGHTS, gross=False)) is Cause.PRECISION
     shown = Rounding(how="float64", mismatched=5)
     assert cause(diff(), known=ROUNDED, place=WEIGHTS, rounding=shown) is Cause.PRECISION
 

@@ -277,7 +277,7 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
     # Nobody has shown that it is rounding: a file that somebody shipped, or a part of it that is wrong on the source's
     # own values, may be wrong for another reason.
     found = None if evidence.shipped else evidence.ask.place(worst)
-    return None if evidence.shipped or (found and found.cause) else known
+    return None if evidence.shipped or (found and found.cause and found.gross) else known
 
 
 def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
