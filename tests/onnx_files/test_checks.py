@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
@@ -17,6 +17,8 @@ from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, st
 from onnx_gate.worker.onnx_files.files import keep_copy
 from onnx_gate.worker.onnx_files.graph import read_graph
 from tests import onnx_models
+
+OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
 
 
 def spec(*inputs: InputSpec, onnx: str | None = None, **convert) -> ModelSpec:
@@ -194,3 +196,32 @@ def test_nodes_that_draw_random_numbers_are_found_wherever_they_are(tmp_path):
     assert found.random_nodes == ("RandomUniformLike 'dice'",)
     assert "draws random numbers (RandomUniformLike 'dice')" in random_warnings(found)[0]
     assert random_warnings(read_graph(str(onnx_models.doubler(tmp_path / "d.onnx")), "d.onnx")) == []
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_training_mode_is_seen_in_functions_and_sub_graphs(tmp_path, training):
+    """Exporters write modules as functions, and branches as sub-graphs: what trains in there trains."""
+    info = helper.make_tensor_value_info
+    x, y = info("x", TensorProto.FLOAT, ["n", 2]), info("y", TensorProto.FLOAT, ["n", 2])
+    drop = helper.make_node("Dropout", ["a", "ratio", "mode"], ["b"], "drop")
+    block = helper.make_function("local", "Block", ["a", "ratio", "mode"], ["b"], [drop], OPSETS)
+    inner = helper.make_node("Dropout", ["h", "ratio", "mode"], ["inner"], "inner_drop")
+    other = helper.make_node("Identity", ["h"], ["same"])
+    branches = [
+        helper.make_graph([node], "branch", [], [info(node.output[0], TensorProto.FLOAT, ["n", 2])])
+        for node in (inner, other)
+    ]
+    nodes = [
+        helper.make_node("Block", ["x", "ratio", "mode"], ["h"], "block", domain="local"),
+        helper.make_node("If", ["yes"], ["y"], "choose", then_branch=branches[0], else_branch=branches[1]),
+    ]
+    stored = [
+        helper.make_tensor("ratio", TensorProto.FLOAT, [], [0.5]),
+        helper.make_tensor("mode", TensorProto.BOOL, [], [training]),
+        helper.make_tensor("yes", TensorProto.BOOL, [], [True]),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], stored)
+    model = helper.make_model(graph, opset_imports=OPSETS, functions=[block], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    found = read_graph(str(tmp_path / "m.onnx"), "m.onnx").training_nodes
+    assert found == (("block/drop", "inner_drop") if training else ())

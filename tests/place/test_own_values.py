@@ -6,11 +6,17 @@ from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from onnx_gate.records.asked import SessionSpec
 from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.worker.onnx_files.blueprint import Blueprint
+from onnx_gate.worker.place.bench import Bench
 from onnx_gate.worker.place.landmarks.causes import follows
+from onnx_gate.worker.place.landmarks.parts import _behind
 from tests.conftest import run_manifest
 
 HOUSE = dedent("""
@@ -190,3 +196,19 @@ def test_of_several_classes_the_order_within_each_row_counts():
     likely = np.exp(scores / 3)
     assert follows(likely / likely.sum(axis=1, keepdims=True), scores)
     assert not follows(likely[::-1], scores)
+
+
+def test_a_value_without_a_landmark_belongs_to_what_is_beside_it(tmp_path):
+    """Labels are no numbers that could be known again; the probabilities of the same node are."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"], "relu"),
+        helper.make_node("TopK", ["h", "k"], ["likely", "label"], "top"),
+    ]
+    floats = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "likely")]
+    label = helper.make_tensor_value_info("label", TensorProto.INT64, None)
+    stored = [numpy_helper.from_array(np.array([1]), "k")]
+    graph = helper.make_graph(nodes, "g", floats[:1], [floats[1], label], stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    bench = Bench(Blueprint(str(tmp_path / "m.onnx"), session=SessionSpec()))
+    assert _behind(bench, "label", {"likely": "model.predict_proba", "h": "scale"}) == "model.predict_proba"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,6 +150,7 @@ def test_rounding_that_nobody_has_shown_gives_way_to_a_part_that_is_wrong():
     """Trees behind a scaler lose rows to rounding; a step that is translated wrongly is no rounding."""
     assert cause(diff(), known=ROUNDED) is Cause.PRECISION
     assert cause(diff(), known=ROUNDED, place=WEIGHTS) is Cause.WEIGHTS
+    assert cause(diff(), known=ROUNDED, place=replace(WEIGHTS, gross=False)) is Cause.PRECISION
     shown = Rounding(how="float64", mismatched=5)
     assert cause(diff(), known=ROUNDED, place=WEIGHTS, rounding=shown) is Cause.PRECISION
 
@@ -167,6 +169,22 @@ def test_what_everybody_does_to_images_is_tried(shape):
     plain = np.moveaxis(pixels, shape.index(3), 0).reshape(3, -1) / 255
     np.testing.assert_allclose(channels[2], (plain[2] - 0.406) / 0.225, rtol=1e-5)
     assert changed(pixels, change).dtype == np.float32
+
+
+def test_a_recorded_model_in_lower_precision_is_seen_in_its_file():
+    """Nobody can be asked for the weights: the file has to be about right besides."""
+    near, far = diff(snr_db=30.0), diff(snr_db=2.0)
+    words = "4 nodes in int8"
+    assert cause(near, recorded=True) is Cause.CONVERSION
+    assert cause(near, recorded=True, lowered=words) is Cause.QUANTISED
+    assert cause(far, recorded=True, lowered=words) is Cause.CONVERSION
+    assert words in triage(near, recorded=True, lowered=words).advice
+
+
+def test_habits_of_preprocessing_are_tried_on_recorded_models_too():
+    """The file can be asked, though the source can't."""
+    what = "The ONNX file agrees with the source once its inputs are divided by 255"
+    assert cause(diff(), recorded=True, left_out=what) is Cause.PREPROCESSING
 
 
 # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,8 +7,10 @@ What is found counts only if it makes the answers to the real rows agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,8 @@ Array = npt.NDArray[Any]
 Feed = dict[str, Any]
 Ask = Callable[[Feed], Mapping[str, Array]]
 MOST_COLUMNS = 256
+MOST_SEARCHED = 24
+"""Columns whose order is searched for, one exchange after the other."""
 PROBES = 12
 """How many pairs of numbers each column is tried with."""
 _NEAR = 1e-4
@@ -74,6 +78,44 @@ def find_order(feed: Feed, source: Ask, file: Ask) -> tuple[int, ...] | None:
         return None
     order = _matched(*(effects for effects in told if effects is not None))
     return order if order and order != tuple(range(count)) else None
+
+
+def search_order(feed: Feed, answers: Mapping[str, Array], file: Ask, until: float) -> tuple[int, ...] | None:
+    """The same where the source can't be asked: columns change places as long as the answers come nearer to these.
+
+    What is found is only a proposal: the nearest order need not be the right one.
+    """
+    tables = {name: value for name, value in feed.items() if _is_table(value)}
+    count = sum(value.shape[1] for value in tables.values())
+    if not 1 < count <= MOST_SEARCHED or len({value.dtype for value in tables.values()}) > 1:
+        return None
+
+    def distance(order: list[int]) -> float:
+        found = file(reordered(feed, tuple(order)))
+        parts = [_apart(value, found[name]) for name, value in answers.items() if value.dtype.kind == "f"]
+        return sum(parts) if parts else float("inf")
+
+    order = list(range(count))
+    best, better = distance(order), True
+    while better and np.isfinite(best) and time.monotonic() < until:
+        tried = [(distance(swapped), swapped) for swapped in _swaps(order)]
+        nearest, swapped = min(tried, key=lambda one: one[0])
+        better = nearest < best
+        best, order = (nearest, swapped) if better else (best, order)
+    return tuple(order) if order != list(range(count)) else None
+
+
+def _swaps(order: list[int]) -> Iterator[list[int]]:
+    for one, other in combinations(range(len(order)), 2):
+        swapped = list(order)
+        swapped[one], swapped[other] = order[other], order[one]
+        yield swapped
+
+
+def _apart(reference: Array, actual: Array) -> float:
+    if reference.size != actual.size:
+        return float("inf")
+    return float(np.abs(actual.ravel().astype("float64") - reference.ravel()).mean())
 
 
 def reordered(feed: Feed, order: tuple[int, ...]) -> Feed:

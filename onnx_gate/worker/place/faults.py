@@ -165,7 +165,10 @@ class Search:
             theirs = right.between(end.true, known)
         paired = {other.at for _, other in aligned(ours, theirs)}
         lacking = [node for node in computing(theirs) if node.at not in paired]
-        made = lacking[-1].proto.output[0] if lacking else end.true
+        # Of what is missing before all that was learnt, the part is the one that prepares the inputs.
+        learnt = min((node.at for node in theirs if node.proto.op_type in LEARNT), default=0)
+        first = [node for node in lacking if node.at < learnt] if comes_first(pairs.bench, ours, starts) else []
+        made = (first or lacking)[-1].proto.output[0] if lacking else end.true
         part = part_of(pairs, made) or part_of(pairs, end.true)
         tried = candidates(pairs.bench, right, ours, theirs) if right else self._of_source(ours, part)
         exchange = self._exchange(end, tried, theirs)

@@ -31,6 +31,8 @@ from onnx_gate.worker.place.values import wrong_share
 from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_ROWS = 32
+GROSS, MANY = 0.01, 0.25
+"""Of the largest number, and of the elements: what rounding alone does not reach."""
 MOST_ALONG = 200
 MOST_NODES = 20
 _AS_MUCH = 0.25
@@ -45,6 +47,8 @@ class Found:
     """That of all faults together; None where an exchange has not cleared them all."""
     place: Place
     mended: Mended | None = None
+    gross: bool = True
+    """Whether a part is wrong by more than rounding can make it, in more than a few elements."""
     lowered: str = ""
     """What the file holds of lower precision, where that explains it all."""
     part: Part | None = None
@@ -77,7 +81,8 @@ def find_place(
         if prepared.spec.onnx and exchanged and time.monotonic() < until:
             mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
         part = cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until)
-        return Found(cause=cause, place=place, mended=mended, part=part)
+        gross = any(_is_gross(pairs, fault) for fault in faults)
+        return Found(cause=cause, place=place, mended=mended, gross=gross, part=part)
 
 
 def _mend(
@@ -165,6 +170,15 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
         born=_born(along, grows) if grows else "",
         grows=grows,
     )
+
+
+def _is_gross(pairs: Pairs, fault: Fault) -> bool:
+    """Rows next to a threshold, ties, and digits that cancel are few elements, or small."""
+    true, own = pairs.true(fault.end.value), pairs.own.get(fault.end.value)
+    if own is None or true.dtype.kind != "f" or own.shape != true.shape:
+        return False
+    far = GROSS * float(np.abs(true[np.isfinite(true)]).max(initial=0.0))
+    return bool(np.mean(~(np.abs(own - true) <= far)) >= MANY)
 
 
 def _known(pairs: Pairs, value: str, true: str) -> str:

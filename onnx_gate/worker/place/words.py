@@ -9,7 +9,7 @@ import numpy as np
 from onnx_gate.records.diagnosis.place import Mended
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
-from onnx_gate.worker.place.bench import Array, learns
+from onnx_gate.worker.place.bench import MARK, Array, learns
 from onnx_gate.worker.place.exchange import AttributeExchange, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
 
@@ -37,7 +37,7 @@ def where(fault: Fault) -> str:
     """The nodes, as people would name them."""
     if not fault.nodes:
         return f"before {fault.value}"
-    nodes = [f"{node.proto.op_type} `{node.proto.name or node.proto.output[0]}`" for node in fault.nodes]
+    nodes = [f"{node.proto.op_type} `{_label(node.proto)}`" for node in fault.nodes]
     more = len(nodes) - _FEW
     return ", ".join(nodes[:_FEW]) + (f" and {more} more" if more > 0 else "")
 
@@ -80,11 +80,16 @@ def line(fault: Fault, folder: str) -> str:
     return next((found for found in lines if found), "")
 
 
+def _label(node: Any) -> str:
+    """The name of a node, or of its first output as the file has it."""
+    return str(node.name or node.output[0].removeprefix(f"{MARK}end."))
+
+
 def _one(part: object) -> str:
     if isinstance(part, AttributeExchange):
         node = part.node.proto
         return (
-            f"`{part.name}` of {node.op_type} `{node.name or node.output[0]}` is {_value(part.before)}, "
+            f"`{part.name}` of {node.op_type} `{_label(node)}` is {_value(part.before)}, "
             f"in the source it is {_value(part.after)}"
         )
     if isinstance(part, StoredExchange):
@@ -94,7 +99,7 @@ def _one(part: object) -> str:
 
 def _weights(part: StoredExchange) -> str:
     node = part.node.proto
-    of = f"`{part.name}` of {node.op_type} `{node.name or node.output[0]}`"
+    of = f"`{part.name}` of {node.op_type} `{_label(node)}`"
     if part.before.size == 1:
         return f"{of} is {_value(part.before.item())}, in the source it is {_value(part.after.item())}"
     differing, largest = _difference(part.before, part.after)
@@ -123,7 +128,7 @@ def _learnt(parts: list[AttributeExchange]) -> str:
         else:
             sizes = [len(value) if isinstance(value, list) else 0 for value in (before, after)]
             told.append(f"{sizes[0]:,} instead of {sizes[1]:,} `{part.name}`")
-    return f"{node.op_type} `{node.name or node.output[0]}` differs from the source's in {', '.join(told)}"
+    return f"{node.op_type} `{_label(node)}` differs from the source's in {', '.join(told)}"
 
 
 def _structure(fault: Fault) -> str:
@@ -152,8 +157,8 @@ def _change(part: object) -> str:
     if isinstance(part, AttributeExchange):
         node = part.node.proto
         if part.kind == "weights":
-            return f"put the source's `{part.name}` into {node.op_type} `{node.name or node.output[0]}`"
-        return f"set `{part.name}` of {node.op_type} `{node.name or node.output[0]}` to {_value(part.after)}"
+            return f"put the source's `{part.name}` into {node.op_type} `{_label(node)}`"
+        return f"set `{part.name}` of {node.op_type} `{_label(node)}` to {_value(part.after)}"
     if isinstance(part, StoredExchange):
         if part.before.size == 1:
             return f"set `{part.name}` to {_value(part.after.item())}"

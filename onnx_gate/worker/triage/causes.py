@@ -16,7 +16,7 @@ from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.place.runtime.find import Optimized
 from onnx_gate.worker.place.words import mended_words
 from onnx_gate.worker.triage.order import Swapped
-from onnx_gate.worker.triage.placed import advise_part, advise_place, begins_at
+from onnx_gate.worker.triage.placed import advise_lowered, advise_part, advise_place, begins_at
 from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
 from onnx_gate.worker.triage.provider import (
     Precise,
@@ -40,6 +40,9 @@ from onnx_gate.worker.triage.sizes import (
 
 # Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
 NOISE_DB = 90.0
+
+LOWERED_DB = 8.0
+"""Signal above noise that a model in lower precision keeps; one with another fault as well is below it."""
 
 _OF_THE_FILE = (Cause.CONVERSION, Cause.PRECISION, Cause.PREPROCESSING, Cause.QUANTISED)
 """Causes that have a place in the graph."""
@@ -72,6 +75,8 @@ class Questions:
     """The order in which the file takes the columns of its inputs, where that makes the answers agree."""
     known: Callable[[OutputDiff], Triage | None] = lambda _: None
     """What is known to go wrong with such a model on such a feed."""
+    lowered: Callable[[OutputDiff], str] = lambda _: ""
+    """What the file of recorded answers holds of lower precision; empty where it holds nothing."""
     left_out: Callable[[OutputDiff], str] = lambda _: ""
     """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
     offset: Callable[[OutputDiff], float | None] = lambda _: None
@@ -194,7 +199,18 @@ def _baked_by_line(evidence: Evidence) -> Triage | None:
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = worst_first(compared)[0]
     steps = (
-        *(_source_or_runtime, _order, _known, _nan, _variant, _placed, _preprocessing, _precision, _tolerance),
+        *(
+            _source_or_runtime,
+            _order,
+            _known,
+            _nan,
+            _variant,
+            _lowered,
+            _placed,
+            _preprocessing,
+            _precision,
+            _tolerance,
+        ),
         _known_converter,
     )
     found = (step(evidence, worst, compared) for step in steps)
@@ -277,7 +293,7 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
     # Nobody has shown that it is rounding: a file that somebody shipped, or a part of it that is wrong on the source's
     # own values, may be wrong for another reason.
     found = None if evidence.shipped else evidence.ask.place(worst)
-    return None if evidence.shipped or (found and found.cause) else known
+    return None if evidence.shipped or (found and found.cause and found.gross) else known
 
 
 def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
@@ -307,6 +323,14 @@ def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) 
     )
 
 
+def _lowered(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """The file is of lower precision than the answers that were recorded, and about right."""
+    near = all(diff.snr_db is not None and diff.snr_db >= LOWERED_DB for diff in compared if diff.tolerance)
+    if not evidence.recorded or not near or not (what := evidence.ask.lowered(worst)):
+        return None
+    return Triage(cause=Cause.QUANTISED, advice=advise_lowered(what, recorded=True))
+
+
 def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """An exchange that makes it go has shown what is wrong."""
     found = evidence.ask.place(worst) if evidence.shipped else None
@@ -316,7 +340,7 @@ def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -
 
 
 def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    if not evidence.shipped or not (what := evidence.ask.left_out(worst)):
+    if not (evidence.shipped or evidence.recorded) or not (what := evidence.ask.left_out(worst)):
         return None
     return Triage(
         cause=Cause.PREPROCESSING,

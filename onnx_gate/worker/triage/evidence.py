@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnx_gate.records.asked import SessionSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Mended, Place
@@ -22,7 +23,8 @@ from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.onnx_files.graph import read_graph
-from onnx_gate.worker.place.columns import Reordered, reordered
+from onnx_gate.worker.onnx_files.lowered import lowered_in
+from onnx_gate.worker.place.columns import Reordered, reordered, search_order
 from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
 from onnx_gate.worker.place.mend import mend_columns, mend_order
@@ -229,9 +231,9 @@ class SecondOpinion:
     def columns(self, diff: OutputDiff) -> Reordered | None:
         """The order in which the file takes the columns of its inputs."""
         prepared = self._prepared
-        if self.recorded or prepared.source is None:
+        if prepared.source is None and not self.recorded:
             return None
-        seen, session = self._look(diff), self._session()
+        seen, session = self._look(self._richest(diff)), self._session()
 
         def ask_source(feed: dict[str, Any]) -> dict[str, Any]:
             answers = prepared.ask_again(replace(seen.call, feed=feed, asked=()))
@@ -241,12 +243,16 @@ class SecondOpinion:
             answers = session.run(prepared.fed(replace(seen.call, feed=feed)))
             return {name: answers[name].value for name in seen.references}
 
-        order = find_columns(seen.call.feed, ask_source, ask_file)
+        order = (
+            search_order(seen.call.feed, seen.references, ask_file, self._until)
+            if self.recorded
+            else find_columns(seen.call.feed, ask_source, ask_file)
+        )
         if order is None or not all_agree(
             seen.references, ask_file(reordered(seen.call.feed, order)), self._tolerance(diff)
         ):
             return None
-        names = prepared.framework.fitted_columns(prepared.source)
+        names = () if self.recorded else prepared.framework.fitted_columns(prepared.source)
         mended = _tried(lambda: mend_columns(prepared, order, self._read_log)) if prepared.spec.onnx else None
         return Reordered(order=order, names=names, mended=mended)
 
@@ -287,14 +293,19 @@ class SecondOpinion:
         same = [each for each in wrong if (each.provider, each.output) == of]
         return max(same, key=lambda each: cases[each.case].sizes.get("batch", 0), default=diff)
 
+    def lowered(self, diff: OutputDiff) -> str:
+        """What a recorded model's file holds of lower precision; where there is a source, its weights say more."""
+        found = lowered_in(onnx.load(self._prepared.onnx, load_external_data=False).graph) if self.recorded else None
+        return found.words if found else ""
+
     def left_out(self, diff: OutputDiff) -> str:
         """What has to be done to the inputs before the ONNX file agrees with the source."""
-        if self.recorded or self._prepared.spec.framework == "onnx":
-            return ""
-        seen = self._look(diff)
-        call = seen.call
         prepared = self._prepared
-        tails = prepared.framework.tails(prepared.source, prepared.spec)
+        if prepared.spec.framework == "onnx" and not self.recorded:
+            return ""
+        seen = self._look(self._richest(diff))
+        call = seen.call
+        tails = () if self.recorded else prepared.framework.tails(prepared.source, prepared.spec)
         for number, tail in enumerate(islice(tails, MOST_PARTS), start=1):
             answers = self._ask_part(tail, call)
             if answers and all_agree(answers, seen.actuals, self._tolerance(diff)):

@@ -33,7 +33,7 @@ _MOST = 3
 def advise_place(found: Found) -> str:
     """What is wrong, where, and what to change."""
     if found.cause is Cause.QUANTISED:
-        return advise_lowered(found)
+        return advise_lowered(found.lowered)
     told = [describe_fault(fault) for fault in found.place.faults[:_MOST]]
     more = len(found.place.faults) - _MOST
     if more > 0:
@@ -42,11 +42,13 @@ def advise_place(found: Found) -> str:
     return " ".join(text for text in (meaning, *told, mended_words(found.mended)) if text)
 
 
-def advise_lowered(found: Found) -> str:
+def advise_lowered(lowered: str, *, recorded: bool = False) -> str:
     """The file is of lower precision, and all of it is right but for that."""
+    than = "the model whose answers were recorded" if recorded else "the source"
+    weights = "" if recorded else ", and holds the weights of the source rounded to that"
     return (
-        f"The file is of lower precision than the source: it has {found.lowered}, and holds the weights of the "
-        "source rounded to that. Ship the file in float32, or judge it as what it is: let the gate make the `variants` "
+        f"The file is of lower precision than {than}: it has {lowered}{weights}. "
+        "Ship the file in float32, or judge it as what it is: let the gate make the `variants` "
         "of the model, or give its `outputs` limits for that precision (`min_snr_db`, `min_top1`)."
     )
 

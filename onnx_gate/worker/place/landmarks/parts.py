@@ -41,7 +41,15 @@ def part_of(pairs: Pairs, true: str) -> str:
 
 
 def _behind(bench: Bench, start: str, parts: Mapping[str, str]) -> str:
-    reached = {start}
+    """The first value behind it, or beside it, that has a name: labels have none, and their probabilities do."""
+    maker = bench.made_by.get(start)
+    while maker is not None and not maker.own:
+        # What only passes a value on has nothing beside it.
+        maker = bench.made_by.get(maker.proto.input[0])
+    reached = {start, *(maker.proto.output if maker else ())}
+    beside = [parts[name] for name in reached if name in parts]
+    if beside:
+        return beside[0]
     for node in bench.nodes:
         if reached.intersection(node.reads):
             reached.update(name for name in node.proto.output if name)
