@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,30 +18,36 @@ A, B = RNG.standard_normal((2, 6, 3)).astype(np.float32)
 LABELS = np.array([0, 1, 2, 0, 1, 2, 2, 1])
 
 
+def cause_of(references: Mapping[str, Any], actuals: Mapping[str, Any]) -> Cause | None:
+    """What is found, by its name alone."""
+    found = find_order(references, actuals, TOLERANCE)
+    return found.cause if found else None
+
+
 def test_swapped_outputs_are_found():
     """Each under the other's name."""
-    assert find_order({"a": A, "b": B}, {"a": B, "b": A}, TOLERANCE).cause is Cause.OUTPUT_ORDER
+    assert cause_of({"a": A, "b": B}, {"a": B, "b": A}) is Cause.OUTPUT_ORDER
 
 
 @pytest.mark.parametrize("order", [[1, 0, 2], [2, 0, 1]])
 def test_swapped_columns_are_found(order):
     """Probabilities whose classes are in another order."""
-    assert find_order({"p": A}, {"p": A[:, order]}, TOLERANCE).cause is Cause.LABEL_ORDER
+    assert cause_of({"p": A}, {"p": A[:, order]}) is Cause.LABEL_ORDER
 
 
 def test_swapped_labels_are_found():
     """Each class is answered as just one other."""
     renamed = np.array([2, 0, 1])[LABELS]
-    assert find_order({"label": LABELS}, {"label": renamed}, TOLERANCE).cause is Cause.LABEL_ORDER
+    assert cause_of({"label": LABELS}, {"label": renamed}) is Cause.LABEL_ORDER
     words = np.array(["a", "b", "c"], object)
-    assert find_order({"label": words[LABELS]}, {"label": words[renamed]}, TOLERANCE).cause is Cause.LABEL_ORDER
+    assert cause_of({"label": words[LABELS]}, {"label": words[renamed]}) is Cause.LABEL_ORDER
 
 
 def test_labels_and_columns_may_be_swapped_together():
     """As by an export with another list of classes."""
     references = {"label": LABELS, "p": A}
     actuals = {"label": np.array([1, 0, 2])[LABELS], "p": A[:, [1, 0, 2]]}
-    assert find_order(references, actuals, TOLERANCE).cause is Cause.LABEL_ORDER
+    assert cause_of(references, actuals) is Cause.LABEL_ORDER
 
 
 @pytest.mark.parametrize(
