@@ -85,7 +85,8 @@ def _after(tree: ast.Module, statement: ast.stmt) -> ast.stmt | None:
     for node in ast.walk(tree):
         block = getattr(node, "body", None)
         if isinstance(block, list) and statement in block[:-1]:
-            return block[block.index(statement) + 1]
+            following: ast.stmt = block[block.index(statement) + 1]
+            return following
     return None
 
 
