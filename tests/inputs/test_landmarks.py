@@ -9,7 +9,8 @@ import numpy as np
 from onnx_gate.records.asked import DimLimits, InputSpec
 from onnx_gate.records.domain import Cut, Domain, Domains, Values
 from onnx_gate.vocabulary import Origin
-from onnx_gate.worker.inputs.landmarks import MOST_ROWS, DomainRows, plan_domain
+from onnx_gate.worker.inputs.calls import DomainRows
+from onnx_gate.worker.inputs.landmarks import MOST_ROWS, plan_domain
 from tests.inputs.test_cases import spec
 
 X = InputSpec(name="x", dtype="float32", shape=("batch", 3))

@@ -260,7 +260,7 @@ def _has_rows(value: Any, count: int, *kinds: str) -> bool:
 def _are_labels(value: Any, count: int) -> bool:
     """Whether an output is one decision for each row, or a few; in floats, some whole numbers again and again."""
     if _has_rows(value, count, "int", "bool", "string"):
-        return 0 < value.size <= _MOST_LABELS * count
+        return bool(0 < value.size <= _MOST_LABELS * count)
     if not _has_rows(value, count, "float") or value.size != count:
         return False
     wide = value.astype(np.float64).ravel()
