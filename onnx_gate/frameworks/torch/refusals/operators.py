@@ -38,10 +38,14 @@ _REGISTER = (
 )
 
 
+_SCRIPT_NAME = "{}::{}"
+"""An operator, as TorchScript names it."""
+
+
 def way_out(node: Any, name: str, opset: int | None = None) -> str:
     """The nearest supported way for an operator without translation; `node` is its place in the program, if known."""
     target = node.target if node is not None else None
-    full = str(target) if target is not None else name.replace("::", ".")
+    full = str(target) if target is not None else ".".join(part for part in name.split(":") if part)
     short = full.removeprefix("aten.")
     known = _INSTEAD.get(short) or _INSTEAD.get(short.partition(".")[0])
     ways = [known] if known else []
@@ -59,5 +63,5 @@ def _script_knows(full: str, opset: int | None) -> bool:
     with contextlib.suppress(Exception):
         from torch.onnx._internal.torchscript_exporter.registration import registry
 
-        return bool(registry.is_registered_op(f"{namespace}::{rest.partition('.')[0]}", opset or 18))
+        return bool(registry.is_registered_op(_SCRIPT_NAME.format(namespace, rest.partition(".")[0]), opset or 18))
     return False
