@@ -116,7 +116,7 @@ def _keep_nurses(control: socket.socket) -> None:
         request = json.loads(message)
         key = request["framework"], request["export"]
         # The one that was asked last stands last.
-        nurses[key] = nurses.pop(key, None) or _hire(*key)
+        nurses[key] = nurses.pop(key) if key in nurses else _hire(*key)
         pid = _ask(nurses[key], message, fds)
         if not pid:
             nurses.pop(key).close()
