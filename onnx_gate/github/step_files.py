@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnx_gate.records.result import GateResult
 from onnx_gate.vocabulary import REPORTS, Status
+from onnx_gate.wording.verdicts import is_allowed
 
 SUMMARY_LIMIT = 1024 * 1024 - 1024
 """Bytes of all summaries of a step: above 1 MiB GitHub drops them whole."""
@@ -17,10 +18,12 @@ SUMMARY_LIMIT = 1024 * 1024 - 1024
 def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
     """The action's outputs."""
     counts = Counter(model.verdict for model in result.models)
+    allowed = sum(map(is_allowed, result.models))
     return {
         "verdict": result.verdict,
         "passed": str(counts[Status.PASSED]),
-        "diverged": str(counts[Status.DIVERGED]),
+        "diverged": str(counts[Status.DIVERGED] - allowed),
+        "allowed": str(allowed),
         "errors": str(counts[Status.ERROR]),
         **{output: f"{folder}/{report}" for report, output in REPORTS.items()},
     }

@@ -47,14 +47,11 @@ def headline(result: GateResult) -> str:
         return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
     allowed = sum(is_allowed(model) for model in result.models)
     counts = Counter(model.verdict for model in result.models)
-    # All that diverged is one number, as in the output `diverged`.
-    diverged = counts[Status.DIVERGED]
-    mixed = 0 < allowed < diverged
     told = {
-        f"diverged ({allowed:,} of them allowed)" if mixed else "diverged": diverged if allowed < diverged else 0,
+        "diverged": counts[Status.DIVERGED] - allowed,
         "could not be judged": counts[Status.ERROR],
         "passed": counts[Status.PASSED],
-        "diverged (allowed)": 0 if mixed else allowed,
+        "diverged (allowed)": allowed,
     }
     if counts[Status.SKIPPED] == total:
         return f"onnx-gate: {stopped}nothing was compared; {total:,} of {plural(total, 'model')} skipped"
