@@ -207,7 +207,9 @@ class SecondOpinion:
             # The runtime refuses sizes that don't fit what is built in.
             return False
         references = {name: answers[name].value for name in answers if isinstance(actuals.get(name), np.ndarray)}
-        return all_agree(references, actuals, self._tolerance(diff))
+        # Answers of another form are not right, whatever numbers they hold.
+        formed = all(answers[name].column or actuals[name].shape == references[name].shape for name in references)
+        return formed and all_agree(references, actuals, self._tolerance(diff))
 
     def order(self, diff: OutputDiff) -> Swapped | None:
         """Whether the answers are right, in the wrong order: a few rows don't show it, so all cases are looked at."""
