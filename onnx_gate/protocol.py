@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MANY, Name, Text
+from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.strength import Strength
@@ -138,6 +139,7 @@ Event = (
     | ProviderDone
     | Triage
     | Noise
+    | Plot
     | Strength
     | Made
     | Done
@@ -157,6 +159,7 @@ KINDS: dict[str, type] = {
     "provider-done": ProviderDone,
     "triage": Triage,
     "noise": Noise,
+    "plot": Plot,
     "strength": Strength,
     "made": Made,
     "done": Done,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
@@ -45,6 +46,14 @@ REPRO = "repro"
 """The folder of what shows a divergence again, one folder in it for each model."""
 MENDED = "mended.onnx"
 """In it, and in the folder of a worker: the user's file with the changes that make the divergence go."""
+
+
+_SIZE = re.compile(r"(?:^|[,:])(\w{1,50})=(\d{1,9})(?=[, ]|$)")
+
+
+def sizes_of(case: str) -> dict[str, int]:
+    """What a case that is named after its sizes has of them: 7 and 16 for `batch=7,seq=16`."""
+    return {name: int(size) for name, size in _SIZE.findall(case)}
 
 
 def run_on(provider: str) -> str:

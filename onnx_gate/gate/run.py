@@ -23,6 +23,7 @@ from onnx_gate.processes.seclusion import secluded
 from onnx_gate.processes.supervisor import Supervisor
 from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
+from onnx_gate.records.diagnosis.plots import MOST_PLOTS, Plot
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, are_numbers
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
@@ -221,6 +222,8 @@ def _take(
             found.triage = event
         case Noise():
             _book_noise(found, event)
+        case Plot():
+            _book_plot(found, event)
         case Strength():
             _book_strength(found, event)
         case NoStrength(why=why):
@@ -319,6 +322,15 @@ def _book_noise(found: Findings, event: Noise) -> None:
     if expected is None or event.output not in expected.outputs or not are_numbers(event):
         raise Contradiction(f"it measured noise of {event.output!r} on {event.provider} that can't be")
     found.noise[event.provider, event.output] = event
+
+
+def _book_plot(found: Findings, plot: Plot) -> None:
+    """Of a comparison that was reported; whether its numbers can be is asked once the model is whole."""
+    if (plot.provider, plot.case, plot.output) not in found.diffs:
+        raise Contradiction(f"it has a plot of {plot.output!r} on {plot.provider}, which was not compared")
+    found.plots[plot.provider, plot.output] = plot
+    if len(found.plots) > MOST_PLOTS * len(found.spec.providers):
+        raise Contradiction(f"it has more than {MOST_PLOTS} plots on a provider")
 
 
 def _book_strength(found: Findings, event: Strength) -> None:

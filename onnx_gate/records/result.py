@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
 from onnx_gate.records.diagnosis.place import Mended, Place
+from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
@@ -112,6 +113,8 @@ class ModelResult:
     """The user's file with the changes that make a divergence go; None where none are known."""
     noise: tuple[Noise, ...] | None = None
     """Of a divergence: how large honest rounding is in the outputs that failed; None where nobody measured it."""
+    plots: tuple[Plot, ...] | None = None
+    """What plots are drawn from, of the worst comparison of each output on each provider; None where there is none."""
     domains: Fed | None = None
     """Where the values of its inputs come from; None where nothing was fed."""
     headroom: float | None = None
