@@ -177,8 +177,8 @@ def test_plots_have_the_same_in_words() -> None:
     for words in (
         "Differences of logits on cpu, batch=128. 3,840 elements: 40 out of tolerance, 5 exactly equal.",
         "Along the graph: the error at 5 values",
-        "By batch, logits on cpu",
-        "By row, logits on cpu, batch=128: of 384 rows, the largest uses 280,000 % of the tolerance",
+        "By batch (log scale), logits on cpu",
+        "By row (log scale), logits on cpu, batch=128: of 384 rows, the largest uses 280,000 % of the tolerance",
         "Confusion matrix of label on cpu, data: all 90 labels agree.",
         "Where it begins",
         "model.py:42",

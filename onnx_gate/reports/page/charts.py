@@ -155,7 +155,7 @@ def _strip(parent: Element) -> None:
 
 
 def _is_kept(element: Element) -> bool:
-    if not isinstance(element.tag, str) or element.tag not in SHAPES or element.get("class") == "background":
+    if element.tag not in SHAPES or element.get("class") == "background":
         return False
     if element.tag == "rect" and element.get("width") == "0":
         return False

@@ -11,6 +11,8 @@ from onnx_gate.wording.numbers import plural, scalar
 from onnx_gate.wording.text import shorten
 
 _LEVELS = 5
+_FEW = 6
+"""Classes of a matrix that fits beside other plots."""
 _LONGEST_LABEL = 24
 
 
@@ -34,9 +36,10 @@ def matrix(found: Matrix, where: Html) -> Html:
     )
     told = f"{wrong:,} of {plural(total, 'label')} differ" if wrong else f"all {plural(total, 'label')} agree"
     return html(
-        '<figure class="matrix"><div class="scroll" tabindex="0" role="group"><table class="heat"><thead><tr>'
+        '<figure class="{}"><div class="scroll" tabindex="0" role="group"><table class="heat"><thead><tr>'
         '<td class="corner">source ↓ ONNX Runtime →</td>{}</tr></thead><tbody>\n{}\n</tbody></table></div>'
         "<figcaption><b>Confusion matrix</b> of {}: {}.</figcaption></figure>",
+        "wide" if len(labels) > _FEW else "narrow",
         head,
         rows,
         where,

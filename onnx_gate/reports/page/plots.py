@@ -204,7 +204,7 @@ def _by_row(found: ByRow, where: Html) -> tuple[Chart, Html]:
     largest = f"the largest uses {number(100 * worst)} % of the tolerance"
     told = "NaN or Inf is on one side" if worst >= _ODD else largest
     parts = f"Something is out of tolerance in {wrong:,} of {plural(count, 'part')} of the rows." if wrong else ""
-    return chart, html("<b>By row</b>, {}: of {}, {}. {}", where, plural(found.rows, "row"), told, parts)
+    return chart, html("<b>By row</b> (log scale), {}: of {}, {}. {}", where, plural(found.rows, "row"), told, parts)
 
 
 def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: str) -> Chart:
@@ -223,7 +223,7 @@ def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: 
         across=across,
         up=(low, high),
         x_words=words,
-        y_words="share of tolerance (log scale)",
+        y_words="share of tolerance",
     )
 
 
@@ -257,7 +257,9 @@ def _sizes(name: str, sizes: dict[int, float], where: Html) -> tuple[Chart, Html
     shown = sorted(sizes)[:: max(1, math.ceil(len(sizes) / 8))]
     x = tuple((log(max(size, 0.5)), f"{size:,}") for size in shown)
     chart = _shares(places, (places[0][0], places[-1][0]), x, "size (log scale)")
-    return chart, html("<b>By {}</b>, {}: the used share of the tolerance. More than 100 % is out of it.", name, where)
+    return chart, html(
+        "<b>By {}</b> (log scale), {}: the used share of the tolerance. More than 100 % is out of it.", name, where
+    )
 
 
 def _of_the_place(place: Place, paper: Paper) -> list[Html]:

@@ -15,7 +15,7 @@ from onnx_gate.reports.model_details import facts, latency_table, strength_words
 from onnx_gate.reports.overview import FAILED
 from onnx_gate.reports.page.checks import check_table
 from onnx_gate.reports.page.plots import Paper, plots
-from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, relative_link, rendered
+from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, prose, relative_link, rendered
 from onnx_gate.vocabulary import WEAK_INPUTS, Status
 from onnx_gate.wording import gaps, verdicts
 from onnx_gate.wording.numbers import number, percent, plural
@@ -24,7 +24,6 @@ from onnx_gate.wording.text import shorten
 _MOST_FACTS = 100
 _MOST_FAULTS = 10
 _MOST_NODES = 5
-_LONGEST = 600
 
 
 def section(model: ModelResult, anchor: str, number: int, room: Room, paper: Paper) -> Html:
@@ -98,7 +97,7 @@ def _fault(fault: PlaceFault) -> Html:
     about = join_html(
         html("<dt>{}</dt><dd>{}</dd>", name, code_html(value) if name != "error" else value) for name, value in known
     )
-    return html("<li>{}<dl>{}</dl></li>", shorten(fault.what, _LONGEST), about)
+    return html("<li>{}<dl>{}</dl></li>", rendered(prose(fault.what), inline=True), about)
 
 
 # ── What else is known ──────────────────────────────────────────────────────────────────────────────────

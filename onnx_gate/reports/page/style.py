@@ -70,7 +70,8 @@ figcaption { font-size: .85rem; color: var(--quiet); margin-top: .3rem; } figcap
 .plot .limit { fill: var(--warn); } .plot .limit .line { stroke: var(--warn); stroke-dasharray: 5 3; }
 .plot .diagonal .line { stroke: var(--grey); stroke-dasharray: 3 3; }
 .level-0 { opacity: .25; } .level-1 { opacity: .5; } .level-2 { opacity: .75; }
-.matrix { grid-column: 1 / -1; }
+.wide { grid-column: 1 / -1; }
+.checks td:nth-child(2) { white-space: nowrap; } .checks td:nth-child(11) { min-width: 24rem; }
 .heat { font-size: .8rem; } .heat td { text-align: right; padding: .2rem .4rem; border: 1px solid var(--page); }
 .heat th { padding: .2rem .4rem; } .heat .corner { white-space: nowrap; text-align: left; color: var(--quiet); }
 .heat .none { color: var(--quiet); }
