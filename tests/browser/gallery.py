@@ -20,7 +20,7 @@ from tests.reports.test_page import many
 
 REPOSITORY = Path(__file__).parent.parent.parent
 FOLDER = REPOSITORY / "build" / "gallery"
-DOCS = REPOSITORY / "docs" / "pictures"
+DOCS = REPOSITORY / "docs"
 WIDTHS = (1200, 400)
 SCHEMES = ("light", "dark")
 TALLEST = 3_000
@@ -48,7 +48,7 @@ REPORTS: dict[str, Callable[[], GateResult]] = {
     "weak-inputs": lambda: example("weak-inputs"),
     "many": lambda: many(200, 7),
 }
-SHOWN = {"report-diverged": ("diverged", 1200, "light", 1_500), "report-overview": ("many", 1200, "dark", 800)}
+SHOWN = {"report-diverged": ("diverged", 1200, "light", 1_180), "report-overview": ("many", 1200, "dark", 600)}
 """For the docs: which report, at which width, in which scheme, and how much of it."""
 
 
@@ -69,7 +69,6 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    DOCS.mkdir(parents=True, exist_ok=True)
     names = [name for name in REPORTS if name in sys.argv[1:] or not sys.argv[1:]]
     for name in names:
         (FOLDER / f"{name}.html").write_bytes(page.render(REPORTS[name]()).encode("utf-8"))

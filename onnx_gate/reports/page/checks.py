@@ -6,6 +6,7 @@ from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports.checks import Alike, Room, most_urgent
 from onnx_gate.reports.page.anchors import check_anchors
 from onnx_gate.reports.safe import Html, code_html, html, join_html
+from onnx_gate.vocabulary import Status
 from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.numbers import number
 from onnx_gate.wording.text import shorten
@@ -43,7 +44,7 @@ def _row(check: Check, anchor: str, *, telling: bool) -> Html:
         anchor,
         shorten(check.case, _LONGEST_NAME) or "model",
         check.status,
-        verdict(check.status),
+        _verdict(check.status),
         shorten(check.provider, _LONGEST_NAME),
         code_html(check.output) if check.output else html(""),
         _numbers(check),
@@ -51,9 +52,9 @@ def _row(check: Check, anchor: str, *, telling: bool) -> Html:
     )
 
 
-def verdict(status: str) -> Html:
+def _verdict(status: Status) -> Html:
     """A sign for whoever looks, and a word for whoever can't."""
-    return html('<span aria-hidden="true">{}</span> {}', verdicts.ICONS[verdicts.Status(status)], status)
+    return html('<span aria-hidden="true">{}</span> {}', verdicts.ICONS[status], status)
 
 
 def _numbers(check: Check) -> Html:

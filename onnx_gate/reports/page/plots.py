@@ -197,7 +197,7 @@ def _density(found: Pairs, low: float, size: float) -> Iterator[Series]:
 def _by_row(found: ByRow, where: Html) -> tuple[Chart, Html]:
     count = len(found.used)
     per = max(found.rows, 1) / count
-    places = [((part + 0.5) * per, _share(used)) for part, used in enumerate(found.used)]
+    places = [((part + 0.5) * per, place) for part, place in enumerate(_placed(found.used))]
     across = 0.0, count * per
     chart = _shares(places, across, ticks((0.0, float(round(across[1] / 2)), across[1])), "row")
     worst, wrong = max(found.used), sum(used > 1 for used in found.used)
@@ -227,9 +227,11 @@ def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: 
     )
 
 
-def _share(used: float) -> float:
-    """Its place on the log scale; beyond these ends, nobody looks for digits."""
-    return min(max(log(used), -9.0), 9.0) if used > 0 else -9.0
+def _placed(shares: Sequence[float]) -> list[float]:
+    """Their places on a log scale; beyond these ends nobody looks for digits, and none at all is below the others."""
+    logs = [min(max(log(used), -9.0), 9.0) for used in shares]
+    nothing = min([place for place, used in zip(logs, shares, strict=True) if used > 0] or [0.0]) - 0.5
+    return [place if used > 0 else nothing for place, used in zip(logs, shares, strict=True)]
 
 
 # ── A model ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -253,13 +255,16 @@ def _by_size(model: ModelResult, paper: Paper) -> list[Html]:
 
 
 def _sizes(name: str, sizes: dict[int, float], where: Html) -> tuple[Chart, Html]:
-    places = [(log(max(size, 0.5)), _share(used)) for size, used in sorted(sizes.items())]
+    found = sorted(sizes.items())
+    heights = _placed([used for _, used in found])
+    places = [(log(max(size, 0.5)), place) for (size, _), place in zip(found, heights, strict=True)]
     shown = sorted(sizes)[:: max(1, math.ceil(len(sizes) / 8))]
     x = tuple((log(max(size, 0.5)), f"{size:,}") for size in shown)
     chart = _shares(places, (places[0][0], places[-1][0]), x, "size (log scale)")
-    return chart, html(
-        "<b>By {}</b> (log scale), {}: the used share of the tolerance. More than 100 % is out of it.", name, where
+    words = html(
+        "<b>By {}</b> (log scale), {}: the used share of the tolerance. Above 100 % is out of it.", name, where
     )
+    return chart, words
 
 
 def _of_the_place(place: Place, paper: Paper) -> list[Html]:

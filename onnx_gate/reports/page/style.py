@@ -39,7 +39,8 @@ button { cursor: pointer; }
 #shown { color: var(--quiet); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: .8rem 0; max-width: 100%; }
 table { border-collapse: collapse; font-size: .92rem; }
-#models { width: 100%; }
+#models { width: 100%; } #models tbody th { min-width: 14rem; } #models td, small { white-space: nowrap; }
+#models td:last-child { white-space: normal; min-width: 9rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .7rem; text-align: left; vertical-align: top; }
 thead th, thead td { background: var(--soft); white-space: nowrap; }
 td, tbody th { font-variant-numeric: tabular-nums; overflow-wrap: normal; }
@@ -71,7 +72,7 @@ figcaption { font-size: .85rem; color: var(--quiet); margin-top: .3rem; } figcap
 .plot .diagonal .line { stroke: var(--grey); stroke-dasharray: 3 3; }
 .level-0 { opacity: .25; } .level-1 { opacity: .5; } .level-2 { opacity: .75; }
 .wide { grid-column: 1 / -1; }
-.checks td:nth-child(2) { white-space: nowrap; } .checks td:nth-child(11) { min-width: 24rem; }
+.checks td:nth-child(2) { white-space: nowrap; } .checks td:nth-child(11) { min-width: 15rem; }
 .heat { font-size: .8rem; } .heat td { text-align: right; padding: .2rem .4rem; border: 1px solid var(--page); }
 .heat th { padding: .2rem .4rem; } .heat .corner { white-space: nowrap; text-align: left; color: var(--quiet); }
 .heat .none { color: var(--quiet); }
@@ -88,6 +89,7 @@ footer { color: var(--quiet); font-size: .85rem; padding-top: 1rem; padding-bott
   body { font-size: 14px; } h1 { font-size: 1rem; } main, .top > div, footer { padding: 0 .6rem; }
   .top { position: static; } html { scroll-padding-top: 4rem; }
   .model > .body { padding: .2rem .6rem .8rem; } .model > summary { padding: .5rem .6rem; }
+  #models tbody th { min-width: 9rem; }
   #filters label { flex: 1 1 45%; } #filters select, #filters input { width: 100%; }
 }
 @media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }

@@ -7,7 +7,7 @@ far, which few do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -121,9 +121,9 @@ def _size(plot: Plot) -> int:
 
 
 def _plot(diff: OutputDiff, sample: Sample, labels: Labels | None) -> Plot:
-    where = {"provider": diff.provider, "case": diff.case, "output": diff.output}
+    plot = Plot(provider=diff.provider, case=diff.case, output=diff.output, looked=diff.total)
     if diff.tolerance is None or not sample.looked:
-        return Plot(**where, looked=diff.total, matrix=_matrix(labels) if labels else None)
+        return replace(plot, matrix=_matrix(labels) if labels else None)
     reference, actual, rows = sample.arrays()
     finite = np.isfinite(reference) & np.isfinite(actual)
     met = finite | (np.isnan(reference) & np.isnan(actual)) | (reference == actual)
@@ -131,8 +131,8 @@ def _plot(diff: OutputDiff, sample: Sample, labels: Labels | None) -> Plot:
         distance = np.abs(actual - reference)
         distance[~finite] = 0.0
         allowed = diff.tolerance.atol + diff.tolerance.rtol * np.abs(reference)
-    return Plot(
-        **where,
+    return replace(
+        plot,
         looked=sample.looked,
         histogram=_histogram(distance, ~(distance <= allowed) & finite, odd=int(np.count_nonzero(~met))),
         pairs=_pairs(reference[finite], actual[finite]),
@@ -165,14 +165,14 @@ def _pairs(reference: Floats, actual: Floats) -> Pairs | None:
         return None
     lowest = float(min(reference.min(), actual.min()))
     highest = float(max(reference.max(), actual.max()))
-    ends = {"lowest": _short(lowest), "highest": _short(highest)}
+    pairs = Pairs(lowest=_short(lowest), highest=_short(highest))
     if reference.size <= MOST_POINTS:
-        return Pairs(**ends, references=tuple(map(_short, reference)), actuals=tuple(map(_short, actual)))
+        return replace(pairs, references=tuple(map(_short, reference)), actuals=tuple(map(_short, actual)))
     scale = max(highest / GRID - lowest / GRID, np.finfo(np.float64).tiny)
     columns, rows = (np.clip((each - lowest) / scale, 0, GRID - 1).astype(np.int64) for each in (reference, actual))
     cells, counts = np.unique(GRID * rows + columns, return_counts=True)
     most = np.sort(np.argsort(-counts, kind="stable")[:MOST_CELLS])
-    return Pairs(**ends, cells=tuple(cells[most].tolist()), counts=tuple(counts[most].tolist()))
+    return replace(pairs, cells=tuple(cells[most].tolist()), counts=tuple(counts[most].tolist()))
 
 
 def _used(distance: Floats, reference: Floats, met: npt.NDArray[np.bool_], tolerance: Tolerance) -> Floats:

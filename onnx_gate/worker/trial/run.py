@@ -98,8 +98,9 @@ def run_case(
         name: replace(comparison.finish(seconds), samples=samples, fed=tuple(shapes)[:MOST_SHAPES])
         for name, comparison in comparisons.items()
     }
-    for name, comparison in comparisons.items() if looks else ():
-        comparison.show(diffs[name], looks)
+    if looks:
+        for name, comparison in comparisons.items():
+            comparison.show(diffs[name], looks)
     return [
         *diffs.values(),
         *(OutputDiff(provider=provider, case=case.name, output=name, breaches=(_MORE,)) for name in sorted(unexpected)),
