@@ -22,7 +22,7 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models test-large coverage test-browser test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report triage-report fuzz fuzz-sample faults bench schema golden release clean
+.PHONY: help demo test test-models test-large coverage test-browser gallery test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report triage-report fuzz fuzz-sample faults bench schema golden release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,9 +54,16 @@ coverage: $(INSTALLED) ## measure which lines and branches of the package tests 
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-test-browser: $(INSTALLED) ## open report.html in headless Chromium, full of hostile text
+$(VENV)/.browser: $(INSTALLED)
 	sh tests/browser/prepare.sh
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser]'
+	@touch $@
+
+test-browser: $(VENV)/.browser ## open report.html in headless Chromium: filters, links, widths, accessibility, hostile text
 	$(BIN)/python -m pytest -m browser tests/browser
+
+gallery: $(VENV)/.browser ## pictures of report.html at two widths, light and dark, in build/gallery; those of the docs as well
+	$(BIN)/python -m tests.browser.gallery
 
 test-container: $(INSTALLED) ## build the image with buildah and run it as the Actions runner would
 	sh tests/container/prepare.sh

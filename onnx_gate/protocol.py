@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MANY, Name, Text
 from onnx_gate.records.diagnosis.failing import Failing
+from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
@@ -155,6 +156,7 @@ Event = (
     | Noise
     | Failing
     | Repro
+    | Plot
     | Strength
     | Made
     | Done
@@ -176,6 +178,7 @@ KINDS: dict[str, type] = {
     "noise": Noise,
     "failing": Failing,
     "repro": Repro,
+    "plot": Plot,
     "strength": Strength,
     "made": Made,
     "done": Done,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
@@ -49,6 +50,14 @@ TRIAGE = "triage"
 """The stage that looks for the cause of a divergence."""
 REPRO_STAGE = "repro"
 """The stage that leaves what shows a failure again."""
+
+
+_SIZE = re.compile(r"(?:^|[,:])(\w{1,50})=(\d{1,9})(?=[, ]|$)")
+
+
+def sizes_of(case: str) -> dict[str, int]:
+    """What a case that is named after its sizes has of them: 7 and 16 for `batch=7,seq=16`."""
+    return {name: int(size) for name, size in _SIZE.findall(case)}
 
 
 def run_on(provider: str) -> str:

@@ -26,6 +26,7 @@ from onnx_gate.processes.supervisor import Supervisor
 from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
 from onnx_gate.records.diagnosis.failing import Failing, failing_contradictions
+from onnx_gate.records.diagnosis.plots import MOST_PLOTS, Plot
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, are_numbers
@@ -231,6 +232,8 @@ def _take(
         case Repro():
             # The first one: another process may leave files of its own in their place.
             found.repro = found.repro or replace(event, folder="")
+        case Plot():
+            _book_plot(found, event)
         case Strength():
             _book_strength(found, event)
         case NoStrength(why=why):
@@ -313,6 +316,15 @@ def _book_failing(found: Findings, event: Failing) -> None:
         # Cases that were generated beside the data: nobody here can tell whose values these are.
         event = replace(event, rows=tuple(replace(row, inputs=()) for row in event.rows), private=True)
     found.failing = found.failing or event
+
+
+def _book_plot(found: Findings, plot: Plot) -> None:
+    """Of a comparison that was reported; whether its numbers can be is asked once the model is whole."""
+    if (plot.provider, plot.case, plot.output) not in found.diffs:
+        raise Contradiction(f"it has a plot of {plot.output!r} on {plot.provider}, which was not compared")
+    found.plots[plot.provider, plot.output] = plot
+    if len(found.plots) > MOST_PLOTS * len(found.spec.providers):
+        raise Contradiction(f"it has more than {MOST_PLOTS} plots on a provider")
 
 
 def _book_strength(found: Findings, event: Strength) -> None:

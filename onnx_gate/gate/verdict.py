@@ -16,6 +16,7 @@ from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.strength.limit import is_believed, judge_strength, warn_of_strength
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.diagnosis.failing import Failing
+from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows
@@ -56,6 +57,8 @@ class Findings:
     repro: Repro | None = None
     noise: dict[tuple[str, str], Noise] = field(default_factory=dict)
     """By provider and output."""
+    plots: dict[tuple[str, str], Plot] = field(default_factory=dict)
+    """By provider and output."""
     strength: Strength | None = None
     """As the worker says; believed of a model that passed."""
     no_strength: str = ""
@@ -88,7 +91,15 @@ class Findings:
     def spoil(self, error: Exception) -> None:
         """An event that can't be booked voids all that the model's process said."""
         self.spoiled = True
-        for kept in (self.diffs, self.expectations, self.placement, self.numerics, self.latency, self.noise):
+        for kept in (
+            self.diffs,
+            self.expectations,
+            self.placement,
+            self.numerics,
+            self.latency,
+            self.noise,
+            self.plots,
+        ):
             kept.clear()
         for told in (self.notes, self.warnings):
             told.clear()
@@ -135,6 +146,7 @@ def judge_model(found: Findings) -> ModelResult:
         strength=strength,
         domains=found.fed,
         noise=tuple(found.noise.values()) or None,
+        plots=tuple(found.plots.values()) or None,
         headroom=headroom_of(checks),
         notes=tuple(found.notes),
         log=found.log,

@@ -10,6 +10,7 @@ from onnx_gate.records.asked import ManifestWarning, SessionSpec
 from onnx_gate.records.bounds import Name
 from onnx_gate.records.diagnosis.failing import Failing
 from onnx_gate.records.diagnosis.place import Mended, Place
+from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
@@ -118,6 +119,8 @@ class ModelResult:
     """The folder that shows a divergence, or an error of the runtime, again; None where there is none."""
     noise: tuple[Noise, ...] | None = None
     """Of a divergence: how large honest rounding is in the outputs that failed; None where nobody measured it."""
+    plots: tuple[Plot, ...] | None = None
+    """What plots are drawn from, of the worst comparison of each output on each provider; None where there is none."""
     domains: Fed | None = None
     """Where the values of its inputs come from; None where nothing was fed."""
     headroom: float | None = None

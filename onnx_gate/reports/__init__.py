@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from onnx_gate.gate.verdict import judge_again
 from onnx_gate.records.result import Check, GateResult, ModelResult
-from onnx_gate.reports import html, json, junit, markdown
+from onnx_gate.reports import json, junit, markdown, page
 from onnx_gate.vocabulary import Cause, Status
 
 RENDER: dict[str, Callable[[GateResult], str]] = {
     "junit.xml": junit.render,
     "summary.md": markdown.render,
-    "report.html": html.render,
+    "report.html": page.render,
     # Last: where it is, all are.
     "results.json": json.render,
 }

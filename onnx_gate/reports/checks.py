@@ -34,10 +34,10 @@ class Room:
     full: bool = False
     """Some model got fewer than it would have had on a page of its own."""
 
-    def take(self, wanted: int) -> int:
+    def take(self, wanted: int, most: int = MOST_ROWS) -> int:
         """How many rows a model gets."""
-        taken = min(wanted, MOST_ROWS, self.left)
-        self.full |= taken < min(wanted, MOST_ROWS)
+        taken = min(wanted, most, self.left)
+        self.full |= taken < min(wanted, most)
         self.left -= taken
         return taken
 
@@ -51,7 +51,7 @@ class Room:
 def all_checks(model: ModelResult, room: Room) -> Md:
     """The checks in a table, passes by the dozen in one row; what was allowed, and what is known of the file."""
     groups = list(_grouped(model.checks))
-    shown, left_out = _most_urgent(groups, room.take(len(groups)))
+    shown, left_out = most_urgent(groups, room.take(len(groups)))
     blocks = [table(_HEADER, map(_row, shown), right=range(5, 10))] if shown else []
     if left_out:
         blocks.append(more(sum(map(len, left_out)), "checks"))
@@ -64,7 +64,7 @@ def _facts(model: ModelResult) -> Md:
     return items([*known[:_MOST_FACTS], *([more(left_out, "facts")] if left_out > 0 else [])])
 
 
-def _most_urgent(groups: list[Alike], count: int) -> tuple[list[Alike], list[Alike]]:
+def most_urgent(groups: list[Alike], count: int) -> tuple[list[Alike], list[Alike]]:
     """All in their order; where they are too many, what failed comes first. And those for which there is no row."""
     if len(groups) > count:
         groups = sorted(groups, key=lambda alike: verdicts.WORST_FIRST.index(alike[0].status))

@@ -88,7 +88,7 @@ def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
     if others:
         all_of = f"Every check of {plural(len(others), 'other model' if failed else 'model')}"
         blocks.append(fold(html("{}", all_of), _folds(others, rows)))
-    blocks += [*rows.notice(), fold(html("Environment"), _environment(result))]
+    blocks += [*rows.notice(), fold(html("Environment"), ran_on(result))]
     return md("{}\n", join(PARAGRAPH, blocks))
 
 
@@ -185,7 +185,8 @@ def _details(model: ModelResult, rows: Room) -> Md:
     return join(PARAGRAPH, [all_checks(model, rows), *latency_table(model), *strength_table(model)])
 
 
-def _environment(result: GateResult) -> Md:
+def ran_on(result: GateResult) -> Md:
+    """What the run, or each of its parts, ran on."""
     run = {"manifest": result.manifest, "shard": result.shard, "started": result.started_at}
     rows = [row(label, value) for label, value in run.items() if value]
     rows.append(row("took", numbers.seconds(result.seconds)))

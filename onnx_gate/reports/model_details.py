@@ -206,8 +206,16 @@ def strength_table(model: ModelResult) -> list[Md]:
     """All that is known of a model's strength; empty where there is none."""
     if model.strength is None:
         return []
+    title, *rest = strength_words(model)
+    return [title, *_strength_kinds(model.strength), *rest]
+
+
+def strength_words(model: ModelResult) -> list[Md]:
+    """The same without its numbers by kind."""
+    if model.strength is None:
+        return []
     about = [items(map(prose, told))] if (told := list(tried_on(model.strength))) else []
-    return [_strength_title(model.strength), *_strength_kinds(model.strength), *about, *_survivors(model)]
+    return [_strength_title(model.strength), *about, *_survivors(model)]
 
 
 def other_survivors(model: ModelResult) -> list[Md]:

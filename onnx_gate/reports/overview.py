@@ -29,18 +29,20 @@ def title(result: GateResult) -> Md:
     return md("## {} {}", verdicts.run_icon(result), verdicts.headline(result))
 
 
-def stopped(result: GateResult) -> list[Md]:
-    """What a run says of itself: it was cancelled, parts of it are missing, or its manifest is wrong after all."""
+def stopped(result: GateResult, *, mark: str = "") -> list[Md]:
+    """What a run says of itself: it was cancelled, parts of it are missing, or its manifest is wrong after all.
+
+    `mark` stands in the place of GitHub's own, which no other reader knows.
+    """
+    alert = text(mark) if mark else md("[!WARNING]\n>")
     if result.complete and not result.problems:
         return []
     if result.complete:
-        return [md("> [!WARNING]\n> {}", _WRONG), _first_of(list(map(text, result.problems)))]
+        return [md("> {} {}", alert, _WRONG), _first_of(list(map(text, result.problems)))]
     if not result.problems:
-        return [
-            md("> [!WARNING]\n> The run was stopped before all models were judged. What is missing here did not pass.")
-        ]
+        return [md("> {} The run was stopped before all models were judged. What is missing here did not pass.", alert)]
     return [
-        md("> [!WARNING]\n> Parts of the run are missing. What is missing did not pass."),
+        md("> {} Parts of the run are missing. What is missing did not pass.", alert),
         _first_of(list(map(text, result.problems))),
     ]
 

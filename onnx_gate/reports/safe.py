@@ -10,10 +10,15 @@ import html as _html
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from xml.etree.ElementTree import Element, tostring  # it writes trees of ours, and reads none
 
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 # Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
 _MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
@@ -115,7 +120,8 @@ def _in_markdown(value: Md | str | float) -> str | float:
 def _in_html(value: Html | str | float) -> str | float:
     if isinstance(value, Html):
         return value.markup
-    return _html.escape(one_line(value), quote=False) if isinstance(value, str) else value
+    # Between tags a quotation mark is one all the same; in an attribute of ours it must not end it.
+    return _html.escape(one_line(value), quote=False).replace('"', "&quot;") if isinstance(value, str) else value
 
 
 COMMA = md(", ")
@@ -128,6 +134,41 @@ def join(separator: Md, parts: Iterable[Md]) -> Md:
     return Md(separator.markup.join(part.markup for part in parts))
 
 
+def join_html(parts: Iterable[Html], separator: str = "\n") -> Html:
+    """The same for HTML, on lines of their own."""
+    return Html(separator.join(part.markup for part in parts))
+
+
+def rendered(block: Md, *, inline: bool = False) -> Html:
+    """Markdown as HTML: what is no markup there is none here either. `inline`: without a paragraph around it."""
+    page = page_markdown()
+    return Html(page.renderInline(block.markup) if inline else page.render(block.markup))
+
+
+def drawing(tree: Element) -> Html:
+    """A picture as a tree, whose texts are escaped as it is written: shapes and words, and nothing that runs."""
+    for element in tree.iter():
+        if element.tag not in SHAPES or any(name not in OF_SHAPES for name in element.attrib):
+            raise ValueError(f"a picture with {element.tag} {sorted(element.attrib)}")
+    return Html(tostring(tree, encoding="unicode"))
+
+
+SHAPES = frozenset(("svg", "g", "path", "rect", "circle", "text"))
+OF_SHAPES = frozenset(
+    (
+        *("viewBox", "class", "role", "aria-labelledby", "transform"),
+        *("d", "x", "y", "width", "height", "cx", "cy", "r"),
+    )
+)
+"""Elements and attributes of a picture."""
+
+
+def relative_link(words: str, path: str) -> Html:
+    """A link to a file beside the page: whatever its name is, it has no scheme, and leads to no other host."""
+    address = quote(path.lstrip("/\\"), safe="/", errors="replace")
+    return Html(f'<a href="./{address}">{html("{}", shorten(words, LONGEST_NAME)).markup}</a>')
+
+
 def fold(title: Html, body: Md, *, unfolded: bool = False) -> Md:
     """Closed until somebody wants it. GitHub renders markdown in it only after a blank line."""
     return Md(
@@ -138,6 +179,39 @@ def fold(title: Html, body: Md, *, unfolded: bool = False) -> Md:
 def link(words: str, address: str) -> Md:
     """A link that ends where it should, whatever the address holds."""
     return Md(f"[{text(words).markup}](<{quote(address, safe='/:%+~@', errors='replace')}>)")
+
+
+# ── Markdown as a page shows it ─────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def page_markdown() -> MarkdownIt:
+    """Tables scroll by themselves, name the direction of their headers, and need no style of their own."""
+    from markdown_it import MarkdownIt
+
+    made = MarkdownIt("commonmark").enable("table")
+    made.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0" role="group"><table>\n')
+    made.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    for cell in ("th", "td"):
+        made.add_render_rule(f"{cell}_open", _open_cell)
+        made.add_render_rule(f"{cell}_close", _close_cell)
+    return made
+
+
+def _open_cell(self: Any, tokens: Any, number: int, *_: Any) -> str:
+    right = ' class="r"' if "right" in str(tokens[number].attrGet("style")) else ""
+    tag = _cell_tag(tokens[number], tokens[number + 1])
+    scope = ' scope="col"' if tag == "th" else ""
+    return f"<{tag}{scope}{right}>"
+
+
+def _close_cell(self: Any, tokens: Any, number: int, *_: Any) -> str:
+    return f"</{_cell_tag(tokens[number], tokens[number - 1])}>"
+
+
+def _cell_tag(cell: Any, content: Any) -> str:
+    """A header that says nothing is none."""
+    return str(cell.tag) if content.content else "td"
 
 
 # ── Calling nobody ──────────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +239,7 @@ def unlinked(value: Md) -> Md:
     )
 
 
-def size_in_bytes(text: Md) -> int:
+def size_in_bytes(text: Md | Html) -> int:
     """As a file counts."""
     return len(text.markup.encode("utf-8", "backslashreplace"))
 

@@ -66,6 +66,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         latency=tuple(found for model in ran for found in model.latency),
         strength=strength,
         noise=tuple(found for model in ran for found in model.noise or ()) or None,
+        plots=tuple(found for model in ran for found in model.plots or ()) or None,
         headroom=headroom_of(checks),
         notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
         log=next((model.log for model in ran if model.log), ""),

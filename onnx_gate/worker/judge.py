@@ -16,6 +16,7 @@ from onnx_gate.records.ran import Numerics
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, TRIAGE, Cause, run_on
 from onnx_gate.worker.compare.columns import Columns
+from onnx_gate.worker.compare.plots import MOST_BYTES, Looks
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
 from onnx_gate.worker.failing.stage import tell_failing
 from onnx_gate.worker.inputs.calls import Case
@@ -274,6 +275,7 @@ def _run_provider(
     if told:
         send(Note(text=told, warns=half is None))
     seen = {name: Columns() for name in rules}
+    looks = Looks(MOST_BYTES // max(1, len(prepared.spec.providers)))
     whole = [case for case in prepared.cases if (provider.name, case.name) not in prepared.crashed]
     twice = Twice(answers, provider.name, case_to_repeat(whole or prepared.cases, provider.name), rules)
     for diff in doubtful:
@@ -281,8 +283,9 @@ def _run_provider(
     diffs = list(doubtful)
     for case in (case for case in prepared.cases if case.held and begin(case)):
         answering = twice if case.name == twice.case else answers
-        compared = run_case(prepared, answering, case, provider.name, rules, given, seen)
+        compared = run_case(prepared, answering, case, provider.name, rules, given, seen, looks)
         compared, warning = excuse_near(prepared, answers, case, provider.name, compared, rules)
+        looks.settle(compared)
         if warning:
             send(Note(text=warning, warns=True))
         for found in compared:
@@ -291,6 +294,8 @@ def _run_provider(
             if isinstance(found, Failure) and found.cause is Cause.INVALID_MODEL:
                 failures.cases.append((provider.name, case.name))
     send(Stage(name=run_on(provider.name), provider=provider.name))
+    for plot in looks.plots():
+        send(plot)
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)

@@ -3,6 +3,11 @@
 # machine is configured with.
 set -eu
 
-command -v chromium >/dev/null && exit 0
+# Colour signs such as ✅ are in no font of a bare Debian, and pictures of the page show them.
+missing=
+command -v chromium >/dev/null || missing="$missing chromium"
+[ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || missing="$missing fonts-noto-color-emoji"
+[ -z "$missing" ] && exit 0
 apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null
+# shellcheck disable=SC2086  # a list of words
+DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null

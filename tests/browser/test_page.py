@@ -1,119 +1,184 @@
-"""report.html in a real browser: whatever models, files and messages are called, nothing runs and nothing is loaded."""
+"""report.html in a real browser: filters, links, light and dark, every width, keyboard and screen reader."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from onnx_gate.records.result import GateResult
-from onnx_gate.reports import html
-from tests.reports.hostile import payloads, results, strewn
-from tests.reports.test_hostile import of_page
+from onnx_gate.reports import page
+from tests.browser.opened import Opened, opened
+from tests.golden.families import FAMILIES
+from tests.reports.test_page import many
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = (
-    *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    # Timers and redirections are waited for, without waiting.
-    *("--virtual-time-budget=1000", "--dump-dom"),
-)
-POLICY = re.compile(r"<meta http-equiv=.Content-Security-Policy[^>]*>")
-SPY = (
-    "<script>for (const each of ['alert', 'confirm', 'prompt', 'print'])"
-    " window[each] = () => document.documentElement.setAttribute('data-ran', each)</script>"
-)
-"""Who calls for a dialog leaves a mark."""
+SHOWN = "[...document.querySelectorAll('#models tbody tr')].filter(row => !row.hidden)"
+NAMES = f"{SHOWN}.map(row => row.cells[0].querySelector('code').textContent)"
+SECTIONS = "[...document.querySelectorAll('details.model[data-row]')].filter(fold => !fold.hidden).length"
+MOST_SECONDS = 2.0
+ACCESSIBLE = ("drawn", "diverged", "labels", "strength", "errors", "merged", "nasty", "empty-shard", "cancelled")
 
 
-class Server:
-    """Where the payloads load from, and what was asked of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        asked = self.asked
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                self.send_response(404)
-                self.end_headers()
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing: the test looks at what was asked."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.host = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+@cache
+def text_of(name: str) -> str:
+    """The page of a family, or of 2,000 checks."""
+    return page.render(many(200, 7) if name == "many" else FAMILIES[name]())
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+@pytest.mark.parametrize("name", [*FAMILIES, "many"])
+def test_nothing_is_asked_for_and_nothing_fails(browser: Any, tmp_path: Path, name: str) -> None:
+    """The file itself is the only request; no script and no policy complains."""
+    with opened(browser, text_of(name), tmp_path) as tab:
+        tab.unfold()
+        assert tab.asked == [(tmp_path / "report.html").as_uri()]
+        assert tab.errors == []
 
 
-def dom_of(page: str, folder: Path) -> str:
-    """The page as the browser understands it, after all that it does when it is opened."""
-    (folder / "page.html").write_bytes(page.encode("utf-8"))
-    done = subprocess.run(
-        [*CHROMIUM, f"--user-data-dir={folder / 'profile'}", (folder / "page.html").as_uri()],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "</html>" in done.stdout
-    return done.stdout
+# ── Filters ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unguarded(page: str) -> str:
-    """The page without its policy, with every fold open: what is escaped needs no other protection."""
-    assert POLICY.search(page)
-    return POLICY.sub(SPY, page).replace("<details>", "<details open>")
+def test_filters_and_search(browser: Any, tmp_path: Path) -> None:
+    """Each by itself and together; sections go with their rows, and a live region says how many are left."""
+    with opened(browser, text_of("diverged"), tmp_path) as tab:
+        assert tab.text_content("#shown") == "5 of 5 models shown"
+        tab.select_option("#by-verdict", "passed")
+        assert tab.ask(NAMES) == ["iris-logreg"]
+        assert tab.ask(SECTIONS) == 1
+        assert tab.text_content("#shown") == "1 of 5 models shown"
+        assert tab.get_attribute("#shown", "aria-live") == "polite"
+        tab.select_option("#by-verdict", "")
+        tab.select_option("#by-provider", label="cuda")
+        assert tab.ask(NAMES) == ["ranker"]
+        tab.select_option("#by-provider", "")
+        tab.select_option("#by-framework", label="sklearn")
+        assert tab.ask(NAMES) == ["iris-logreg"]
+        tab.select_option("#by-framework", "")
+        tab.fill("#find", "TAGG")
+        assert tab.ask(NAMES) == ["tagger"]
+        tab.select_option("#by-verdict", "passed")
+        assert tab.ask(NAMES) == []
+        tab.select_option("#by-verdict", "")
+        tab.fill("#find", "")
+        assert tab.ask(SECTIONS) == 5
 
 
-def raw(server: Server) -> str:
-    """What loads and runs where nobody escapes it."""
-    texts = payloads(server.host)
-    marks = "<script>document.documentElement.setAttribute('data-ran', 'script')</script>"
-    return marks + "".join(texts[name] for name in ("img", "img that runs", "svg"))
+def test_columns_are_sorted_by_their_numbers(browser: Any, tmp_path: Path) -> None:
+    """By keyboard, up and down; a screen reader hears which way."""
+    with opened(browser, text_of("diverged"), tmp_path) as tab:
+        head = tab.locator("#models th", has_text="largest difference")
+        head.locator("button").focus()
+        tab.keyboard.press("Enter")
+        assert head.get_attribute("aria-sort") == "ascending"
+        up = tab.ask(NAMES)
+        tab.keyboard.press("Enter")
+        assert head.get_attribute("aria-sort") == "descending"
+        assert tab.ask(NAMES) == up[::-1]
+        differences = [
+            float(key) for key in tab.ask(f"{SHOWN}.flatMap(row => [...row.cells].map(c => c.dataset.k))") if key
+        ]
+        assert differences
+        numbers = [name for name in up if name != "loss"]
+        assert numbers == ["iris-logreg", "embedder", "ranker", "tagger"]
 
 
-def test_the_browser_would_run_it(tmp_path: Path, server: Server) -> None:
-    """Raw and without the policy it does: the tests below can fail."""
-    dom = dom_of(unguarded(html.render(results()[0])).replace("<body>", f"<body>{raw(server)}"), tmp_path)
-    assert 'data-ran="alert"' in dom
-    assert server.asked == ["/i.png"]
+def test_without_scripts_everything_is_there(browser: Any, tmp_path: Path) -> None:
+    """And no control that would do nothing."""
+    with opened(browser, text_of("diverged"), tmp_path, java_script_enabled=False) as tab:
+        assert not tab.locator("#filters").is_visible()
+        assert tab.locator("#models tbody tr").count() == 5
+        tab.click("#models a[href='#model-iris-logreg']")
+        assert tab.locator("#model-iris-logreg").is_visible()
 
 
-def test_the_policy_would_stop_it(tmp_path: Path, server: Server) -> None:
-    """Raw and with the policy, nothing is loaded and nothing runs."""
-    dom = dom_of(html.render(results()[0]).replace("<body>", f"<body>{raw(server)}"), tmp_path)
-    assert "data-ran=" not in dom
-    assert server.asked == []
+# ── Links ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("start", range(0, len(payloads()), 12))
-@pytest.mark.parametrize("result", results(), ids=["alone", "merged"])
-def test_nothing_runs_and_nothing_is_loaded(result: GateResult, start: int, tmp_path: Path, server: Server) -> None:
-    """With all payloads on one page, the browser builds what it builds of harmless words; also without the policy."""
-    texts = list(payloads(server.host).values())
-    harmless = [f"harmless {number}" for number in range(len(texts))]
-    page, expected = (html.render(strewn(result, words, start)) for words in (texts, harmless))
-    for change in (str, unguarded):
-        dom = dom_of(change(page), tmp_path)
-        assert "data-ran=" not in dom
-        assert of_page(dom) == of_page(dom_of(change(expected), tmp_path))
-    assert server.asked == []
+def wait_for(tab: Opened, anchor: str) -> None:
+    """Until the beginning of it is in the window; raises where it never is."""
+    top = f"document.getElementById('{anchor}').getBoundingClientRect().top"
+    tab.wait_for_function(f"document.getElementById('{anchor}').checkVisibility() && 0 <= {top} && {top} < innerHeight")
+
+
+def test_a_link_opens_what_it_leads_to(browser: Any, tmp_path: Path) -> None:
+    """Also one that comes from outside, and one to a check."""
+    with opened(browser, text_of("many"), tmp_path, anchor="#model-model-151") as tab:
+        wait_for(tab, "model-model-151")
+        check = tab.ask("document.querySelector('#model-model-153 .checks tbody tr').id")
+        tab.ask(f"location.hash = '{check}'")
+        wait_for(tab, check)
+
+
+def test_everything_is_reached_by_keyboard(browser: Any, tmp_path: Path) -> None:
+    """The first stop skips what is above the table; a fold opens with Enter."""
+    with opened(browser, text_of("diverged"), tmp_path) as tab:
+        tab.keyboard.press("Tab")
+        assert tab.ask("document.activeElement.className") == "skip"
+        assert tab.ask("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        tab.ask("document.querySelector('#model-iris-logreg').closest('details').querySelector('summary').focus()")
+        tab.keyboard.press("Enter")
+        assert tab.locator("#model-iris-logreg").is_visible()
+
+
+# ── How it looks ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("width", [400, 800, 1600])
+@pytest.mark.parametrize("name", ["drawn", "diverged", "labels", "nasty", "merged", "strength", "many"])
+def test_no_width_scrolls_the_page_sideways(browser: Any, tmp_path: Path, name: str, width: int) -> None:
+    """Wide tables scroll by themselves."""
+    with opened(browser, text_of(name), tmp_path, viewport={"width": width, "height": 900}) as tab:
+        if name != "many":
+            tab.unfold()
+        assert tab.ask("document.documentElement.scrollWidth") <= width
+
+
+def test_light_and_dark(browser: Any, tmp_path: Path) -> None:
+    """As the system says."""
+    seen = {}
+    for scheme in ("light", "dark"):
+        with opened(browser, text_of("drawn"), tmp_path, color_scheme=scheme) as tab:
+            style = "getComputedStyle(document.body)"
+            seen[scheme] = tab.ask(f"{style}.backgroundColor"), tab.ask(f"{style}.color")
+    assert seen["light"][0] == "rgb(255, 255, 255)"
+    assert seen["dark"][0] == "rgb(13, 17, 23)"
+    assert seen["light"][1] != seen["dark"][1]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (400, "dark")])
+@pytest.mark.parametrize("name", ACCESSIBLE)
+def test_an_accessibility_checker_finds_nothing(
+    browser: Any, tmp_path: Path, name: str, width: int, scheme: str
+) -> None:
+    """Contrast, names, headers, landmarks and order of headings, with everything unfolded."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    viewport = {"width": width, "height": 900}
+    with opened(browser, text_of(name), tmp_path, color_scheme=scheme, viewport=viewport) as tab:
+        tab.unfold()
+        found = Axe().run(tab.tab)
+        assert found.violations_count == 0, found.generate_report()
+
+
+def test_two_thousand_checks_open_in_two_seconds(browser: Any, tmp_path: Path) -> None:
+    """Of CPU time in the page's thread, so that a busy machine does not count; filters answer at once."""
+    context = browser.new_context()
+    tab = context.new_page()
+    session = context.new_cdp_session(tab)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    (tmp_path / "report.html").write_bytes(text_of("many").encode("utf-8"))
+    tab.goto((tmp_path / "report.html").as_uri())
+    tab.wait_for_function("document.getElementById('shown').textContent.startsWith('200 of 200')")
+    assert _busy(session) < MOST_SECONDS
+    before = _busy(session)
+    tab.fill("#find", "model-15")
+    assert tab.text_content("#shown") == "11 of 200 models shown"
+    assert _busy(session) - before < MOST_SECONDS / 4
+    context.close()
+
+
+def _busy(session: Any) -> float:
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))

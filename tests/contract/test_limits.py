@@ -18,7 +18,7 @@ from onnx_gate.records.badness import badness
 from onnx_gate.records.found import Actual, Answer, OutputDiff
 from onnx_gate.records.limits import LIMITS, Limit
 from onnx_gate.records.result import Check, GateResult
-from onnx_gate.reports import html, json, junit, markdown
+from onnx_gate.reports import json, junit, markdown, page
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording import verdicts
 from onnx_gate.worker.compare.outputs import OutputComparison
@@ -107,7 +107,7 @@ def test_what_is_beyond_it_is_a_breach(limit: Limit) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("render", [junit.render, markdown.render, html.render, json.render])
+@pytest.mark.parametrize("render", [junit.render, markdown.render, page.render, json.render])
 def test_the_reports_show_it(limit: Limit, render: Callable[[GateResult], str]) -> None:
     """Its name and value where it was set, and the breach in the words of the comparison."""
     check = held_against(limit, limit.of)

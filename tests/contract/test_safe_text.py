@@ -15,7 +15,7 @@ CONSOLE = "onnx_gate.gate.console"
 TEMPLATES = {"md", "html"}
 MAKERS = {"Md": SAFE, "Html": SAFE, "_Safe": SAFE, "Command": CONSOLE}
 """Types for what is escaped, and the one module that may make each."""
-FINISHERS = {f"onnx_gate.reports.{name}" for name in ("safe", "markdown", "comment", "failure", "html")}
+FINISHERS = {f"onnx_gate.reports.{name}" for name in ("safe", "markdown", "comment", "failure", "page")}
 """Who may see the markup of safe text: to measure it, and to hand over a finished report."""
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
 from onnx_gate.records.asked import ManifestWarning, Tolerance
+from onnx_gate.records.diagnosis.place import Along, Mended, Place, PlaceFault, PlaceNode
+from onnx_gate.records.diagnosis.plots import ByRow, Histogram, Matrix, Pairs, Plot
 from onnx_gate.records.found import ConvertInfo, Worst
 from onnx_gate.records.ran import Elsewhere, Latency, Noise, Numerics, Placement, RunToRun, Timing
 from onnx_gate.records.result import Check, GateResult, ModelResult, Part, ProviderState
@@ -644,6 +646,99 @@ def before_diverged() -> GateResult:
     )
 
 
+def drawn() -> GateResult:
+    """What plots are made of: numbers and labels, a place in the graph, times, and nodes that ran elsewhere."""
+    sizes = (1, 2, 7, 32, 128)
+    worst = floats("batch=128", "logits", 0.31, mismatched=40, total=3_840, shape=(384, 10))
+    logits = [floats(f"batch={n}", "logits", 0.31 / 128 * n, mismatched=4, total=350) for n in sizes[:-1]]
+    fault = PlaceFault(
+        what="Gelu is the tanh approximation here, and exact in the source",
+        cause=Cause.OPERATOR,
+        nodes=(PlaceNode(name="/blocks/1/act/Tanh", op="Tanh"),),
+        count=4,
+        module="blocks.1.act",
+        line="model.py:42",
+        reads=("blocks.1.fc",),
+        value="blocks.1.act",
+        error=4.7e-4,
+        noise=2.1e-8,
+    )
+    along = [("embed", 0.0), ("blocks.0", 3e-7), ("blocks.1.fc", 4e-7), ("blocks.1.act", 4.7e-4), ("head", 0.31)]
+    times = [
+        Latency(
+            provider="cuda",
+            case=f"batch={n}",
+            batch=n,
+            source=Timing(median=0.002 * n, p95=0.0022 * n),
+            actual=Timing(median=0.001 + 0.0005 * n, p95=0.0012 + 0.0005 * n),
+            speedup=0.002 * n / (0.001 + 0.0005 * n),
+            repeats=50,
+        )
+        for n in (1, 32)
+    ]
+    return gate(
+        model(
+            "segmenter",
+            *logits,
+            worst,
+            cause=Cause.OPERATOR,
+            advice="Gelu is the tanh approximation in the file. Export with `approximate='none'`.",
+            place=Place(
+                faults=(fault,),
+                along=tuple(Along(value=value, error=error, noise=2e-8) for value, error in along),
+            ),
+            mended=Mended(changes=("Gelu",), passes=True, checks=5, file="repro/segmenter/mended.onnx"),
+            plots=(
+                Plot(
+                    provider="cpu",
+                    case="batch=128",
+                    output="logits",
+                    looked=3_840,
+                    histogram=Histogram(
+                        smallest=1e-7, counts=(5, 900, 2_700, 190, 0, 30, 10), beyond=(0, 0, 0, 0, 0, 30, 10), same=5
+                    ),
+                    pairs=Pairs(
+                        lowest=-1.25,
+                        highest=2.5,
+                        cells=(0, 33, 66, 99, 330, 363, 1023),
+                        counts=(1, 9, 90, 900, 9, 5, 1),
+                    ),
+                    by_row=ByRow(rows=384, used=(0.1, 0.2, 30.0, 0.1, 0.4, 2800.0)),
+                ),
+            ),
+            noise=(replace(NOISE, times=2_345.6),),
+        ),
+        model(
+            "digits",
+            labels("data", total=90, shape=(90,)),
+            floats("data", "probabilities", 2e-7, provider="cuda", total=4, shape=(2, 2)),
+            line=17,
+            framework="sklearn",
+            plots=(
+                Plot(
+                    provider="cpu",
+                    case="data",
+                    output="label",
+                    looked=90,
+                    matrix=Matrix(
+                        labels=("ham", "spam", "<b>"), references=(0, 1, 2), actuals=(0, 1, 2), counts=(60, 29, 1)
+                    ),
+                ),
+                Plot(
+                    provider="cuda",
+                    case="data",
+                    output="probabilities",
+                    looked=4,
+                    histogram=Histogram(smallest=1e-8, counts=(2, 0, 1), beyond=(0, 0, 0), same=1),
+                    pairs=Pairs(lowest=0.0, highest=1.0, references=(0.0, 0.5, 0.5, 1.0), actuals=(0.0, 0.5, 0.5, 1.0)),
+                ),
+            ),
+            latency=tuple(times),
+            placement={"cuda": Placement(nodes=42, on_provider=39)},
+        ),
+    )
+
+
 BEFORE = {"diverged": before_diverged, "strength": before_strength}
 """What the last comment told, where there was one."""
 
@@ -665,5 +760,6 @@ FAMILIES = {
     "weak": weak,
     "timed": timed,
     "given": given,
+    "drawn": drawn,
 }
 """By the name of their files."""

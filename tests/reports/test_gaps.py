@@ -8,7 +8,8 @@ import pytest
 
 from onnx_gate.github.commands import result_annotations
 from onnx_gate.records.result import GateResult
-from onnx_gate.reports import comment, html, junit, markdown
+from onnx_gate.reports import comment, junit, markdown
+from onnx_gate.reports import page as report_page
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.verdicts import headline
 from tests.golden.records import error, floats, gate, model, skip
@@ -78,7 +79,7 @@ def test_the_row_of_a_model_that_was_left_out() -> None:
         assert row_of(page, "gpu-only").endswith("| not compared |")
         assert row_of(page, "good").endswith("| uses less than 1 % of the tolerance |")
         assert "1 of 2 models was not compared" in page.splitlines()[0 if page.startswith("##") else 1]
-    assert "<td>not compared</td>" in html.render(one_left_out())
+    assert "<td>not compared</td>" in report_page.render(one_left_out())
 
 
 def test_the_row_of_a_model_whose_provider_was_skipped() -> None:
@@ -99,7 +100,7 @@ def test_a_file_that_was_its_own_reference_is_in_no_fold(count: int) -> None:
         assert "**Passed, compared with itself only** (`file-1`" in unfolded(page)
     row = row_of(markdown.render(with_itself(count)), "file-1")
     assert row.endswith("| compared with itself only, uses less than 1 % of the tolerance |")
-    assert "<strong>Passed, compared with itself only</strong>" in html.render(with_itself(count))
+    assert "<strong>Passed, compared with itself only</strong>" in report_page.render(with_itself(count))
 
 
 def properties(result: GateResult) -> dict[str, dict[str, str]]:

@@ -24,6 +24,7 @@ from onnx_gate.records.result import GateResult
 from onnx_gate.reports import RENDER, comment, failure
 from onnx_gate.reports import json as results_json
 from onnx_gate.reports.comment import About
+from onnx_gate.reports.page import charts
 from tests.reports.hostile import HARMLESS, OF_MODELS, PLACES, SHARPEST, Place, payloads, planted, results, texts_of
 from tests.reports.test_comment import LINKS
 from tests.reports.test_markdown import cells, parse, tables
@@ -48,7 +49,7 @@ class Elements(HTMLParser):
         assert not self.rawdata, "something is left open"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [(tag, *attrs)] if tag != "code" or attrs else []
+        self.found += [(tag, *map(_named, attrs))] if tag != "code" or attrs else []
 
     def handle_endtag(self, tag: str) -> None:
         self.found += [f"/{tag}"] if tag != "code" else []
@@ -64,6 +65,18 @@ class Elements(HTMLParser):
 
     def unknown_decl(self, data: str) -> None:
         self.found.append(("declaration", data))
+
+
+ANCHOR = re.compile(r"(?P<hash>#?)model-[A-Za-z0-9._-]+")
+BESIDE = re.compile(r"\./[A-Za-z0-9%._~/-]*")
+
+
+def _named(attribute: tuple[str, str | None]) -> tuple[str, str | None]:
+    """The anchor of a model or check, or the address of a file beside the page, is made of names: it is always safe."""
+    name, value = attribute
+    if name in ("id", "href") and value and (found := ANCHOR.fullmatch(value)):
+        return name, f"{found['hash']}model-…"
+    return (name, "./…") if name == "href" and value and BESIDE.fullmatch(value) else attribute
 
 
 # Most places don't show in most reports: what is the same text is parsed once.
@@ -116,9 +129,12 @@ READ: dict[str, Callable[[str], Structure]] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def same_pages_once() -> Iterator[None]:
-    """What makes the page of the summary makes it once of each."""
+    """What makes HTML of markdown, and pictures of numbers, makes it once of each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MarkdownIt, "render", lru_cache(maxsize=32)(MarkdownIt.render))
+        for method in ("render", "renderInline"):
+            patch.setattr(MarkdownIt, method, lru_cache(maxsize=1024)(getattr(MarkdownIt, method)))
+        # No name is drawn, so that the same picture is drawn of most of them.
+        patch.setattr(charts, "draw", lru_cache(maxsize=1024)(charts.draw))
         yield
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from onnx_gate.gate.selection import make_scope
 from onnx_gate.records.asked import ManifestWarning
+from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.found import Confusion, Worst
 from onnx_gate.records.ran import Latency, Noise, Timing
 from onnx_gate.records.result import GateResult
@@ -71,6 +72,7 @@ def difference(size: float) -> dict[str, Any]:
 
 TIMING = Timing(median=1.0, p95=1.0)
 FORGED_TIME = Latency(provider="cpu", case="c", batch=1, source=TIMING, actual=TIMING, speedup=9.0, repeats=5)
+FORGED_PLOT = Plot(provider="cpu", case="batch=1", output="elsewhere", looked=1)
 FORGED_NOISE = Noise(provider="cpu", output="elsewhere", rtol=1.0, atol=1.0, times=0.0, ways=(), calls=1)
 TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "run's verdict": (lambda result, _: replace(result, verdict=Status.SKIPPED), "the verdict is skipped, its models"),
@@ -269,6 +271,10 @@ TAMPERED: dict[str, tuple[Callable[[GateResult, str], GateResult], str]] = {
     "noise of nothing": (
         lambda result, one: change_model(result, one, noise=(FORGED_NOISE,)),
         "it has noise of elsewhere on cpu alone",
+    ),
+    "plot of nothing": (
+        lambda result, one: change_model(result, one, plots=(FORGED_PLOT,)),
+        "it has a plot of elsewhere on cpu alone",
     ),
     "no divergence": (
         lambda result, one: change_model(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from onnx_gate.gate.headroom import headroom_of
 from onnx_gate.gate.numbers.checks import SPEED, Contradiction
+from onnx_gate.gate.numbers.plots import of_the_plots
 from onnx_gate.gate.strength import numbers as strength_numbers
 from onnx_gate.records.diagnosis.failing import failing_contradictions
 from onnx_gate.records.limits import counts_rows
@@ -38,6 +39,7 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from _of_the_headroom(model)
     yield from _of_the_noise(model)
     yield from _of_what_fails(model)
+    yield from of_the_plots(model)
 
 
 def require_consistent_model(model: ModelResult) -> None:

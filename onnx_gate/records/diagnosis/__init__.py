@@ -1,3 +1,3 @@
-"""What is found out of a divergence: where it begins, and what mends it."""
+"""What is found out of a divergence: where it begins, what mends it, and how it looks."""
 
 from __future__ import annotations

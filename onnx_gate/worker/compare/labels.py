@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,11 @@ class Labels:
         pairs.sort(key=lambda item: (-item[1], str(item[0])))
         kept = pairs if few else pairs[:MOST_PAIRS]
         return tuple(Confusion(reference=r, actual=a, count=count) for (r, a), count in kept)
+
+    @property
+    def pairs(self) -> Mapping[tuple[Scalar, Scalar], int]:
+        """How often each label of the source met each of ONNX Runtime's."""
+        return self._pairs
 
     def _count_pairs(self, r: npt.NDArray[np.generic], a: npt.NDArray[np.generic]) -> None:
         reference_labels, reference_codes = np.unique(r, return_inverse=True)

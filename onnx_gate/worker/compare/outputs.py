@@ -29,6 +29,7 @@ from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.elements import Elements
 from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
 from onnx_gate.worker.compare.labels import Labels, NanColumns, Rows
+from onnx_gate.worker.compare.plots import Looks, Sample
 from onnx_gate.worker.compare.scores import Scores
 
 Array = npt.NDArray[Any]
@@ -38,7 +39,14 @@ class OutputComparison:
     """Compares call after call of one case; `finish` says what came of it."""
 
     def __init__(
-        self, *, provider: str, case: str, output: str, rule: OutputRule, columns: Columns | None = None
+        self,
+        *,
+        provider: str,
+        case: str,
+        output: str,
+        rule: OutputRule,
+        columns: Columns | None = None,
+        sample: Sample | None = None,
     ) -> None:
         self._where = {"provider": provider, "case": case, "output": output}
         self._rule = rule
@@ -53,6 +61,7 @@ class OutputComparison:
         self._worst: Worst | None = None
         self._top1 = [0, 0]
         self._columns = columns or Columns()
+        self._sample = sample
         self._scores = Scores(output)
         self._calls = 0
         self._rows = Rows()
@@ -101,6 +110,8 @@ class OutputComparison:
             self._nan_columns.add(reference, any_nan=side.nan_matched > nan_before)
         if side.worst != worst:
             self._worst = self._locate(side.worst - before, reference, actual, first_row, prefix)
+        if side is self._elements and self._sample is not None:
+            self._sample.add(reference, actual, batched=self._batched)
         if side is self._elements:
             self._columns.add(reference, actual, noise="min_column_snr_db" in self._rule.limits)
             if self._rule.for_scores:
@@ -131,6 +142,11 @@ class OutputComparison:
             # An empty sequence or an absent value on both sides: there is no element to compare.
             return OutputDiff(**common)
         return self._finish_values(common) if self._elements else self._finish_labels(common)
+
+    def show(self, diff: OutputDiff, looks: Looks) -> None:
+        """Offer what plots are drawn from."""
+        if self._sample is not None:
+            looks.offer(diff, self._sample, self._labels)
 
     def _finish_values(self, common: dict[str, Any]) -> OutputDiff:
         elements = self._values()

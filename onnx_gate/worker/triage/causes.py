@@ -10,14 +10,19 @@ from onnx_gate.records.diagnosis.place import Place
 from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import Cause
-from onnx_gate.wording.numbers import number
 from onnx_gate.worker.place.columns import Reordered
 from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.place.runtime.find import Optimized
 from onnx_gate.worker.place.words import mended_words
 from onnx_gate.worker.triage.order import Swapped
-from onnx_gate.worker.triage.placed import advise_lowered, advise_part, advise_place, begins_at
-from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, round_up
+from onnx_gate.worker.triage.placed import (
+    advise_lowered,
+    advise_part,
+    advise_place,
+    advise_unexplained,
+    begins_at,
+)
+from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, tolerance_advice
 from onnx_gate.worker.triage.provider import (
     Precise,
     advise_optimizer,
@@ -215,7 +220,12 @@ def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     )
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
-    triage = first or Triage(cause=Cause.CONVERSION, advice=_conversion_advice(evidence, evidence.ask.offset(worst)))
+    triage = first or Triage(
+        cause=Cause.CONVERSION,
+        advice=advise_unexplained(
+            recorded=evidence.recorded, shipped=evidence.shipped, offset=evidence.ask.offset(worst)
+        ),
+    )
     if triage.place is None and triage.cause in _OF_THE_FILE and (seen := evidence.ask.place(worst)):
         if first is None and seen.cause:
             return Triage(cause=seen.cause, advice=advise_part(seen), place=seen.place)
@@ -368,7 +378,7 @@ def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
     # Noise has no sign: what is off by the same everywhere was added by somebody.
     if not _is_noise(compared) or evidence.ask.offset(worst) is not None:
         return None
-    return Triage(cause=Cause.TOLERANCE, advice=_tolerance_advice(worst))
+    return Triage(cause=Cause.TOLERANCE, advice=tolerance_advice(worst))
 
 
 def _is_noise(compared: list[OutputDiff]) -> bool:
@@ -377,36 +387,3 @@ def _is_noise(compared: list[OutputDiff]) -> bool:
 
 def _cpu_is_wrong(diffs: tuple[OutputDiff, ...]) -> bool:
     return any(diff.breaches for diff in diffs if diff.provider == "cpu")
-
-
-def _tolerance_advice(worst: OutputDiff) -> str:
-    needed = round_up(2 * (worst.max_abs or 0.0))
-    rtol = worst.tolerance.rtol if worst.tolerance else 0.0
-    return (
-        f"The differences look like rounding ({worst.snr_db:.0f} dB below the signal): the tolerance is tighter than "
-        "the arithmetic. If that is good enough, paste: "
-        f"`outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}`."
-    )
-
-
-def _conversion_advice(evidence: Evidence, offset: float | None) -> str:
-    start = f"All answers are off by about {number(offset)}, in the same direction. " if offset else ""
-    return start + _unexplained(evidence)
-
-
-def _unexplained(evidence: Evidence) -> str:
-    if evidence.recorded:
-        return (
-            "The model doesn't answer what was recorded, with optimisations on or off. Were the outputs recorded with "
-            "another version of the model, or with other inputs? Record them again, or ship the model that they are of."
-        )
-    if evidence.shipped:
-        return (
-            "The shipped .onnx doesn't compute what the source computes, with optimisations on or off. Was it "
-            "exported from another version of the model, or with other weights or preprocessing? Export it again."
-        )
-    return (
-        "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
-        "translates a part of it differently, or rounds where it matters (float64 to float32). Judge its parts one by "
-        "one to find which, and replace that part, or export the model another way and name the file as `onnx:`."
-    )

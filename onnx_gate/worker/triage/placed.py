@@ -82,3 +82,27 @@ def describe_fault(fault: PlaceFault) -> str:
     if not start:
         text = f"{text[:1].upper()}{text[1:]}"
     return f"{text} There `{fault.value}` is off by {number(fault.error)}, rounding explains {number(fault.noise)}."
+
+
+def advise_unexplained(*, recorded: bool, shipped: bool, offset: float | None) -> str:
+    """For a divergence that no question explains."""
+    start = f"All answers are off by about {number(offset)}, in the same direction. " if offset else ""
+    return start + _unexplained(recorded=recorded, shipped=shipped)
+
+
+def _unexplained(*, recorded: bool, shipped: bool) -> str:
+    if recorded:
+        return (
+            "The model doesn't answer what was recorded, with optimisations on or off. Were the outputs recorded with "
+            "another version of the model, or with other inputs? Record them again, or ship the model that they are of."
+        )
+    if shipped:
+        return (
+            "The shipped .onnx doesn't compute what the source computes, with optimisations on or off. Was it "
+            "exported from another version of the model, or with other weights or preprocessing? Export it again."
+        )
+    return (
+        "The converted model doesn't compute what the source computes, with optimisations on or off: the converter "
+        "translates a part of it differently, or rounds where it matters (float64 to float32). Judge its parts one by "
+        "one to find which, and replace that part, or export the model another way and name the file as `onnx:`."
+    )

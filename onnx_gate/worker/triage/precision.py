@@ -227,6 +227,17 @@ def round_up(value: float) -> float:
     return float(f"{math.ceil(value / 10**power)}e{power}")
 
 
+def tolerance_advice(worst: OutputDiff) -> str:
+    """For noise that a tolerance does not allow."""
+    needed = round_up(2 * (worst.max_abs or 0.0))
+    rtol = worst.tolerance.rtol if worst.tolerance else 0.0
+    return (
+        f"The differences look like rounding ({worst.snr_db:.0f} dB below the signal): the tolerance is tighter than "
+        "the arithmetic. If that is good enough, paste: "
+        f"`outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}`."
+    )
+
+
 def off_by(diff: OutputDiff) -> str:
     """How much, where there is such a number."""
     return f", by up to {number(diff.max_abs)}" if diff.max_abs is not None and diff.tolerance else ""

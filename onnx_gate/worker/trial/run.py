@@ -15,6 +15,7 @@ from onnx_gate.records.found import Actual, Breach, Failure, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.compare.plots import Looks, Sample
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.runtime.options import missing_inputs, runtime_words
 from onnx_gate.worker.trial.prepare import NAME_INPUTS, other_names, source_failed
@@ -50,14 +51,22 @@ def run_case(
     rules: dict[str, OutputRule],
     given: GivenComparison | None = None,
     seen: Mapping[str, Columns] = NOTHING_SEEN,
+    looks: Looks | None = None,
 ) -> list[OutputDiff | Failure]:
     """Both sides on the same feeds, compared output by output; `given` hears of each call too.
 
-    `seen` are the columns of each output in the cases before.
+    `seen` are the columns of each output in the cases before; `looks` gets what plots are drawn from.
     """
     started = time.monotonic()
     comparisons = {
-        name: OutputComparison(provider=provider, case=case.name, output=name, rule=rule, columns=seen.get(name))
+        name: OutputComparison(
+            provider=provider,
+            case=case.name,
+            output=name,
+            rule=rule,
+            columns=seen.get(name),
+            sample=Sample() if looks else None,
+        )
         for name, rule in rules.items()
     }
     unexpected: set[str] = set()
@@ -85,11 +94,15 @@ def run_case(
                 continue
             comparison.add(reference[name], actual[name], lenient=prepared.lenient, first_row=call.first_row, rows=rows)
     seconds = (time.monotonic() - started) / max(1, len(comparisons))
+    diffs = {
+        name: replace(comparison.finish(seconds), samples=samples, fed=tuple(shapes)[:MOST_SHAPES])
+        for name, comparison in comparisons.items()
+    }
+    if looks:
+        for name, comparison in comparisons.items():
+            comparison.show(diffs[name], looks)
     return [
-        *(
-            replace(comparison.finish(seconds), samples=samples, fed=tuple(shapes)[:MOST_SHAPES])
-            for comparison in comparisons.values()
-        ),
+        *diffs.values(),
         *(OutputDiff(provider=provider, case=case.name, output=name, breaches=(_MORE,)) for name in sorted(unexpected)),
     ]
 

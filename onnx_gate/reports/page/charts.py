@@ -1,0 +1,175 @@
+"""One picture: marks on two axes, drawn by pygal.
+
+pygal makes SVG with no script needed to see it, is pure Python and small, and imports neither numpy nor a browser. Its
+own styles, scripts, ids and hints for a mouse are left out: all pictures share the style of the page.
+No name of anybody's is drawn: names are in the captions and tables beside a picture, and the axes have numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+from xml.etree.ElementTree import Element
+
+from onnx_gate.reports.safe import OF_SHAPES, SHAPES, Html, drawing
+from onnx_gate.wording.numbers import number
+
+WIDTH, HEIGHT = 440, 240
+_DIGITS = 1
+_MOST_TICKS = 6
+_SMALLEST, _LARGEST = 1e-300, 1e300
+_KEPT_CLASSES = frozenset(("axis", "x", "y", "guide", "line", "marks", "dot", "titles"))
+
+Point = tuple[float, float]
+Tick = tuple[float, str]
+"""Where on an axis, and what is written there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Marks of one colour."""
+
+    colour: str
+    """A class of the page's style."""
+    bars: tuple[tuple[float, float, float], ...] = ()
+    """Height, left and right end."""
+    points: tuple[tuple[float, float], ...] = ()
+    """x and y."""
+    size: float = 2.5
+    """Radius of a point."""
+    joined: bool = False
+    """A line in the place of points."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """What is drawn."""
+
+    series: tuple[Series, ...]
+    """In the order in which they are drawn."""
+    x: tuple[Tick, ...]
+    """Of the axis below."""
+    y: tuple[Tick, ...]
+    """Of the axis to the left."""
+    across: tuple[float, float]
+    """Where the x axis begins and ends."""
+    up: tuple[float, float]
+    """The same of the y axis."""
+    x_words: str
+    """What is written under the x axis, in words of ours."""
+    y_words: str
+    """Beside the y axis."""
+
+
+def log(value: float) -> float:
+    """A place on a log scale, for anything that may be in a record."""
+    return math.log10(min(max(abs(value), _SMALLEST), _LARGEST)) if value == value else 0.0
+
+
+def decades(low: float, high: float) -> tuple[Tick, ...]:
+    """Ticks of a log scale, at powers of ten."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
+    return tuple((float(power), number(10.0**power)) for power in range(first, last + 1, step) if abs(power) <= 300)
+
+
+def ticks(places: Iterable[float]) -> tuple[Tick, ...]:
+    """Ticks of a linear scale, at these numbers."""
+    return tuple((place, number(place)) for place in places)
+
+
+def draw(chart: Chart, caption: str) -> Html:
+    """The picture; `caption` is the id of the element that says the same in words."""
+    tree = _drawn(chart)
+    tree.attrib.clear()
+    _strip(tree)
+    tree.attrib.update({"viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "plot", "role": "img", "aria-labelledby": caption})
+    return drawing(tree)
+
+
+def _drawn(chart: Chart) -> Element:
+    bars = any(series.bars for series in chart.series)
+    made = _library()["bars" if bars else "points"](
+        css=[],
+        js=[],
+        no_prefix=True,
+        width=WIDTH,
+        height=HEIGHT,
+        margin=10,
+        show_legend=False,
+        stroke=False,
+        show_x_guides=False,
+        xrange=chart.across,
+        range=chart.up,
+        x_labels=[{"value": place, "label": words} for place, words in chart.x],
+        y_labels=[{"value": place, "label": words} for place, words in chart.y],
+        x_title=chart.x_words,
+        y_title=chart.y_words,
+        style=_library()["style"],
+    )
+    for series in chart.series:
+        marks: Sequence[Any] = series.bars or series.points
+        made.add("", list(marks), stroke=series.joined, show_dots=not series.joined, dots_size=series.size)
+    tree: Element = made.render_tree()
+    _colour(tree, chart)
+    return tree
+
+
+@cache
+def _library() -> dict[Literal["bars", "points", "style"], Any]:
+    """Imported where something is drawn: it takes as long as half of the other reports."""
+    import pygal
+    from pygal.etree import etree
+    from pygal.style import Style
+
+    # Else it writes with lxml where that is installed, and a page would not be the same everywhere.
+    etree.to_etree()
+    sizes = Style(label_font_size=11, major_label_font_size=11, title_font_size=11)
+    return {"bars": pygal.Histogram, "points": pygal.XY, "style": sizes}
+
+
+def _colour(tree: Element, chart: Chart) -> None:
+    for element in tree.iter():
+        for name in element.get("class", "").split():
+            kind, _, digits = name.partition("-")
+            if kind == "serie" and digits.isdigit() and int(digits) < len(chart.series):
+                element.set("class", f"marks {chart.series[int(digits)].colour}")
+
+
+def _strip(parent: Element) -> None:
+    """Without what a still picture has no use for: scripts, styles, backgrounds, hints, and what is empty then."""
+    for child in list(parent):
+        _strip(child)
+        if not _is_kept(child):
+            parent.remove(child)
+            continue
+        words = child.get("class", "").split()
+        kept = [name for name in words if name in _KEPT_CLASSES or "marks" in words]
+        child.attrib = {name: _short(value) for name, value in child.attrib.items() if name in OF_SHAPES}
+        child.attrib.pop("class", None)
+        if kept:
+            child.set("class", " ".join(kept))
+
+
+def _is_kept(element: Element) -> bool:
+    if element.tag not in SHAPES or element.get("class") == "background":
+        return False
+    if element.tag == "rect" and element.get("width") == "0":
+        return False
+    return bool(len(element) or element.tag != "g")
+
+
+def _short(value: str) -> str:
+    """Tenths of a pixel are enough."""
+    return " ".join(map(_number, value.split())) if any(map(str.isdigit, value)) else value
+
+
+def _number(part: str) -> str:
+    letter = part[:1] if part[:1].isalpha() and part[1:2] not in ("r", "") else ""
+    try:
+        return f"{letter}{float(part[len(letter) :]):.{_DIGITS}f}".replace(".0", "")
+    except ValueError:
+        return part

@@ -1,0 +1,328 @@
+"""The plots of a model: pictures with the same in words, and confusion matrices as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx_gate.records.badness import worst_first
+from onnx_gate.records.diagnosis.place import Place
+from onnx_gate.records.diagnosis.plots import GRID, ByRow, Histogram, Pairs, Plot
+from onnx_gate.records.limits import counts_rows
+from onnx_gate.records.ran import Latency
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.reports.page import charts
+from onnx_gate.reports.page.charts import Chart, Point, Series, Tick, decades, log, ticks
+from onnx_gate.reports.page.matrix import matrix
+from onnx_gate.reports.safe import Html, code_html, html, join_html, size_in_bytes
+from onnx_gate.vocabulary import Status, sizes_of
+from onnx_gate.wording.numbers import duration, number, plural
+
+MOST_CHARTS = 160
+"""Of a page."""
+MOST_BYTES = 2_000_000
+"""Of all pictures of a page."""
+MOST_OUTPUTS = 4
+"""Of a model that failed."""
+_FEW_OUTPUTS = 1
+"""Of one that passed."""
+_LEVELS = 4
+_THIN = 0.004
+_ODD = 1e299
+"""A share of the tolerance that stands for NaN or Inf."""
+
+
+@dataclass
+class Paper:
+    """What is left of the room for pictures: models take it in the order of the page, what failed first."""
+
+    charts: int = MOST_CHARTS
+    bytes: int = MOST_BYTES
+    drawn: int = 0
+    left_out: int = 0
+
+    def figure(self, chart: Chart, words: Html) -> list[Html]:
+        """The picture with the words under it, or nothing where there is no room."""
+        if self.charts <= 0 or self.bytes <= 0:
+            self.left_out += 1
+            return []
+        self.drawn += 1
+        caption = f"plot-{self.drawn}"
+        made = html(
+            '<figure>{}<figcaption id="{}">{}</figcaption></figure>', charts.draw(chart, caption), caption, words
+        )
+        self.charts -= 1
+        self.bytes -= size_in_bytes(made)
+        return [made]
+
+    def table(self, made: Html) -> list[Html]:
+        """A table in the place of a picture, which takes its room as well."""
+        if self.bytes <= 0:
+            self.left_out += 1
+            return []
+        self.bytes -= size_in_bytes(made)
+        return [made]
+
+    def notice(self) -> list[Html]:
+        """What the page says where it had too little."""
+        if not self.left_out:
+            return []
+        told = plural(self.left_out, "more plot")
+        return [html("<p>{} would make this page too large. results.json has what they show.</p>", told)]
+
+
+def plots(model: ModelResult, paper: Paper) -> list[Html]:
+    """All plots of a model, the most telling first."""
+    failed = model.verdict in (Status.DIVERGED, Status.ERROR)
+    made = _of_the_place(model.place, paper) if model.place else []
+    for plot in _shown(model.plots or (), most=MOST_OUTPUTS if failed else _FEW_OUTPUTS):
+        made += _of_an_output(plot, model, paper)
+    if failed or not model.plots:
+        made += _by_size(model, paper)
+    made += _of_latency(model.latency, paper)
+    return [html('<div class="plots">{}</div>', join_html(made))] if made else []
+
+
+def _shown(found: Sequence[Plot], most: int) -> list[Plot]:
+    """Some outputs of numbers, and some of labels: both are what people look for."""
+    numbers = [plot for plot in found if plot.matrix is None]
+    return [*numbers[:most], *[plot for plot in found if plot.matrix is not None][:most]]
+
+
+def _of_an_output(plot: Plot, model: ModelResult, paper: Paper) -> list[Html]:
+    where = html("{} on {}, {}", code_html(plot.output), plot.provider, plot.case)
+    check = next((each for each in model.checks if _is_of(plot, each)), None)
+    made: list[Html] = []
+    if plot.histogram and any(plot.histogram.counts):
+        made += paper.figure(*_histogram(plot.histogram, plot, check, where))
+    if plot.pairs:
+        made += paper.figure(*_pairs(plot.pairs, plot, where))
+    if plot.by_row and any(plot.by_row.used):
+        made += paper.figure(*_by_row(plot.by_row, where))
+    if plot.matrix and plot.matrix.labels:
+        made += paper.table(matrix(plot.matrix, where))
+    return made
+
+
+def _is_of(plot: Plot, check: Check) -> bool:
+    return (plot.provider, plot.case, plot.output) == (check.provider, check.case, check.output)
+
+
+def _sample(plot: Plot, check: Check | None) -> str:
+    if check is None or plot.looked >= check.total:
+        return plural(plot.looked, "element")
+    return f"A sample of {plot.looked:,} of {check.total:,} elements"
+
+
+# ── One output ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _histogram(found: Histogram, plot: Plot, check: Check | None, where: Html) -> tuple[Chart, Html]:
+    """On two log scales: one element out of tolerance shows beside a million that are within it."""
+    edges = [log(found.edge(bin)) for bin in range(len(found.counts) + 1)]
+    low, high = edges[0], max(edges[-1], edges[0] + 1)
+    tall = math.log10(max(*found.counts, 1)) + 1
+    within = tuple(_bar(count, *edges[n : n + 2]) for n, count in enumerate(found.counts) if count)
+    wrong = tuple(_bar(count, *edges[n : n + 2]) for n, count in enumerate(found.beyond[: len(found.counts)]) if count)
+    series = [Series(colour="within", bars=within), Series(colour="beyond", bars=wrong)]
+    allowed = check.tolerance.atol if check and check.tolerance else 0.0
+    if allowed > 0:
+        low, high = min(low, log(allowed) - 0.2), max(high, log(allowed) + 0.2)
+        thick = _THIN * (high - low)
+        series.append(Series(colour="limit", bars=((tall, log(allowed) - thick, log(allowed) + thick),)))
+    chart = Chart(
+        series=tuple(series),
+        x=decades(low, high),
+        y=tuple((place + 1, words) for place, words in decades(0, tall - 1)),
+        across=(low, high),
+        up=(0, tall),
+        x_words="difference (log scale)",
+        y_words="elements (log scale)",
+    )
+    beyond = sum(found.beyond) + found.odd
+    parts = [f"{beyond:,} out of tolerance", f"{found.same:,} exactly equal"]
+    parts += [f"{found.odd:,} NaN or Inf on one side"] if found.odd else []
+    line = f"The line is atol, {number(allowed)}; rtol adds to it." if allowed > 0 else ""
+    return chart, html("<b>Differences</b> of {}. {}: {}. {}", where, _sample(plot, check), ", ".join(parts), line)
+
+
+def _bar(count: int, left: float, right: float) -> tuple[float, float, float]:
+    return math.log10(max(count, 1)) + 1, left, right
+
+
+def _pairs(found: Pairs, plot: Plot, where: Html) -> tuple[Chart, Html]:
+    """The diagonal is where both sides agree."""
+    low, high = sorted((found.lowest, found.highest))
+    # Half of each: the difference of two large numbers may overflow.
+    wide = (high / 2 - low / 2) * 2 if math.isfinite(high - low) else 0.0
+    if not wide > 0 or max(abs(low), abs(high)) > 1e100:
+        wide = max(1.0, abs(low) / 10) if abs(low) <= 1e100 else 1.0
+        low, high = (low - wide / 2, low + wide / 2) if abs(low) <= 1e100 else (-0.5, 0.5)
+    size = (high - low) / GRID
+    series = [Series(colour="diagonal", points=((low, low), (high, high)), joined=True)]
+    series += _density(found, low, size)
+    points = tuple((min(max(r, low), high), min(max(a, low), high)) for r, a in zip(*_both(found), strict=False))
+    series += [Series(colour="within", points=points)] if points else []
+    # What is nothing beside the rest is 0.
+    ends = [0.0 if abs(end) < 1e-6 * (high - low) else end for end in (low, low / 2 + high / 2, high)]
+    chart = Chart(
+        series=tuple(series),
+        x=ticks(ends),
+        y=ticks(ends),
+        across=(low, high),
+        up=(low, high),
+        x_words="source",
+        y_words="ONNX Runtime",
+    )
+    how = "Each dot is an element." if points else "The darker a dot, the more elements lie there (log scale)."
+    return chart, html("<b>Source against ONNX Runtime</b>, {}. {} On the diagonal both agree.", where, how)
+
+
+def _both(found: Pairs) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return found.references, found.actuals
+
+
+def _density(found: Pairs, low: float, size: float) -> Iterator[Series]:
+    most = math.log10(max(*found.counts, 2)) if len(found.counts) > 1 else 1.0
+    levels: dict[int, list[tuple[float, float]]] = {}
+    for cell, count in zip(found.cells, found.counts, strict=False):
+        row, column = divmod(min(cell, GRID * GRID - 1), GRID)
+        level = min(_LEVELS - 1, int(_LEVELS * math.log10(max(count, 1)) / most))
+        levels.setdefault(level, []).append((low + (column + 0.5) * size, low + (row + 0.5) * size))
+    for level, points in sorted(levels.items()):
+        yield Series(colour=f"within level-{level}", points=tuple(points), size=3.5)
+
+
+def _by_row(found: ByRow, where: Html) -> tuple[Chart, Html]:
+    count = len(found.used)
+    per = max(found.rows, 1) / count
+    places = [((part + 0.5) * per, place) for part, place in enumerate(_placed(found.used))]
+    across = 0.0, count * per
+    chart = _shares(places, across, ticks((0.0, float(round(across[1] / 2)), across[1])), "row")
+    worst, wrong = max(found.used), sum(used > 1 for used in found.used)
+    largest = f"the largest uses {number(100 * worst)} % of the tolerance"
+    told = "NaN or Inf is on one side" if worst >= _ODD else largest
+    parts = f"Something is out of tolerance in {wrong:,} of {plural(count, 'part')} of the rows." if wrong else ""
+    return chart, html("<b>By row</b> (log scale), {}: of {}, {}. {}", where, plural(found.rows, "row"), told, parts)
+
+
+def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: str) -> Chart:
+    """Shares of the tolerance on a log scale, with a line at all of it."""
+    low, high = min([y for _, y in places] + [-0.5]) - 0.3, max([y for _, y in places] + [0.0]) + 0.3
+    series = (
+        Series(colour="limit", points=((across[0], 0.0), (across[1], 0.0)), joined=True),
+        Series(colour="within", points=tuple(places), joined=True),
+        Series(colour="within", points=tuple(each for each in places if each[1] <= 0), size=3),
+        Series(colour="beyond", points=tuple(each for each in places if each[1] > 0), size=4),
+    )
+    return Chart(
+        series=tuple(each for each in series if each.points),
+        x=x,
+        y=tuple((place, f"{number(100 * 10.0**place)} %") for place, _ in decades(low, high)),
+        across=across,
+        up=(low, high),
+        x_words=words,
+        y_words="share of tolerance",
+    )
+
+
+def _placed(shares: Sequence[float]) -> list[float]:
+    """Their places on a log scale; beyond these ends nobody looks for digits, and none at all is below the others."""
+    logs = [min(max(log(used), -9.0), 9.0) for used in shares]
+    nothing = min([place for place, used in zip(logs, shares, strict=True) if used > 0] or [0.0]) - 0.5
+    return [place if used > 0 else nothing for place, used in zip(logs, shares, strict=True)]
+
+
+# ── A model ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _by_size(model: ModelResult, paper: Paper) -> list[Html]:
+    """By each dimension that has several sizes, of the output that is the worst."""
+    compared = [check for check in model.checks if check.used is not None and not counts_rows(check.limits)]
+    worst = next(iter(worst_first(compared)), None)
+    if worst is None:
+        return []
+    found: dict[str, dict[int, float]] = {}
+    for check in compared:
+        if (check.provider, check.output) == (worst.provider, worst.output) and check.used is not None:
+            for name, size in sizes_of(check.case).items():
+                sizes = found.setdefault(name, {})
+                sizes[size] = max(sizes.get(size, 0.0), check.used)
+    where = html("{} on {}", code_html(worst.output), worst.provider)
+    several = [(name, sizes) for name, sizes in found.items() if len(sizes) > 2 and any(sizes.values())]
+    return [each for name, sizes in several[:2] for each in paper.figure(*_sizes(name, sizes, where))]
+
+
+def _sizes(name: str, sizes: dict[int, float], where: Html) -> tuple[Chart, Html]:
+    found = sorted(sizes.items())
+    heights = _placed([used for _, used in found])
+    places = [(log(max(size, 0.5)), place) for (size, _), place in zip(found, heights, strict=True)]
+    shown = sorted(sizes)[:: max(1, math.ceil(len(sizes) / 8))]
+    x = tuple((log(max(size, 0.5)), f"{size:,}") for size in shown)
+    chart = _shares(places, (places[0][0], places[-1][0]), x, "size (log scale)")
+    words = html(
+        "<b>By {}</b> (log scale), {}: the used share of the tolerance. Above 100 % is out of it.", name, where
+    )
+    return chart, words
+
+
+def _of_the_place(place: Place, paper: Paper) -> list[Html]:
+    """The error along the graph, with the values at which it begins."""
+    along = place.along
+    if len(along) < 2 or not any(each.error for each in along):
+        return []
+    wrong = {fault.value for fault in place.faults} | ({place.grows} if place.grows else set())
+    logs = [log(part) for each in along for part in (each.error, each.noise) if part > 0]
+    high = max(logs) + 0.3
+    low = max(min(logs), high - 16) - 0.3
+    errors, noise = (
+        tuple((float(at), max(low, log(value)) if value > 0 else low) for at, value in enumerate(values, 1))
+        for values in ([each.error for each in along], [each.noise for each in along])
+    )
+    marked = tuple(point for point, each in zip(errors, along, strict=True) if each.value in wrong)
+    series = [
+        Series(colour="noise", points=noise, joined=True),
+        Series(colour="within", points=errors, joined=True),
+        Series(colour="beyond", points=marked, size=5),
+    ]
+    ends = sorted({1.0, float(math.ceil(len(along) / 2)), float(len(along)), *(x for x, _ in marked[:3])})
+    chart = Chart(
+        series=tuple(each for each in series if each.points),
+        x=ticks(ends),
+        y=decades(low, high),
+        across=(1.0, float(len(along))),
+        up=(low, high),
+        x_words="values, in the order of the graph",
+        y_words="error (log scale)",
+    )
+    dots = "The red dot marks where it begins." if marked else ""
+    words = html(
+        "<b>Along the graph</b>: the error at {}, and, in grey, how much of it may be rounding. {}",
+        plural(len(along), "value"),
+        dots,
+    )
+    return paper.figure(chart, words)
+
+
+def _of_latency(times: tuple[Latency, ...], paper: Paper) -> list[Html]:
+    """Pairs of bars, in the order of the table."""
+    shown = [each for each in times if each.actual.median > 0][:12]
+    if not shown:
+        return []
+    medians = [side.median for each in shown for side in (each.source, each.actual) if side]
+    tall = max(medians)
+    source = tuple((each.source.median, at + 0.1, at + 0.48) for at, each in enumerate(shown) if each.source)
+    actual = tuple((each.actual.median, at + 0.52, at + 0.9) for at, each in enumerate(shown))
+    series = [Series(colour="noise", bars=source), Series(colour="within", bars=actual)]
+    chart = Chart(
+        series=tuple(each for each in series if each.bars),
+        x=tuple((at + 0.5, f"{each.batch:,}" if each.batch else str(at + 1)) for at, each in enumerate(shown)),
+        y=tuple((part * tall, duration(part * tall)) for part in (0.25, 0.5, 0.75, 1.0)),
+        across=(0.0, float(len(shown))),
+        up=(0.0, tall),
+        x_words="batch",
+        y_words="median time",
+    )
+    words = html("<b>Latency</b>: source in grey, ONNX Runtime in colour, in the order of the table of latencies.")
+    return paper.figure(chart, words)

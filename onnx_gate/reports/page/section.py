@@ -1,0 +1,182 @@
+"""One model: the verdict in a sentence, why and what to change, where, plots, and every check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx_gate.records.diagnosis.place import Place, PlaceFault
+from onnx_gate.records.ran import Placement
+from onnx_gate.records.result import ModelResult
+from onnx_gate.records.strength import KindStrength, Strength
+from onnx_gate.reports.checks import Room
+from onnx_gate.reports.layout import items
+from onnx_gate.reports.markdown import failed_body, failed_title_html
+from onnx_gate.reports.model_details import facts, latency_table, strength_words
+from onnx_gate.reports.overview import FAILED
+from onnx_gate.reports.page.checks import check_table
+from onnx_gate.reports.page.plots import Paper, plots
+from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, prose, relative_link, rendered
+from onnx_gate.vocabulary import WEAK_INPUTS, Status
+from onnx_gate.wording import gaps, verdicts
+from onnx_gate.wording.numbers import number, percent, plural
+from onnx_gate.wording.text import shorten
+
+_MOST_FACTS = 100
+_MOST_FAULTS = 10
+_MOST_NODES = 5
+
+
+def section(model: ModelResult, anchor: str, number: int, room: Room, paper: Paper) -> Html:
+    """Open where it failed; the link to it opens it where it is not."""
+    failed = model.verdict in FAILED
+    return html(
+        '<details class="model" data-row="{}"{}><summary><h2>{}</h2></summary>\n<div class="body" id="{}">{}</div>'
+        "</details>",
+        number,
+        html(" open") if failed else html(""),
+        failed_title_html([model]) if failed else _title(model),
+        anchor,
+        join_html(blocks(model, anchor, room, paper)),
+    )
+
+
+def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper) -> list[Html]:
+    """What is said of a model, in this order: whoever adds something to a section adds it here."""
+    return [
+        *_all_rendered(failed_body([model]) if model.verdict in FAILED else []),
+        *_place(model.place),
+        *plots(model, paper),
+        *_links(model),
+        *_part("Placement", _placement(model)),
+        *_part("Latency", _all_rendered(latency_table(model))),
+        *_part("Strength", _strength(model)),
+        *_part(f"Every check ({len(model.checks):,})", [check_table(model, anchor, room)] if model.checks else []),
+        *_part("Details", _details(model)),
+    ]
+
+
+def _title(model: ModelResult) -> Html:
+    """What became of it, and how sure that is."""
+    worst = verdicts.farthest_check(model)
+    told = [verdicts.difference(worst)] if worst else []
+    told += [verdicts.headroom(model.headroom)] if model.headroom is not None else []
+    told += list(gaps.of_model(model)) if model.verdict is not Status.SKIPPED else []
+    words = f"{model.verdict}{': ' if told else ''}{', '.join(told)}"
+    return html("{} {} {}", verdicts.model_icon(model), code_html(model.id), words)
+
+
+def _all_rendered(parts: Iterable[Md]) -> list[Html]:
+    return [rendered(part) for part in parts]
+
+
+def _part(title: str, parts: list[Html]) -> list[Html]:
+    return [html("<h3>{}</h3>", title), *parts] if parts else []
+
+
+# ── The place ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _place(place: Place | None) -> list[Html]:
+    """The parts of the graph that compute something else."""
+    if place is None or not place.faults:
+        return []
+    found = join_html(map(_fault, place.faults[:_MOST_FAULTS]))
+    return [html('<h3>Where it begins</h3>\n<ol class="faults">{}</ol>', found)]
+
+
+def _fault(fault: PlaceFault) -> Html:
+    known = [
+        (name, value)
+        for name, value in (("module", fault.module), ("line", fault.line), ("value", fault.value))
+        if value
+    ]
+    nodes = [f"{node.op} {node.name}".strip() for node in fault.nodes[:_MOST_NODES]]
+    more = f" and {fault.count - len(nodes):,} more" if fault.count > len(nodes) else ""
+    known += [("nodes", f"{', '.join(nodes)}{more}")] if nodes else []
+    known.append(("error", f"{number(fault.error)}, of which {number(fault.noise)} may be rounding"))
+    about = join_html(
+        html("<dt>{}</dt><dd>{}</dd>", name, code_html(value) if name != "error" else value) for name, value in known
+    )
+    return html("<li>{}<dl>{}</dl></li>", rendered(prose(fault.what), inline=True), about)
+
+
+# ── What else is known ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _links(model: ModelResult) -> list[Html]:
+    """Files beside the page."""
+    files = [
+        ("log", model.log),
+        ("mended file, which passes", model.mended.file if model.mended else ""),
+        ("inputs that catch survivors", f"{WEAK_INPUTS}/{model.id}.npz" if _offers(model.strength) else ""),
+    ]
+    made = [html("<li>{}</li>", relative_link(words, path)) for words, path in files if path]
+    return [html('<ul class="links">{}</ul>', join_html(made, ""))] if made else []
+
+
+def _offers(strength: Strength | None) -> bool:
+    return strength is not None and strength.offered > 0
+
+
+def _placement(model: ModelResult) -> list[Html]:
+    """A bar for each provider other than a CPU that ran everything."""
+    shown = {name: placed for name, placed in model.placement.items() if name != "cpu" or placed.elsewhere}
+    rows = [_placed(name, placed) for name, placed in shown.items()]
+    head = ("provider", "share of nodes", "on it", "elsewhere")
+    return [_table(head, rows)] if rows else []
+
+
+def _placed(provider: str, placed: Placement) -> Html:
+    nodes = max(placed.nodes, 1)
+    return html(
+        '<tr><th scope="row">{}</th><td>{}</td><td class="r">{:,} of {}</td><td class="r">{:,}</td></tr>',
+        shorten(provider, 80),
+        _meter(placed.on_provider, nodes),
+        placed.on_provider,
+        plural(placed.nodes, "node"),
+        max(placed.nodes - placed.on_provider, 0),
+    )
+
+
+def _strength(model: ModelResult) -> list[Html]:
+    if model.strength is None:
+        return []
+    rows = [_kind(kind) for kind in model.strength.kinds]
+    title, *rest = _all_rendered(strength_words(model))
+    head = ("kind of wrong model", "share caught", "caught", "with aimed cases", "tried")
+    return [title, *([_table(head, rows)] if rows else []), *rest]
+
+
+def _kind(kind: KindStrength) -> Html:
+    return html(
+        '<tr><th scope="row">{}</th><td>{} {}</td><td class="r">{:,} of {:,}</td><td class="r">{:,}</td>'
+        '<td class="r">{:,}</td></tr>',
+        shorten(kind.kind, 80),
+        _meter(kind.aimed, kind.counted) if kind.counted else html(""),
+        percent(min(kind.aimed, kind.counted), kind.counted) if kind.counted else "none differs",
+        kind.caught,
+        kind.counted,
+        kind.aimed,
+        kind.tried,
+    )
+
+
+def _meter(part: int, whole: int) -> Html:
+    """A bar without a style of its own, which the page's policy would refuse; the number stands beside it."""
+    share = min(1.0, part / whole)
+    return html('<meter value="{:.3f}" min="0" max="1" aria-hidden="true"></meter>', share)
+
+
+def _table(head: tuple[str, ...], rows: list[Html]) -> Html:
+    headers = join_html((html('<th scope="col">{}</th>', words) for words in head), "")
+    return html(
+        '<div class="scroll" tabindex="0" role="group"><table><thead><tr>{}</tr></thead><tbody>\n{}\n</tbody></table>'
+        "</div>",
+        headers,
+        join_html(rows),
+    )
+
+
+def _details(model: ModelResult) -> list[Html]:
+    known = list(facts(model))[:_MOST_FACTS]
+    return [rendered(items(known))] if known else []

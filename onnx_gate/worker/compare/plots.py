@@ -1,0 +1,219 @@
+"""What the plots of an output are drawn from: its worst comparison, of a sample that is bounded and always the same.
+
+A comparison only keeps its sample. What is drawn of it is computed once the comparison turns out to be the worst so
+far, which few do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
+
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.records.badness import badness
+from onnx_gate.records.diagnosis.plots import (
+    GRID,
+    MOST_BINS,
+    MOST_BUCKETS,
+    MOST_CELLS,
+    MOST_CLASSES,
+    MOST_PAIRS,
+    MOST_PLOTS,
+    MOST_POINTS,
+    PER_DECADE,
+    ByRow,
+    Histogram,
+    Matrix,
+    Pairs,
+    Plot,
+)
+from onnx_gate.records.found import OutputDiff
+from onnx_gate.vocabulary import Scalar
+from onnx_gate.worker.compare.labels import Labels
+
+MOST_LOOKED = 200_000
+"""Elements of a comparison that are looked at."""
+MOST_BYTES = 200_000
+"""Of results.json, for all plots of a model."""
+_SHARE_OF_A_CALL = 4
+_LARGEST = 1e300
+_INDENT = 6
+"""Spaces that stand before each line of a plot in results.json, more than by itself."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass
+class Sample:
+    """Elements of all calls of one comparison, each with its row."""
+
+    looked: int = 0
+    rows: int = 0
+    _parts: list[tuple[Floats, Floats, npt.NDArray[np.int64]]] = field(default_factory=list)
+
+    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic], *, batched: bool) -> None:
+        """Take in two arrays of one shape: all of a small one, else one element of each of many equal stretches."""
+        rows = len(reference) if batched and reference.ndim else 1
+        size = reference.size
+        # A quarter of what is left: however many calls follow, some room is left for them.
+        most = max(1, (MOST_LOOKED - self.looked) // _SHARE_OF_A_CALL)
+        taken = np.arange(size) if size <= most else _spread(size, most, seed=len(self._parts))
+        if size and self.looked < MOST_LOOKED:
+            row = self.rows + taken // max(1, size // max(1, rows))
+            flat = (np.ravel(each)[taken].astype(np.float64) for each in (reference, actual))
+            self._parts.append((*flat, row))
+            self.looked += len(taken)
+        self.rows += rows
+
+    def arrays(self) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
+        """References, actual values and rows of all that was taken."""
+        references, actuals, rows = zip(*self._parts, strict=True)
+        return np.concatenate(references), np.concatenate(actuals), np.concatenate(rows)
+
+
+def _spread(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    """One place in each of so many stretches; a fixed step would look at one column only."""
+    chance = np.random.default_rng(seed).random(count)
+    return np.minimum(((np.arange(count) + chance) * (size / count)).astype(np.int64), size - 1)
+
+
+class Looks:
+    """The outputs of one provider: which comparison of each is the worst, and what is drawn of it."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._waiting: list[tuple[OutputDiff, Sample, Labels | None]] = []
+        self._worst: dict[str, tuple[tuple[float, ...], Plot]] = {}
+
+    def offer(self, diff: OutputDiff, sample: Sample, labels: Labels | None) -> None:
+        """A comparison that was made; whether it stands is said later."""
+        if diff.total and not diff.contract:
+            self._waiting.append((diff, sample, labels))
+
+    def settle(self, standing: Iterable[object]) -> None:
+        """Of what was offered, that which stands is looked at; the rest was compared again, and is forgotten."""
+        kept = {id(each) for each in standing}
+        for diff, sample, labels in self._waiting:
+            rank = (float(bool(diff.breaches)), *badness(diff))
+            if id(diff) in kept and (diff.output not in self._worst or rank > self._worst[diff.output][0]):
+                self._worst[diff.output] = rank, _plot(diff, sample, labels)
+        self._waiting.clear()
+
+    def plots(self) -> list[Plot]:
+        """The worst first, as many as there is room for."""
+        ranked = sorted(self._worst.values(), key=lambda found: found[0], reverse=True)[:MOST_PLOTS]
+        kept, used = [], 0
+        for _, plot in ranked:
+            used += _size(plot)
+            if used > self._most_bytes:
+                break
+            kept.append(plot)
+        return kept
+
+
+def _size(plot: Plot) -> int:
+    written = TypeAdapter(Plot).dump_json(plot, indent=2)
+    return len(written) + _INDENT * (1 + written.count(b"\n"))
+
+
+def _plot(diff: OutputDiff, sample: Sample, labels: Labels | None) -> Plot:
+    plot = Plot(provider=diff.provider, case=diff.case, output=diff.output, looked=diff.total)
+    if diff.tolerance is None or not sample.looked:
+        return replace(plot, matrix=_matrix(labels) if labels else None)
+    reference, actual, rows = sample.arrays()
+    finite = np.isfinite(reference) & np.isfinite(actual)
+    met = finite | (np.isnan(reference) & np.isnan(actual)) | (reference == actual)
+    with np.errstate(all="ignore"):
+        distance = np.abs(actual - reference)
+        distance[~finite] = 0.0
+        allowed = diff.tolerance.atol + diff.tolerance.rtol * np.abs(reference)
+    return replace(
+        plot,
+        looked=sample.looked,
+        histogram=_histogram(distance, ~(distance <= allowed) & finite, odd=int(np.count_nonzero(~met))),
+        pairs=_pairs(reference[finite], actual[finite]),
+        by_row=_by_row(_used(distance, reference, met, diff.tolerance), rows, sample.rows),
+    )
+
+
+def _histogram(distance: Floats, beyond: npt.NDArray[np.bool_], *, odd: int) -> Histogram:
+    differing = distance > 0
+    same = int(np.count_nonzero(~differing)) - odd
+    if not differing.any():
+        return Histogram(smallest=0.0, same=same, odd=odd)
+    # In float64, the distance of two elements may overflow.
+    logs = np.floor(PER_DECADE * np.log10(np.minimum(distance[differing], _LARGEST))).astype(np.int64)
+    first = max(int(logs.min()), int(logs.max()) - MOST_BINS + 1)
+    places = np.maximum(logs - first, 0)
+    counts = np.bincount(places)
+    wrong = np.bincount(places[beyond[differing]], minlength=len(counts))
+    return Histogram(
+        smallest=float(f"{10.0 ** (first / PER_DECADE):.12g}"),
+        counts=tuple(counts.tolist()),
+        beyond=tuple(wrong.tolist()),
+        same=same,
+        odd=odd,
+    )
+
+
+def _pairs(reference: Floats, actual: Floats) -> Pairs | None:
+    if not reference.size:
+        return None
+    lowest = float(min(reference.min(), actual.min()))
+    highest = float(max(reference.max(), actual.max()))
+    pairs = Pairs(lowest=_short(lowest), highest=_short(highest))
+    if reference.size <= MOST_POINTS:
+        return replace(pairs, references=tuple(map(_short, reference)), actuals=tuple(map(_short, actual)))
+    scale = max(highest / GRID - lowest / GRID, np.finfo(np.float64).tiny)
+    columns, rows = (np.clip((each - lowest) / scale, 0, GRID - 1).astype(np.int64) for each in (reference, actual))
+    cells, counts = np.unique(GRID * rows + columns, return_counts=True)
+    most = np.sort(np.argsort(-counts, kind="stable")[:MOST_CELLS])
+    return replace(pairs, cells=tuple(cells[most].tolist()), counts=tuple(counts[most].tolist()))
+
+
+def _used(distance: Floats, reference: Floats, met: npt.NDArray[np.bool_], tolerance: Tolerance) -> Floats:
+    with np.errstate(all="ignore"):
+        used = distance / (tolerance.atol + tolerance.rtol * np.abs(reference))
+    used[distance == 0] = 0.0
+    used[~met] = _LARGEST
+    result: Floats = np.minimum(np.nan_to_num(used, nan=1.0, posinf=_LARGEST), _LARGEST)
+    return result
+
+
+def _by_row(used: Floats, rows: npt.NDArray[np.int64], count: int) -> ByRow | None:
+    if count < 2:
+        return None
+    buckets = min(count, MOST_BUCKETS)
+    largest = np.zeros(buckets)
+    np.maximum.at(largest, np.minimum(rows * buckets // count, buckets - 1), used)
+    return ByRow(rows=count, used=tuple(map(_short, largest)))
+
+
+def _matrix(labels: Labels) -> Matrix | None:
+    """Of few classes, all pairs."""
+    pairs = labels.pairs
+    names = sorted({label for pair in pairs for label in pair}, key=_order)
+    if len(names) > MOST_CLASSES or len(pairs) > MOST_PAIRS:
+        return None
+    places = {name: number for number, name in enumerate(names)}
+    found = sorted((places[reference], places[actual], count) for (reference, actual), count in pairs.items())
+    return Matrix(
+        labels=tuple(names),
+        references=tuple(reference for reference, _, _ in found),
+        actuals=tuple(actual for _, actual, _ in found),
+        counts=tuple(count for _, _, count in found),
+    )
+
+
+def _order(label: Scalar) -> tuple[bool, float, str]:
+    """Numbers by size, then words by the alphabet."""
+    return isinstance(label, str), 0.0 if isinstance(label, str) or label is None else label, str(label)
+
+
+def _short(value: float) -> float:
+    """As many digits as a plot shows."""
+    return float(f"{value:.5g}")
