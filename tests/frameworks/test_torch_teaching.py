@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -54,7 +55,8 @@ def test_a_rewritten_decision_computes_the_same(tmp_path, name):
     line = decision_in(text)
     new = pasted(text, line, str(rewrite(str(tmp_path / "m.py"), line)))
     assert not re.search(r"^\s*(if|while)\b|\.item\(", new, re.MULTILINE)
-    before, after = ({}, {})
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
     exec(text, before)
     exec(new, after)
     for seed in range(6):

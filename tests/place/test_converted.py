@@ -89,7 +89,7 @@ def models(tmp_path_factory) -> dict[str, ModelResult]:
 
 
 @pytest.fixture
-def found(models) -> ModelResult:
+def found(models: dict[str, ModelResult]) -> ModelResult:
     """The one with the translation."""
     return models["sinh"]
 

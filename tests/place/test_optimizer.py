@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def cubed(path: Path) -> None:
 def gelu(path: Path) -> None:
     """Two of them, of which the runtime is asked to approximate both; the answers need only the second."""
 
-    def one(read: str, number: int) -> list:
+    def one(read: str, number: int) -> list[Any]:
         e = [f"{name}{number}" for name in "abcd"]
         return [
             helper.make_node("Div", [read, "root"], [e[0]], f"div{number}"),
@@ -111,7 +112,7 @@ def gelu(path: Path) -> None:
     x = np.linspace(-3, 3, 24, dtype="float32").reshape(8, 3)
     from math import erf
 
-    def true(v: np.ndarray) -> np.ndarray:
+    def true(v: Any) -> Any:
         return v * 0.5 * (1 + np.vectorize(erf)(v / 2**0.5))
 
     y = 100 * true(1e-4 * true(x.astype("float64")) + x)
@@ -148,6 +149,7 @@ def test_a_rule_is_named_with_the_users_line(found: dict[str, ModelResult]) -> N
     model = found["pad"]
     assert model.cause is Cause.OPTIMIZER, model.advice
     place = model.place
+    assert place is not None
     assert (place.against, place.level, place.optimizers) == ("optimizer", "basic", ("Pad_Fusion",))
     (fault,) = place.faults
     assert [node.op for node in fault.nodes] == ["Pad", "MaxPool"]
@@ -163,6 +165,7 @@ def test_a_fusion_is_named_with_all_that_it_replaces(found: dict[str, ModelResul
     """It takes the third power for the second."""
     model = found["cubed"]
     assert model.cause is Cause.OPTIMIZER, model.advice
+    assert model.place is not None
     assert model.place.optimizers == ("LayerNormFusionL1",)
     (fault,) = model.place.faults
     assert {"ReduceMean", "Pow", "Sqrt", "Div"} <= {node.op for node in fault.nodes}
@@ -174,6 +177,7 @@ def test_the_one_that_is_wrong_is_named_not_the_one_before_it(found: dict[str, M
     """Without the fusion there would be nothing to approximate; and of two places, that which the answers need."""
     model = found["gelu"]
     assert model.cause is Cause.OPTIMIZER, model.advice
+    assert model.place is not None
     assert (model.place.level, model.place.optimizers) == ("extended", ("GeluApproximation",))
     assert [fault.value for fault in model.place.faults] == ["gelu2"]
     assert "FastGelu" in model.place.faults[0].what

@@ -12,6 +12,7 @@ from onnx_gate.records.asked import InputSpec, Location, ModelSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Place, PlaceFault
 from onnx_gate.records.found import Graph, GraphValue, Triage
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.onnx_files.answers import Moved
 from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.triage.causes import NOBODY, find_cause
 from onnx_gate.worker.triage.evidence import SecondOpinion
@@ -124,7 +125,8 @@ def test_classes_are_told_from_the_confusion_of_all_rows():
     labels = np.array([0, 1, 2] * 100)
     swapped = np.array([1, 0, 2])[labels]
     swapped[7] = 2
-    assert find_order({"label": labels}, {"label": swapped}, TOLERANCE).cause is Cause.LABEL_ORDER
+    found = find_order({"label": labels}, {"label": swapped}, TOLERANCE)
+    assert found and found.cause is Cause.LABEL_ORDER
     swapped[::9] = 2
     assert find_order({"label": labels}, {"label": swapped}, TOLERANCE) is None
 
@@ -132,7 +134,9 @@ def test_classes_are_told_from_the_confusion_of_all_rows():
 def test_classes_of_pixels_have_an_order_too():
     """The second axis, as networks for images have it."""
     scores = RNG.normal(size=(2, 4, 5, 5))
-    assert find_order({"y": scores}, {"y": scores[:, [1, 0, 3, 2]]}, TOLERANCE).cause is Cause.LABEL_ORDER
+    found = find_order({"y": scores}, {"y": scores[:, [1, 0, 3, 2]]}, TOLERANCE)
+    assert found and found.cause is Cause.LABEL_ORDER
+    assert found.columns["y"] == Moved(axis=1, order=(1, 0, 3, 2))
 
 
 # ── What is known, and what is shown ─────────────────────────────────────────────────────────────────────

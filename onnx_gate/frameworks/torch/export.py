@@ -203,7 +203,7 @@ def _fixed(
 ) -> dict[str, str]:
     """Dimensions that the manifest names and the exporter made constants of, each with its size and the line."""
     shapes = {given.name: given.shape for given in spec.inputs or ()}
-    program = getattr(exported, "exported_program", None)
+    program: Any = getattr(exported, "exported_program", None)
     given = program.graph_signature.user_inputs if program is not None else ()
     values = [node.meta.get("val") for node in program.graph.nodes if node.name in given] if given else []
     lost = {

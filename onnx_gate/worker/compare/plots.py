@@ -64,8 +64,8 @@ class Sample:
         taken = np.arange(size) if size <= most else _spread(size, most, seed=len(self._parts))
         if size and self.looked < MOST_LOOKED:
             row = self.rows + taken // max(1, size // max(1, rows))
-            flat = (np.ravel(each)[taken].astype(np.float64) for each in (reference, actual))
-            self._parts.append((*flat, row))
+            ours, theirs = (np.ravel(each)[taken].astype(np.float64) for each in (reference, actual))
+            self._parts.append((ours, theirs, row))
             self.looked += len(taken)
         self.rows += rows
 

@@ -51,7 +51,7 @@ def _watched(decided: Callable[[Any, Any, Any], None]) -> Iterator[None]:
             decided(self, symbol, value)
         return kept(self, symbol, value, *args, **kwargs)
 
-    ShapeEnv._set_replacement = set_replacement  # type: ignore[method-assign]
+    ShapeEnv._set_replacement = set_replacement  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
