@@ -27,9 +27,15 @@ ABOUT = About(marker="<!-- onnx-gate comment 0 -->", commit="a" * 40, run_url="h
 TAGS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>"}
 """All the HTML that a summary or a comment is made of."""
 PAGE = {
-    *("html", "head", "meta", "title", "style", "body", "h2", "h3", "p", "ul", "li", "code", "strong", "em", "br", "a"),
-    *("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre"),
+    *("html", "head", "meta", "title", "style", "script", "body", "header", "main", "section", "footer", "div", "form"),
+    *("h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "strong", "em", "b", "small", "span", "br"),
+    *("a", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre", "figure"),
+    *("figcaption", "label", "input", "select", "option", "button", "output", "meter"),
+    *("svg", "g", "path", "rect", "circle", "text"),
 }
+"""All the elements that a page is made of."""
+BESIDE = re.compile(r"#[A-Za-z0-9._-]+|\./[A-Za-z0-9%._~/-]*")
+"""Where its links lead: into the page, and to files beside it."""
 GITHUBS_LIMIT = 65_536
 """Characters of a comment."""
 LINKS = re.compile(r"@\w|#\d|\bGH-\d|://|www\.", re.IGNORECASE)
@@ -167,12 +173,16 @@ class _Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self._open: list[str] = []
+        self._scripts = 0
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in PAGE or any(name.startswith("on") for name, _ in attrs):
             raise Failed(f"the page has <{tag[:100]}> with {attrs!r:.100}")
-        if tag not in ("meta", "br"):
+        if any(name in ("href", "src", "style") and not BESIDE.fullmatch(value or "") for name, value in attrs):
+            raise Failed(f"the page leads elsewhere: <{tag}> with {attrs!r:.100}")
+        self._scripts += tag == "script"
+        if tag not in ("meta", "br", "input"):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -180,6 +190,6 @@ class _Page(HTMLParser):
             raise Failed(f"the page closes <{tag[:100]}>, which is not open")
 
     def require_closed(self) -> None:
-        """Nothing is open at the end."""
-        if self._open:
-            raise Failed(f"the page leaves {self._open} open")
+        """Nothing is open at the end, and nobody's script is there but ours."""
+        if self._open or self._scripts != 1:
+            raise Failed(f"the page leaves {self._open} open, and has {self._scripts} scripts")

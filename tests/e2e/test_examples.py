@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from onnx_gate.reports import json
+from onnx_gate.reports import json, page
 from onnx_gate.vocabulary import REPORTS, REPRO, WEAK_INPUTS, Cause, Status
 from tests.conftest import REPOSITORY
 
@@ -45,6 +45,11 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
     assert {path.name.split(".")[0] for path in (tmp_path / "report/models").iterdir()} == {
         model.id for model in result.models
     }
+    for model in result.models:
+        drawn = {(plot.provider, plot.output) for plot in model.plots or ()}
+        assert drawn == {(check.provider, check.output) for check in model.checks if check.total}
+    # `report` draws the same page of what results.json has.
+    assert page.render(result) == (tmp_path / "report/report.html").read_text(encoding="utf-8")
     if name == "diverges":
         causes = {"tumour-lda": Cause.CONVERSION, "tumour-stale-export": Cause.WEIGHTS}
         assert {model.id: model.cause for model in result.models} == causes

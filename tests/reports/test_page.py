@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree.ElementTree import Element, SubElement
@@ -255,6 +256,12 @@ def test_a_tree_with_anything_else_is_refused(tag: str, attribute: str) -> None:
     SubElement(tree, tag, {attribute: "x"} if attribute else {})
     with pytest.raises(ValueError, match="a picture with"):
         drawing(tree)
+
+
+def test_drawing_changes_no_import() -> None:
+    """The library's own way to find plug-ins would make each later import warn."""
+    draw(CHART, "caption")
+    assert [finder for finder in sys.meta_path if not hasattr(finder, "find_spec")] == []
 
 
 ODD = (0.0, 1e300, 5e-324, 1.0)

@@ -8,6 +8,7 @@ No name of anybody's is drawn: names are in the captions and tables beside a pic
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -122,6 +123,9 @@ def _drawn(chart: Chart) -> Element:
 def _library() -> dict[Literal["bars", "points", "style"], Any]:
     """Imported where something is drawn: it takes as long as half of the other reports."""
     import pygal
+
+    # It leaves a finder for plug-ins in an old form, of which Python would warn at every later import.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != pygal.__name__]
     from pygal.etree import etree
     from pygal.style import Style
 

@@ -64,8 +64,7 @@ class Sample:
         taken = np.arange(size) if size <= most else _spread(size, most, seed=len(self._parts))
         if size and self.looked < MOST_LOOKED:
             row = self.rows + taken // max(1, size // max(1, rows))
-            ours, theirs = (np.ravel(each)[taken].astype(np.float64) for each in (reference, actual))
-            self._parts.append((ours, theirs, row))
+            self._parts.append((_taken(reference, taken), _taken(actual, taken), row))
             self.looked += len(taken)
         self.rows += rows
 
@@ -73,6 +72,10 @@ class Sample:
         """References, actual values and rows of all that was taken."""
         references, actuals, rows = zip(*self._parts, strict=True)
         return np.concatenate(references), np.concatenate(actuals), np.concatenate(rows)
+
+
+def _taken(array: npt.NDArray[np.generic], places: npt.NDArray[np.int64]) -> Floats:
+    return np.ravel(array)[places].astype(np.float64)
 
 
 def _spread(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
