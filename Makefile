@@ -8,8 +8,8 @@ TENSORFLOW := .venv-tensorflow
 IN_SUITE := not browser and not container and not large and not models and not providers and not tensorflow
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
-COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/place tests/processes tests/providers \
-	tests/references tests/reports tests/repository tests/runtime tests/shards tests/strength tests/trial tests/triage tests/wording \
+COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/failing tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/place tests/processes tests/providers \
+	tests/references tests/reports tests/repro tests/repository tests/runtime tests/shards tests/strength tests/trial tests/triage tests/wording \
 	tests/worker tests/test_*.py \
 	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py \
 	tests/frameworks/test_landmarks.py
@@ -18,8 +18,10 @@ NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py te
 	tests/gate/test_trust.py tests/processes/test_channel.py tests/trial/test_reused.py tests/processes/test_strays.py \
 	tests/cli/test_requirements.py tests/triage/test_sabotage.py
 
-# Where it is set, as in many containers, each of the thousand processes of the suite would compile the package anew.
-export PYTHONDONTWRITEBYTECODE :=
+# Nothing is written beside the models of tests: one of two that have the same size and second would be taken for the other.
+export PYTHONDONTWRITEBYTECODE := 1
+# So what thousands of processes import is compiled before.
+COMPILE = $(BIN)/python -m compileall -q onnx_gate tests sweeps fuzz faults
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-models test-large coverage test-browser gallery test-container test-providers test-tensorflow test-cuda lint lint-github sweep torch-sweep onnx-sweep wrong-models strength-report triage-report fuzz fuzz-sample faults bench schema golden release clean
@@ -37,17 +39,20 @@ demo: $(INSTALLED) ## run the gate on a passing and on a sabotaged example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(INSTALLED) ## run the test suite: all that needs no target of its own
+	$(COMPILE)
 	@# In the order of tests/conftest.py: xdist's own starts the files with the fewest tests last, and some of them take longest.
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
 		-m '$(IN_SUITE)'
 
 test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/sweeps tests/triage
+	$(COMPILE)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/place tests/repro tests/sweeps tests/triage
 
 test-large: $(INSTALLED) ## judge models above 2 GiB
 	$(BIN)/python -m pytest -m large tests/frameworks
 
 coverage: $(INSTALLED) ## measure which lines and branches of the package tests reach, in all of its processes
+	$(COMPILE)
 	rm -rf build/coverage && mkdir -p build/coverage
 	$(BIN)/coverage run -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m '$(IN_SUITE)' $(COVERED) $(NOT_COVERED:%=--ignore=%)
 	@# A process that was killed while it wrote leaves a file that is not whole: combine warns, and goes on.

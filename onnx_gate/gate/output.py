@@ -106,8 +106,13 @@ class OutputFolder:
         # What an earlier run said is not what this one says.
         for name in REPORTS:
             self._disk.remove_file(self.path / name)
-        for file in self._offered():
+        offered = self._offered()
+        for file in offered:
             self._disk.remove_file(file)
+        for folder in (*dict.fromkeys(file.parent for file in offered), self.path / REPRO, self.path / WEAK_INPUTS):
+            # What somebody else has put into it stays, and so does the folder.
+            with suppress(OSError):
+                folder.rmdir()
 
     def _remove_stale(self) -> None:
         """The work folders of runs that were killed."""

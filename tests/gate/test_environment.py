@@ -17,6 +17,10 @@ def install(folder: Path, name: str, version: str, *files: str) -> None:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for file in files:
+        # Some readers of metadata pass over files that aren't there.
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).touch()
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def found(tmp_path_factory) -> tuple[dict[str, ModelResult], Path]:
 
 
 CASES = {
-    "no-scaler": (Cause.PREPROCESSING, [], "The file has no Scaler here, and the source has"),
+    "no-scaler": (Cause.PREPROCESSING, [], "file has no Scaler here, and the source has"),
     "other-scaler": (Cause.PREPROCESSING, ["Scaler"], "`offset` of Scaler `n0` is ["),
     "other-forest": (
         Cause.WEIGHTS,
@@ -105,7 +105,7 @@ CASES = {
         "TreeEnsembleRegressor `n0` differs from the source's in",
     ),
     "other-rate": (Cause.WEIGHTS, ["TreeEnsembleClassifier"], "80 of 80 `class_weights`"),
-    "activation": (Cause.OPERATOR, ["Tanh"], "The file computes Tanh where the source computes Relu"),
+    "activation": (Cause.OPERATOR, ["Tanh"], "file computes Tanh where the source computes Relu"),
     "component": (Cause.WEIGHTS, ["MatMul"], "differs from the source's in 10 of 50 numbers"),
 }
 

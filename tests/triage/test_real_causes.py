@@ -86,7 +86,7 @@ def _entry(name: str, source: str, data: str, dtype: str, more: str = "") -> str
         ("lda", Cause.CONVERSION, "sigmoid"),
         ("threshold", Cause.CONVERSION, "best_threshold_"),
         ("binarizer", Cause.CONVERSION, "`>=` for `>`"),
-        ("no-scaler", Cause.PREPROCESSING, "The file has no Scaler here, and the source has"),
+        ("no-scaler", Cause.PREPROCESSING, "file has no Scaler here, and the source has"),
     ],
 )
 def test_the_cause_is_the_right_one(causes, model, cause, words):

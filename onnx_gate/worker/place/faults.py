@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.blueprint import Draft
-from onnx_gate.worker.place.bench import LEARNT, Array, Node
+from onnx_gate.worker.place.bench import LEARNT, Array, Bench, Node, learns
 from onnx_gate.worker.place.differences import aligned, candidates, comes_first, computing, of_parameters, same_content
 from onnx_gate.worker.place.exchange import (
     AttributeExchange,
@@ -59,6 +59,8 @@ class Fault:
     """The file has the source's own weights, and the right graph has them with a part folded in that it lacks."""
     part: str = ""
     """Of the source, where its own values say so."""
+    holder: str = ""
+    """The module whose weights the right part reads, where these are of one module alone."""
     named: Cause | None = None
     """What shows by other means than an exchange."""
 
@@ -177,6 +179,7 @@ class Search:
         nodes = [node for node in ours if node.at in changed] if exchange and exchange.kind != "structure" else ours
         return Fault(
             part=part,
+            holder=holder_of(right, theirs) if right else "",
             folded=right is not None and exchange is not None and self._is_folded(exchange),
             end=end,
             value=pairs.bench.label(end.value),
@@ -241,6 +244,18 @@ class Search:
         found = _tried(lambda: pairs.bench.run(pairs.feed, [end.value], pairs.given(), _with(pairs, exchanges)))
         value = found.get(end.value) if found else None
         return value is not None and _gone(before, pairs.true(end.value), value, pairs.noise(end.value))
+
+
+def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
+    """The module whose weights the only node reads that has any: exporters name what they fold into it.
+
+    A tensor that several nodes read says nothing: exporters keep one of several that are equal.
+    """
+    shared = Counter(name for node in bench.nodes for name in node.stored)
+    learnt = [node for node in nodes if learns(node.proto, node.stored)]
+    names = {name for node in learnt for name in node.stored if "." in name}
+    owners = {name.rpartition(".")[0] for name in names}
+    return owners.pop() if len(owners) == 1 and all(shared[name] == 1 for name in names) else ""
 
 
 def _near_enough(truth: Array, value: Array) -> bool:

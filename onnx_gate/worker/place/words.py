@@ -9,7 +9,7 @@ import numpy as np
 from onnx_gate.records.diagnosis.place import Mended
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
-from onnx_gate.worker.place.bench import MARK, Array, learns
+from onnx_gate.worker.place.bench import MARK, Array
 from onnx_gate.worker.place.exchange import AttributeExchange, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
 
@@ -44,23 +44,12 @@ def where(fault: Fault) -> str:
 
 def module(fault: Fault) -> str:
     """The module of the source, from the right graph or else from the file itself."""
-    if fault.exchange and fault.exchange.kind != "weights" and (holder := _holder(fault)):
-        return holder
+    if fault.exchange and fault.exchange.kind != "weights" and fault.holder:
+        return fault.holder
     named = (*reversed(fault.lacking), *reversed(fault.right)) if fault.exchange else reversed(fault.right)
     written = [name for node in named if (name := module_of(node.proto))]
     own = [name for node in reversed(fault.nodes) if (name := module_of(node.proto))]
     return next((name for name in (*written[:1], fault.part, *own[:1]) if name), "")
-
-
-def _holder(fault: Fault) -> str:
-    """The module whose weights the only node of the part reads that has any: exporters name what they fold into it."""
-    owners = {
-        tuple({name.rpartition(".")[0] for name in node.stored if "." in name})
-        for node in fault.right
-        if learns(node.proto, node.stored) and any("." in name for name in node.stored)
-    }
-    only = owners.pop() if len(owners) == 1 else ()
-    return only[0] if len(only) == 1 else ""
 
 
 def mended_words(mended: Mended | None) -> str:

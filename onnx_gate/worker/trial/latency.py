@@ -16,7 +16,7 @@ from onnx_gate.protocol import Event, Note, Stage
 from onnx_gate.records.asked import FEWEST_REPEATS, LatencySpec, ProviderSpec
 from onnx_gate.records.found import Breach, OutputDiff
 from onnx_gate.records.ran import Latency, Timing
-from onnx_gate.vocabulary import BreachKind, Cause
+from onnx_gate.vocabulary import DOMAIN_CASE, BreachKind, Cause
 from onnx_gate.wording.numbers import duration, number
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.runtime.session import Session, open_session
@@ -78,9 +78,11 @@ def _not_measured(cases: list[str]) -> str:
 
 
 def cases_to_time(cases: list[Case]) -> list[Case]:
-    """One of each batch size, the largest in its other dimensions; no edges."""
+    """One of each batch size, the largest in its other dimensions; no edges, and no landmarks beside other cases."""
+    plain = [case for case in cases if not case.edge]
+    plain = [case for case in plain if case.name != DOMAIN_CASE] or plain
     by_batch: dict[int | None, Case] = {}
-    for case in sorted((case for case in cases if not case.edge), key=lambda case: math.prod(case.sizes.values())):
+    for case in sorted(plain, key=lambda case: math.prod(case.sizes.values())):
         by_batch[case.sizes.get("batch")] = case
     chosen = list(by_batch.values())
     step = max(1, math.ceil(len(chosen) / MOST_SIZES))
