@@ -78,13 +78,15 @@ def change_model(result: GateResult, model_id: str, **values: Any) -> GateResult
 
 
 def timeless(models: Sequence[ModelResult]) -> list[ModelResult]:
-    """All but what differs from run to run."""
+    """All but what differs from run to run, or lies in another folder."""
     return [
         replace(
             model,
             seconds=0.0,
             convert=replace(model.convert, seconds=0.0) if model.convert else None,
             checks=tuple(replace(check, seconds=0.0) for check in model.checks),
+            # Its files stay with the part that made them.
+            repro=replace(model.repro, folder="") if model.repro else None,
         )
         for model in models
     ]

@@ -78,6 +78,7 @@ def _judged_with(
         placement={},
         numerics={},
         latency=(),
+        plots=None,
     )
 
 

@@ -204,19 +204,8 @@ def _baked_by_line(evidence: Evidence) -> Triage | None:
 def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = worst_first(compared)[0]
     steps = (
-        *(
-            _source_or_runtime,
-            _order,
-            _known,
-            _nan,
-            _variant,
-            _lowered,
-            _placed,
-            _preprocessing,
-            _precision,
-            _tolerance,
-        ),
-        _known_converter,
+        *(_source_or_runtime, _order, _known, _nan, _variant, _lowered),
+        *(_placed, _preprocessing, _precision, _tolerance, _known_converter),
     )
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
@@ -296,10 +285,11 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
         return None
     if known.cause is not Cause.PRECISION:
         return known
-    if _is_noise(compared):
-        return None
-    if rounding := evidence.ask.rounding(worst):
+    noise, rounding = _is_noise(compared), evidence.ask.rounding(worst)
+    if rounding and not (noise and rounding.how == "judge"):
         return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
+    if noise:
+        return None
     # Nobody has shown that it is rounding: a file that somebody shipped, or a part of it that is wrong on the source's
     # own values, may be wrong for another reason.
     found = None if evidence.shipped else evidence.ask.place(worst)
