@@ -46,7 +46,7 @@ test: $(INSTALLED) ## run the test suite: all that needs no target of its own
 
 test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
 	$(COMPILE)
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not large' tests/frameworks tests/place tests/repro tests/sweeps tests/triage
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not browser and not container and not large and not providers and not tensorflow'
 
 test-large: $(INSTALLED) ## judge models above 2 GiB
 	$(BIN)/python -m pytest -m large tests/frameworks

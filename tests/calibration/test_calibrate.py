@@ -95,6 +95,7 @@ def test_what_is_written_is_what_was_printed_and_nothing_else(first: Called, wri
     }
 
 
+@pytest.mark.models
 def test_a_second_call_changes_nothing(project: Path, written: Called) -> None:
     """What stands there is what would be written."""
     again = call(project, "--write")
@@ -103,6 +104,7 @@ def test_a_second_call_changes_nothing(project: Path, written: Called) -> None:
     assert "there is nothing to change" in again.said
 
 
+@pytest.mark.models
 def test_healthy_models_pass_with_room(project: Path, written: Called) -> None:
     """Under the tolerances that were written, which are tight: a wrong weight does not pass."""
     found = run_manifest(project, written.manifest + WRONG).result.models

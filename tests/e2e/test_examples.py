@@ -14,7 +14,12 @@ from onnx_gate.vocabulary import REPORTS, REPRO, WEAK_INPUTS, Cause, Status
 from tests.conftest import REPOSITORY
 
 EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "keras": 0, "tensorflow": 0, "weak-inputs": 0}
-MARKS = {"boosters": pytest.mark.extras, "keras": pytest.mark.keras, "tensorflow": pytest.mark.tensorflow}
+MARKS = {
+    "boosters": pytest.mark.extras,
+    # To import it takes half a minute.
+    "keras": (pytest.mark.keras, pytest.mark.models),
+    "tensorflow": pytest.mark.tensorflow,
+}
 """For examples whose framework not every environment has."""
 OFFERS = {"weak-inputs"}
 """Examples whose inputs could be better, and that are given some."""
@@ -57,6 +62,7 @@ def test_an_example_ends_with_its_exit_code(tmp_path, name, code):
         assert all(check.status is Status.PASSED for check in stale.checks if check.output == "label")
 
 
+@pytest.mark.models
 def test_weak_inputs_become_strong_with_the_line_that_the_run_prints(tmp_path):
     """As first written, most wrong models would pass; with the printed line in its place nearly none would."""
     folder = tmp_path / "example"

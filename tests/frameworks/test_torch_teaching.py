@@ -229,6 +229,7 @@ def test_a_size_that_is_built_in_names_the_line(models):
     assert f"seq to 6 (m.py, line {line}: `return x + self.table`, in the module 0 (Positions))" in model.advice
 
 
+@pytest.mark.models
 def test_what_was_offered_works(models, tmp_path):
     """Each fix pasted, the models pass."""
     text = pasted(MODELS, line_of("if score"), models["branches"].error)

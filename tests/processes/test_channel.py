@@ -115,6 +115,7 @@ def test_the_parent_stays_small_beside_a_single_one(tmp_path: Path, name: str) -
     assert run_loud(tmp_path, [name]).kib < LARGEST_PARENT
 
 
+@pytest.mark.models
 def test_the_reports_of_some_do_not_grow_by_the_text_of_another(tmp_path: Path) -> None:
     """Names that become markup fill the share of all, and one model has a character that Python keeps at four bytes."""
     finished = run_loud(tmp_path, ["markup", "markup_again", "markup_once_more", "one_wide_character"])
