@@ -143,6 +143,12 @@ FAILING = {
 }
 
 
+def test_labels_are_shown_as_people_write_them():
+    """Not with the type that numpy has for them."""
+    said = script.labels({"limits": {}}, np.array([0, 1, 2]), np.array([0, 2, 2]))
+    assert said == ["1 of 3 labels differ; the first is 2 instead of 1 at [1]"]
+
+
 @pytest.mark.parametrize("name", FAILING)
 def test_the_script_shows_it_again(run, name):
     """Of labels, sequences, weights in files of their own, refusals, a model that can't be loaded, and a crash."""

@@ -214,10 +214,14 @@ def labels(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
     if not wrong or (needed < 1 and 1 - wrong / reference.size >= needed - SLACK):
         return []
     at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(reference != actual)))
-    return [
-        f"{wrong} of {reference.size} labels differ; the first is {np.atleast_1d(actual)[at]!r} instead of "
-        f"{np.atleast_1d(reference)[at]!r} at {list(at)}"
-    ]
+    got, wanted = element(actual, at), element(reference, at)
+    return [f"{wrong} of {reference.size} labels differ; the first is {got!r} instead of {wanted!r} at {list(at)}"]
+
+
+def element(values: Any, at: tuple[int, ...]) -> Any:
+    """An element as Python has it: numpy's own say their type too."""
+    found = np.atleast_1d(values)[at]
+    return found.item() if isinstance(found, np.generic) else found
 
 
 def floats(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
