@@ -334,3 +334,16 @@ def test_nothing_is_drawn_where_nothing_was_gathered(monkeypatch: pytest.MonkeyP
     """The library that draws is not even imported: it takes as long as all other reports."""
     monkeypatch.setattr(charts, "draw", None)
     assert "<svg" not in page.render(gate(model("a", floats("data", "y", 1e-7)), model("b", labels("data"))))
+
+
+def test_a_library_that_is_missing_costs_the_pictures_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they show is there in words, and no model becomes an error by it."""
+
+    def missing() -> None:
+        raise ModuleNotFoundError("No module named 'pygal'")
+
+    monkeypatch.setattr(charts, "_library", missing)
+    text = page.render(FAMILIES["drawn"]())
+    assert "<svg" not in text
+    assert "pygal can't be imported here" in text.replace("&#x27;", "'")
+    assert "<b>Differences</b>" in text

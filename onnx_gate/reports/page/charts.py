@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Literal
 from xml.etree.ElementTree import Element
 
-from onnx_gate.reports.safe import OF_SHAPES, SHAPES, Html, drawing
+from onnx_gate.reports.safe import OF_SHAPES, SHAPES, Html, drawing, html
 from onnx_gate.wording.numbers import number
 
 WIDTH, HEIGHT = 440, 240
@@ -83,8 +83,14 @@ def ticks(places: Iterable[float]) -> tuple[Tick, ...]:
 
 
 def draw(chart: Chart, caption: str) -> Html:
-    """The picture; `caption` is the id of the element that says the same in words."""
-    tree = _drawn(chart)
+    """The picture; `caption` is the id of the element that says the same in words.
+
+    A broken installation of the library costs the picture, and no verdict.
+    """
+    try:
+        tree = _drawn(chart)
+    except ImportError:
+        return html("<p>There is no picture: pygal can't be imported here.</p>")
     tree.attrib.clear()
     _strip(tree)
     tree.attrib.update({"viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "plot", "role": "img", "aria-labelledby": caption})
