@@ -11,7 +11,8 @@ IN_SUITE := not browser and not container and not large and not models and not p
 COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/failing tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/place tests/processes tests/providers \
 	tests/references tests/reports tests/repro tests/repository tests/runtime tests/shards tests/strength tests/trial tests/triage tests/wording \
 	tests/worker tests/test_*.py \
-	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_boosters.py \
+	tests/frameworks/test_conformance.py tests/frameworks/test_sklearn.py tests/frameworks/test_sklearn_teaching.py \
+	tests/frameworks/test_torch_teaching.py tests/frameworks/test_boosters.py \
 	tests/frameworks/test_landmarks.py
 NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py tests/manifest/test_any_text.py \
 	tests/providers/real tests/reports/test_checks.py tests/reports/test_hostile.py tests/reports/test_markdown.py \
