@@ -199,7 +199,9 @@ def _first_words(error: BaseException) -> str:
 
 
 def _is_installed(package: str) -> bool:
-    return package.isidentifier() and package in importlib.metadata.packages_distributions()
+    found = package.isidentifier() and package in importlib.metadata.packages_distributions()
+    # One that is set to None can't be imported, whatever is installed.
+    return found and sys.modules.get(package, sys) is not None
 
 
 def _saved_version(key: str, error: BaseException) -> str:

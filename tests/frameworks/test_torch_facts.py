@@ -167,7 +167,7 @@ def test_what_exports_rightly_passes(models, model):
         ("half-sum", Cause.CONTRACT, "dtypes"),
         ("nan-in-max", Cause.NAN, "NaN"),
         ("nan-in-pool", Cause.NAN, "NaN"),
-        ("ties", Cause.CONVERSION, ""),
+        ("ties", Cause.OPERATOR, ""),
     ],
 )
 def test_what_exports_wrongly_is_found(models, model, cause, words):
@@ -242,7 +242,7 @@ def test_weights_are_kept_beside_the_model(models):
 def test_a_fully_masked_row_of_attention_is_found(models):
     """torch answers 0 where every key is masked, the graph the mean of the values."""
     model = models["masked-attention"]
-    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.CONVERSION), model
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.OPERATOR), model
     assert all(check.worst.reference == 0 and check.mismatched == check.total for check in model.checks)
 
 

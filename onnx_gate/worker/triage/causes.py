@@ -191,7 +191,9 @@ def _right_size(evidence: Evidence, wrong: list[OutputDiff]) -> int | None:
     cases = [diff for diff in wrong if "batch" in evidence.sizes.get(diff.case, {})]
     if not cases or len(cases) < len(wrong) or not may_depend_on_size(evidence.diffs, evidence.sizes, wrong):
         return None
-    return evidence.ask.right_size(worst_first(cases)[0])
+    worst = worst_first(cases)[0]
+    # What is known to go wrong with such a model may go right with some rows alone.
+    return None if evidence.ask.known(worst) else evidence.ask.right_size(worst)
 
 
 def _baked_by_line(evidence: Evidence) -> Triage | None:
@@ -336,7 +338,10 @@ def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -
     found = evidence.ask.place(worst) if evidence.shipped else None
     if found is None or found.cause is None:
         return None
-    return Triage(cause=found.cause, advice=advise_place(found), place=found.place, mended=found.mended)
+    # What converters are known to get wrong may be where it comes from.
+    known = _known_converter(evidence, worst, compared)
+    advice = f"{advise_place(found)} Known of such models: {known.advice}" if known else advise_place(found)
+    return Triage(cause=found.cause, advice=advice, place=found.place, mended=found.mended)
 
 
 def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:

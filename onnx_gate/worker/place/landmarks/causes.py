@@ -39,11 +39,16 @@ def _explained(search: Search, fault: Fault) -> Fault:
         return fault
     if fault.end.value in search.pairs.bench.outputs and (last := _last(search, fault)):
         return last
-    return replace(fault, named=Cause.PREPROCESSING if fault.first and not _learns(fault) else Cause.OPERATOR)
+    prepares = fault.first and not _learns(fault) and any(_has_learnt(node) for node in search.pairs.bench.nodes)
+    return replace(fault, named=Cause.PREPROCESSING if prepares else Cause.OPERATOR)
 
 
 def _learns(fault: Fault) -> bool:
-    return any(node.proto.op_type in LEARNT for node in fault.nodes)
+    return any(map(_has_learnt, fault.nodes))
+
+
+def _has_learnt(node: Node) -> bool:
+    return node.proto.op_type in LEARNT
 
 
 def _is_lowered(search: Search, fault: Fault) -> bool:
