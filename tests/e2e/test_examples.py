@@ -14,11 +14,11 @@ from onnx_gate.vocabulary import REPORTS, REPRO, WEAK_INPUTS, Cause, Status
 from tests.conftest import REPOSITORY
 
 EXAMPLES = {"quickstart": 0, "diverges": 1, "boosters": 0, "keras": 0, "tensorflow": 0, "weak-inputs": 0}
-MARKS = {
-    "boosters": pytest.mark.extras,
+MARKS: dict[str, tuple[pytest.MarkDecorator, ...]] = {
+    "boosters": (pytest.mark.extras,),
     # To import it takes half a minute.
     "keras": (pytest.mark.keras, pytest.mark.models),
-    "tensorflow": pytest.mark.tensorflow,
+    "tensorflow": (pytest.mark.tensorflow,),
 }
 """For examples whose framework not every environment has."""
 OFFERS = {"weak-inputs"}
