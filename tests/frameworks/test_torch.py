@@ -185,7 +185,7 @@ def _weights(path: Path) -> dict[str, bytes]:
         ("out-of-range", Cause.LOAD_FAILED, "the source itself fails on batch=1"),
         ("other-weights", Cause.LOAD_FAILED, "missing: layers.0.weight, layers.0.bias"),
         ("whole-module", Cause.LOAD_FAILED, "save a state dict"),
-        ("branch", Cause.CONVERSION_FAILED, "forward() decides by the values of a tensor"),
+        ("branch", Cause.CONVERSION_FAILED, "write `return torch.where(x.sum() > 0, x * 2, x)` in the place of lines"),
         ("raises", Cause.LOAD_FAILED, "no_such_method"),
         ("returns-number", Cause.LOAD_FAILED, "returns a int as 'output_1', expected tensors"),
         ("not-a-module", Cause.LOAD_FAILED, "got a dict, expected a torch.nn.Module"),
