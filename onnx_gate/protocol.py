@@ -193,6 +193,12 @@ class GarbageReply(Exception):
     """A line that no worker of ours would write."""
 
 
+def get_ready() -> None:
+    """Make now what encoding needs: a process that forks others does it once for all of them."""
+    for kind in KINDS.values():
+        _adapter(kind)
+
+
 def encode(event: Event) -> bytes:
     """An event as a line; what is longer than the parent takes is shortened."""
     kind: type = type(event)

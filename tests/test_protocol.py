@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from onnx_gate import protocol
 from onnx_gate.processes.hearing import ENOUGH, MOST_SAID, POOL, Hearing, SaidTooMuch, fair_share
 from onnx_gate.protocol import KINDS, LONGEST_LINE, Done, Event, GarbageReply, Note, Placed, Stage, decode, encode
 from onnx_gate.records.asked import Location, ModelSpec, ProviderSpec
@@ -224,3 +225,11 @@ def test_what_is_expected_is_never_shortened() -> None:
 def test_a_line_is_as_short_as_it_can_be() -> None:
     """What is as it is by default isn't sent: tens of thousands of comparisons have to fit into a model's share."""
     assert len(encode(OutputDiff(**DIFF, total=3))) < 120
+
+
+def test_a_process_that_forks_others_makes_their_encoders_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After it nothing is left to make, whatever is sent or heard."""
+    protocol.get_ready()
+    monkeypatch.setattr(protocol, "TypeAdapter", None)
+    assert protocol.decode(protocol.encode(Done())) == Done()
+    assert all(protocol._adapter(kind) for kind in protocol.KINDS.values())

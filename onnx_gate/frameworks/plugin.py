@@ -71,6 +71,11 @@ def no_parameters(source: Any) -> Mapping[str, Any]:
     return {}
 
 
+def no_settings(source: Any) -> Mapping[str, float]:
+    """Nothing is offered of the numbers that the source was made with."""
+    return {}
+
+
 def never_drew() -> bool:
     """The framework has no random numbers of its own, or nobody knows."""
     return False
@@ -124,6 +129,9 @@ class Plugin:
     parameters: Callable[[Any], Mapping[str, Any]] = no_parameters
     """What the source has learnt: name → array of floats, as the source holds it, to be read and not changed. Triage
     asks whether a file that diverged holds the same."""
+    settings: Callable[[Any], Mapping[str, float]] = no_settings
+    """Numbers that parts of the source were made with, such as `block.norm.eps`: name → number. Triage asks whether an
+    attribute or a constant of a file that diverged is one of these."""
     drew: Callable[[], bool] = never_drew
     """Whether the last answer took numbers of the framework's own random generator. Those of numpy and of Python are
     watched for all frameworks."""

@@ -49,7 +49,7 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
     for line in (found := [*unproven, *report.shortcomings(marked, raw)]):
         print(line)
     if given.write:
-        print(report.write_page(result.environment, marked, raw, given.seed))
+        print(report.write_page(report.page(result.environment, marked, raw, given.seed)))
     return 1 if found else 0
 
 

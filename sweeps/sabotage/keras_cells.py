@@ -95,7 +95,9 @@ def with_fault(fault: str, *, converted: bool) -> Recipe:
     """One layer of the exported model is another one."""
     cause, words, layer = FAULTS[fault]
     words = f"when exported: {words}" if converted else words
-    return lambda desk: _draft(desk, cause, words, layer or None, fault=fault, converted=converted)
+    # The model that is converted has both forms of the layer within one.
+    path = f"{layer}_deployed.{layer}" if converted and layer else layer
+    return lambda desk: _draft(desk, cause, words, path or None, fault=fault, converted=converted)
 
 
 def tight(*, converted: bool) -> Recipe:

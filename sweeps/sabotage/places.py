@@ -19,9 +19,14 @@ def is_right(place: Mapping[str, Any] | None, module: str, *, converted: bool) -
 
 def _holds(fault: Mapping[str, Any], module: str, *, converted: bool) -> bool:
     named = str(fault.get("module") or "")
-    few = 0 < len(fault.get("nodes", ())) <= MOST_NODES
+    few = len(nodes) <= MOST_NODES if (nodes := fault.get("nodes", ())) else _is_between(fault)
     # A step may be called `model` as well.
     return any(_within(name, module) for name in (named, WRAPPERS.sub("", named))) and (few or not converted)
+
+
+def _is_between(fault: Mapping[str, Any]) -> bool:
+    """What the converter left out has no node: its place is between a value that goes in and one that comes out."""
+    return bool(fault.get("reads") and fault.get("value"))
 
 
 def _within(named: str, module: str) -> bool:

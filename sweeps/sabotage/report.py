@@ -15,8 +15,10 @@ from sweeps.sabotage.case import WRONG
 from sweeps.sabotage.places import is_right
 from sweeps.sabotage.suite import Marked
 
-ALL, CELL, PLACES = 0.95, 0.8, 0.9
-"""The shares that have to be right: of all causes, of those of every cell, of places."""
+ALL, CELL, PLACES, MENDED = 0.95, 0.8, 0.9, 0.8
+"""The shares that have to be right: of all causes, of those of every cell, of places; and of files that are mended."""
+MENDABLE = ("weights", "operator", "preprocessing", "output-order", "label-order", "column-order")
+"""Causes that an exchange can mend."""
 COMMAND = "make triage-report"
 INTRO = (
     "Faults as they happen to people, put into models that are drawn at random: architectures, sizes, weights, which "
@@ -27,7 +29,8 @@ INTRO = (
     "its look-alike is not. *Converted*: the fault comes in through the gate's own conversion: a branch for "
     "deployment, a translation or a converter that is off, a predict of one's own. *Shipped*: the user's file is "
     "wrong. *Recorded*: an .onnx with recorded answers. A place is right if the nodes that are named hold the fault "
-    "and are at most three, or, for shipped files, lie within its module (or the module around it). Not here: "
+    "and are at most three (none where a part is missing: the values before and behind it are named then), or, for "
+    "shipped files, lie within its module (or the module around it). Not here: "
     "TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which this machine "
     "has no real fault; and `weak-inputs`, which no divergence has. Faults that two causes describe equally well (a "
     "converter of scikit-learn that is known to be off; other weights where only answers were recorded) may be called "
@@ -85,13 +88,16 @@ def confusion(marked: Sequence[Marked]) -> tuple[list[str], list[tuple[object, .
 
 def mended_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
     """By cause, how many shipped files came out mended."""
-    shipped = [each for each in marked if not each.case.cell.endswith("converted")]
+    shipped = [each for each in marked if each.case.cell.endswith("shipped")]
     rows: list[tuple[object, ...]] = []
     for cause in sorted({each.case.draft.cause for each in shipped}):
         some = [each for each in shipped if each.case.draft.cause == cause]
-        mended = sum(bool((_raw(each, raw).get("mended") or {}).get("passes")) for each in some)
-        rows.append((cause, f"{mended} of {len(some)}"))
+        rows.append((cause, f"{_mended(some, raw)} of {len(some)}"))
     return rows
+
+
+def _mended(some: Sequence[Marked], raw: Mapping[str, Any]) -> int:
+    return sum(bool((_raw(each, raw).get("mended") or {}).get("passes")) for each in some)
 
 
 def _raw(each: Marked, raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -136,6 +142,11 @@ def shortcomings(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
     placed = [each for each in marked if each.case.draft.module]
     if (good := sum(place_is_right(each, raw) for each in placed)) < PLACES * len(placed):
         found.append(f"places: {good} of {len(placed)} right, at least {PLACES:.0%} have to be")
+    shipped = [each for each in marked if each.case.cell.endswith("shipped")]
+    for cause in MENDABLE:
+        some = [each for each in shipped if each.case.draft.cause == cause]
+        if (good := _mended(some, raw)) < MENDED * len(some):
+            found.append(f"{cause}: {good} of {len(some)} shipped files mended, at least {MENDED:.0%} have to be")
     return found
 
 
@@ -156,13 +167,13 @@ def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
         *table(CELL_HEADER, cell_rows(marked, raw)),
         *("", "## Confusion", ""),
         *table(header, rows),
-        *("", "## Mended", "", "Wrong files, shipped or recorded, of which triage made one that passes.", ""),
+        *("", "## Mended", "", "Wrong files that were shipped, of which triage made one that passes.", ""),
         *table(("true cause", "mended"), mended_rows(marked, raw)),
     ]
 
 
-def write_page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, Any], seed: int) -> Path:
-    """docs/triage-models.md."""
+def page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, Any], seed: int) -> str:
+    """All of it."""
     text = [
         *("# Does triage name the fault?", "", INTRO, ""),
         *(f"Written by `{COMMAND}` with the seed {seed} and {versions(environment)}.", ""),
@@ -170,6 +181,11 @@ def write_page(environment: Environment, marked: Sequence[Marked], raw: Mapping[
         *("", "## Models", ""),
         *table(MODEL_HEADER, model_rows(marked, raw)),
     ]
-    path = DOCS / "triage-models.md"
-    path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return "\n".join(text) + "\n"
+
+
+def write_page(text: str, folder: Path = DOCS) -> Path:
+    """docs/triage-models.md."""
+    path = folder / "triage-models.md"
+    path.write_text(text, encoding="utf-8")
     return path

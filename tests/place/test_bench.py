@@ -14,7 +14,8 @@ from onnx_gate.records.asked import SessionSpec
 from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.place.bench import Bench
 from onnx_gate.worker.place.columns import find_order, reordered, search_order
-from onnx_gate.worker.place.values import Layout, agree, layouts, nearly, wrong_share
+from onnx_gate.worker.place.differences import other_epsilon
+from onnx_gate.worker.place.values import Layout, agree, layouts, nearly, noise_of, wrong_share
 
 W = np.arange(6, dtype="float32").reshape(2, 3)
 FEED = {"x": np.array([[1, 2], [3, -4]], "float32")}
@@ -101,9 +102,45 @@ def test_rounding_agrees_and_a_wrong_row_does_not():
     assert not agree(truth, one)
     assert nearly(truth, one)
     assert wrong_share(truth, one) == 1 / 200
+    rows = np.tile(truth, (8, 1))
+    row, column = rows.copy(), rows.copy()
+    row[3, :10], column[:, 3] = 0.0, 0.0
+    assert nearly(rows, row) and not nearly(rows, column)
+    assert nearly(rows[:3], column[:3])
     assert wrong_share(truth, truth[:5]) == 1.0
     assert wrong_share(np.array([np.nan, 1.0]), np.array([np.nan, 1.0])) == 0.0
     assert wrong_share(np.array([np.nan, 1.0]), np.array([0.0, 1.0])) == 0.5
+
+
+def test_the_constant_of_a_mask_is_no_scale_of_the_noise():
+    """Scores beside −1e9 are held to their own size, and the constant to its own."""
+    truth = np.linspace(-2, 2, 64, dtype="float32").reshape(8, 8)
+    truth[:, 5:] = -1e9
+    scaled = np.where(truth < -1e8, truth, truth * np.float32(1.1))
+    assert wrong_share(truth, scaled) > 0.5
+    assert agree(truth, truth + np.float32(1e-7))
+    moved = truth.copy()
+    moved[:, 5:] += 64
+    assert agree(truth, moved)
+    large = np.linspace(1, 1e9, 64, dtype="float32")
+    assert noise_of(large) == pytest.approx(noise_of(large[-1:]))
+
+
+def test_another_epsilon_shows_in_what_it_was_computed_into():
+    """The variances of the source explain it; other weights they don't."""
+    random = np.random.default_rng(0)
+    scale, variance = random.uniform(0.5, 2, 12), random.uniform(0.3, 2, 12)
+    kernel = random.normal(size=(7, 12))
+    right, wrong = (scale / np.sqrt(variance + epsilon) for epsilon in (1e-3, 0.1))
+    weights = [scale.astype("float32"), variance.astype("float32")]
+    for ours, theirs in ((wrong, right), (kernel * wrong, kernel * right)):
+        assert other_epsilon(ours.astype("float32"), theirs.astype("float32"), weights)
+    unit = (kernel * right).astype("float32")
+    unit[:, 3] *= 3
+    assert not other_epsilon(unit, (kernel * right).astype("float32"), [*weights, random.normal(size=12)])
+    stale = right * random.uniform(0.9, 1.1, 12)
+    assert not other_epsilon(stale.astype("float32"), right.astype("float32"), weights)
+    assert not other_epsilon(right.astype("float32"), right.astype("float32"), weights)
 
 
 def test_the_order_of_columns_is_found_by_what_they_do():

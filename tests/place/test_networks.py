@@ -42,9 +42,21 @@ NET = dedent("""
         def forward(self, x):
             return {"mean": self.mean(x), "spread": self.spread(x).exp()}
 
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.middle, self.head = nn.Linear(6, 400), nn.Linear(400, 300), nn.Linear(300, 500)
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.middle(torch.tanh(self.enter(x)))))
+
     def load():
         torch.manual_seed(0)
         return Net().eval()
+
+    def wide():
+        torch.manual_seed(0)
+        return Wide().eval()
 
     def heads():
         torch.manual_seed(0)
@@ -76,6 +88,28 @@ def swap_heads(net: torch.nn.Module, path: Path) -> None:
         )  # fmt: skip
 
 
+def ship_wide(net: Any, folder: Path) -> list[str]:
+    """Files of a network in which one unit of a wide layer has other weights; gives their entries."""
+    entries = []
+    for name, unit in (("enter", 17), ("head", 333)):
+        wrong = copy.deepcopy(net)
+        with torch.no_grad():
+            getattr(wrong, name).weight[unit] *= -2
+        path = folder / f"wide_{name}.onnx"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                wrong, (torch.randn(2, 6),), str(path), input_names=["x"], output_names=["y"], dynamo=False,
+                dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
+            )  # fmt: skip
+        ship(onnx.load(path), path)
+        entries.append(
+            f"  - {{id: wide_{name}, source: 'net.py:wide', onnx: {path.name}, batches: [1, 16], "
+            "inputs: {x: {dtype: float32, shape: [batch, 6]}}}"
+        )
+    return entries
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict[str, ModelResult]:
     """All of them in one run."""
@@ -103,6 +137,7 @@ def found(tmp_path_factory) -> dict[str, ModelResult]:
         "  - {id: heads, source: 'net.py:heads', onnx: heads.onnx, batches: [4], "
         "inputs: {x: {dtype: float32, shape: [batch, 6]}}}"
     )
+    entries += ship_wide(names["wide"](), folder)
     text = "version: 1\ndefaults: {framework: torch}\nmodels:\n" + "\n".join(entries)
     return {model.id: model for model in run_manifest(folder, text).result.models}
 
@@ -141,3 +176,16 @@ def test_swapped_outputs_get_their_names_back(found):
     assert "he answers of `mean` are under `spread`" in model.advice
     assert model.mended.passes and model.mended.file == "repro/heads/mended.onnx"
     assert model.mended.changes == ("rename the output `mean` to `spread`, `spread` to `mean`",)
+
+
+@pytest.mark.parametrize(
+    ("name", "differs"), [("enter", "in 6 of 2,400 numbers"), ("head", "in 300 of 150,000 numbers")]
+)
+def test_one_unit_of_a_wide_layer_is_a_fault(found, name, differs):
+    """Less than a hundredth of the layer's values are wrong, always the same one: no rows next to a threshold."""
+    model = found[f"wide_{name}"]
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.WEIGHTS), model.advice
+    (fault,) = model.place.faults
+    assert fault.module == name
+    assert differs in fault.what
+    assert model.mended.passes

@@ -27,6 +27,7 @@ HOUSE = dedent("""
     from skl2onnx.common.data_types import FloatTensorType
     from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
     from sklearn.pipeline import Pipeline
+    from sklearn.ensemble import RandomForestRegressor
     from sklearn.preprocessing import MinMaxScaler
 
     class Ratio(TransformerMixin, BaseEstimator):
@@ -56,6 +57,11 @@ HOUSE = dedent("""
         X, y = rows()
         return Pipeline([("ratio", Ratio()), ("squeeze", MinMaxScaler()), ("line", Line())]).fit(X, y)
 
+    def forest():
+        X, y = rows()
+        steps = [("ratio", Ratio()), ("squeeze", MinMaxScaler()), ("forest", RandomForestRegressor(5, random_state=0))]
+        return Pipeline(steps).fit(X, y)
+
     FAULT = ""
 
     def write_ratio(scope, operator, container):
@@ -64,7 +70,8 @@ HOUSE = dedent("""
         middle = operator.raw_operator.middle_ + (0.7 if FAULT == "ratio" else 0)
         container.add_initializer(names[0], TensorProto.FLOAT, [len(middle)], middle.tolist())
         container.add_node("Sub", [given, names[0]], names[1], name=scope.get_unique_operator_name("S"), op_version=13)
-        container.add_node("Abs", names[1], names[2], name=scope.get_unique_operator_name("Abs"), op_version=13)
+        kind = "Neg" if FAULT == "nan" else "Abs"
+        container.add_node(kind, names[1], names[2], name=scope.get_unique_operator_name("Abs"), op_version=13)
         container.add_node("Sqrt", names[2], answer, name=scope.get_unique_operator_name("Sqrt"), op_version=13)
 
     def write_line(scope, operator, container):
@@ -98,6 +105,7 @@ HOUSE = dedent("""
     def register_line(): register("line")
     def register_half(): register("half")
     def register_after(): register("after")
+    def register_nan(): register("nan")
     def register_right(): register("")
 
     class Own(lightgbm.LGBMRegressor):
@@ -144,6 +152,13 @@ def _manifest(folder: Path) -> str:
             "    tolerance: {rtol: 1.0e-5, atol: 1.0e-4}",
             shared.rstrip(),
         ]
+    lines += [
+        "  - id: nan",
+        "    framework: sklearn",
+        "    source: house.py:forest",
+        "    register: house.py:register_nan",
+    ]
+    lines += [shared.rstrip()]
     for name in BOOSTERS:
         lines += [f"  - id: {name}", "    framework: lightgbm", f"    source: house.py:booster_{name}", shared.rstrip()]
     return "\n".join(lines)
@@ -156,6 +171,7 @@ def _manifest(folder: Path) -> str:
         ("line", Cause.WEIGHTS, "line.predict", {"MatMul"}),
         ("half", Cause.QUANTISED, "line.predict", {"Cast", "MatMul"}),
         ("after", Cause.OPERATOR, "line.predict", None),
+        ("nan", Cause.NAN, "ratio", {"Cast", "Sub", "Neg", "Sqrt"}),
         ("first", Cause.PREPROCESSING, None, None),
         ("last", Cause.OPERATOR, None, None),
         ("short", Cause.WEIGHTS, "iteration 4", {"TreeEnsembleRegressor"}),

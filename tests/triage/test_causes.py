@@ -256,6 +256,17 @@ def test_noise_that_both_sides_have_is_a_matter_of_tolerance():
     assert cause(diff(snr_db=60.0), rounding=judge) is Cause.PRECISION
 
 
+@pytest.mark.parametrize("how", ["float64", "judge", "own-noise"])
+def test_last_digits_are_a_matter_of_tolerance_however_they_were_measured(how):
+    """Of several outputs each may be measured in another way."""
+    others = {"y": Rounding(how="judge", mismatched=5, size=1e-6, other=2e-6), "z": Rounding(how=how, mismatched=5)}
+    noise = [diff(snr_db=130.0, max_abs=3.2e-5), diff(output="z", snr_db=130.0, max_abs=1e-7)]
+    found = triage(*noise, rounding=lambda asked: others[asked.output])
+    assert found.cause is Cause.TOLERANCE
+    assert measure(others["y"]) in found.advice
+    assert cause(*noise, rounding=lambda asked: others[asked.output], offset=0.1) is not Cause.TOLERANCE
+
+
 def test_what_is_known_of_the_model_goes_before_what_the_numbers_look_like():
     """NaN, rounding, a tolerance; but not before the order of the outputs, or a source that is random."""
     nan = diff(nonfinite_mismatched=1, max_abs=float("nan"))

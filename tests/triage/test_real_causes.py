@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import joblib
 import numpy as np
+import onnx
 import pytest
 import skl2onnx
+from onnx import TensorProto, helper, numpy_helper
 from skl2onnx.common.data_types import FloatTensorType
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
@@ -95,3 +97,21 @@ def test_the_cause_is_the_right_one(causes, model, cause, words):
     assert (found.verdict, found.cause) == (Status.DIVERGED, cause), found.advice
     assert words in found.advice
     assert found.advice.endswith(".")
+
+
+def test_a_change_that_changes_nothing_is_no_preprocessing(tmp_path):
+    """One answer of 400 is wrong, and what people do to images leaves a table as it is."""
+    random = np.random.default_rng(0)
+    weights, x = random.normal(size=(6, 400)).astype("float32"), random.normal(size=(16, 6)).astype("float32")
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in (("x", 6), ("y", 400))
+    ]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "matmul")]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "m.onnx")
+    y = x @ weights
+    y[:, 333] *= -2
+    np.savez(tmp_path / "rows.npz", x=x, y=y)
+    text = "version: 1\nmodels:\n  - {id: wide, framework: onnx, source: m.onnx, data: rows.npz}"
+    (model,) = run_manifest(tmp_path, text).result.models
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.CONVERSION), (model.error, model.advice)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from onnx_gate.records.result import GateResult
 from onnx_gate.vocabulary import Status
 from sweeps.sabotage import report, suite
 from sweeps.sabotage.nets import KINDS, build
@@ -21,6 +23,7 @@ LEAST, LEAST_OF_CELL = 120, 10
 KERAS = tuple(cell.name for cell in CELLS if cell.name.startswith("keras"))
 """To import Keras and to export its first model takes longer than to judge all others."""
 OTHERS = tuple(cell.name for cell in CELLS if cell.name not in KERAS)
+Judged = tuple[GateResult, list[Marked], dict[str, Any]]
 
 
 @pytest.fixture(
@@ -28,17 +31,22 @@ OTHERS = tuple(cell.name for cell in CELLS if cell.name not in KERAS)
     params=[OTHERS, pytest.param(KERAS, marks=pytest.mark.models)],
     ids=["without Keras", "Keras"],
 )
-def marked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Marked]:
+def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     """A tenth of each cell through the command."""
+    folder = tmp_path_factory.mktemp("sabotage")
     with warnings.catch_warnings():
         # Of the frameworks, about models that are made to be unusual.
         warnings.simplefilter("ignore")
-        _, found, unproven = suite.judge(
-            tmp_path_factory.mktemp("sabotage"), choose(tenth=SEED, cells=request.param), seed=SEED
-        )
+        result, found, unproven = suite.judge(folder, choose(tenth=SEED, cells=request.param), seed=SEED)
     assert not unproven
     assert {each.case.cell for each in found} == {*request.param}
-    return found
+    return result, found, report.read_raw(folder)
+
+
+@pytest.fixture(scope="module")
+def marked(judged: Judged) -> list[Marked]:
+    """Questions and answers alone."""
+    return judged[1]
 
 
 @pytest.mark.extras
@@ -112,6 +120,25 @@ def test_a_place_is_right_within_the_module(named: str, nodes: int, converted: b
     place = {"faults": [{"nodes": [{"name": "", "op": "Add"}] * nodes, "module": named}]}
     assert is_right(place, "block1.norm", converted=converted) is expected
     assert not is_right(None, "block1.norm", converted=converted)
+
+
+def test_what_is_left_out_has_a_place_without_nodes() -> None:
+    """Between the value that goes in and the one that comes out; a fault that names neither is nowhere."""
+    missing = {"nodes": [], "module": "block1.norm", "reads": ["linear"], "value": "relu"}
+    assert is_right({"faults": [missing]}, "block1.norm", converted=True)
+    assert not is_right({"faults": [{**missing, "reads": []}]}, "block1.norm", converted=True)
+    assert not is_right({"faults": [{**missing, "module": "block2.norm"}]}, "block1.norm", converted=True)
+
+
+@pytest.mark.extras
+def test_the_page_has_every_model(judged: Judged, tmp_path: Path) -> None:
+    """`--write` writes all tables, with a row for each question."""
+    result, found, raw = judged
+    path = report.write_page(report.page(result.environment, found, raw, SEED), tmp_path)
+    text = path.read_text(encoding="utf-8")
+    assert path.name == "triage-models.md"
+    assert all(f"| `{each.case.name}` |" in text for each in found)
+    assert all(title in text for title in ("## Confusion", "## Mended", "## Models", f"seed {SEED}"))
 
 
 @pytest.mark.extras

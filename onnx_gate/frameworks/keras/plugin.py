@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx_gate.frameworks.keras.backend import choose_backend, plugin_of
 from onnx_gate.frameworks.plugin import Plugin
-from onnx_gate.frameworks.tensorflow.keras_models import watched_layers
+from onnx_gate.frameworks.tensorflow.keras_models import named_layers, watched_layers
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import Domains
 from onnx_gate.records.found import Answer, Triage
@@ -76,6 +76,17 @@ def parameters(source: Source) -> dict[str, Any]:
     return {name: importlib.import_module("keras").ops.convert_to_numpy(value) for name, value in weights.items()}
 
 
+def settings(source: Source) -> dict[str, float]:
+    """What layers are configured with, by the paths of their names."""
+    found: dict[str, float] = {}
+    for path, layer in named_layers(source.model):
+        # A layer of the user's need not have a configuration.
+        with contextlib.suppress(Exception):
+            given = layer.get_config().items()
+            found |= {f"{path}.{name}": value for name, value in given if isinstance(value, float)}
+    return found
+
+
 def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
     """What the plug-in of the backend sees in a run: preprocessing layers are a part of the model."""
     # Built by an ordinary call first: a model that makes its layers while it is watched would lose them again.
@@ -116,6 +127,7 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     untrained=untrained,
     parameters=parameters,
+    settings=settings,
     warm_up=_PLUGIN.warm_up,
     landmarks=landmarks,
     tensor_names=tensor_names,

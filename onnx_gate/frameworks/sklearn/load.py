@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ _NO_TENSORS = {
     "MultiLabelBinarizer": "sets of labels",
 }
 _AGAIN = "is it a whole pickle, joblib or skops file, saved with the packages that are installed here? Save it again"
+_ASIDE = "sklearn.externals.array_api_compat.torch"
 _SAVED_FROM_MAIN = (
     "its class was defined in the script or notebook that saved it: move it to a module beside the manifest, "
     "and save it again"
@@ -93,6 +95,21 @@ def _way_out(error: BaseException) -> str:
     return "" if isinstance(error, ModuleNotFoundError | SystemExit) else _AGAIN
 
 
+def _import_skops() -> Any:
+    """The package, without PyTorch.
+
+    To list all estimators it walks through all packages of scikit-learn, and one of them imports PyTorch where that is
+    installed: seconds, for nothing that it asks for. A package that can't be imported is one that it goes past.
+    """
+    if _ASIDE in sys.modules:
+        return importlib.import_module("skops.io")
+    sys.modules[_ASIDE] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("skops.io")
+    finally:
+        del sys.modules[_ASIDE]
+
+
 def _from_skops(spec: ModelSpec) -> Any:
     """Describe, audit, construct: nothing of a type that isn't trusted is made."""
     path, shown = str(spec.source.file), spec.source.shown
@@ -100,9 +117,8 @@ def _from_skops(spec: ModelSpec) -> Any:
         raise CannotJudge(
             Cause.LOAD_FAILED, f"{shown}: skops is not installed, which .skops files need", fix="install it"
         )
-    import skops.io
-
-    found = skops.io.get_untrusted_types(file=path)
+    skops = _import_skops()
+    found = skops.get_untrusted_types(file=path)
     if refused := [name for name in found if name not in spec.trusted]:
         listed = ", ".join([*spec.trusted, *refused])
         raise CannotJudge(
@@ -110,4 +126,4 @@ def _from_skops(spec: ModelSpec) -> Any:
             f"{shown}: it holds types that nobody has trusted: {', '.join(refused)}. Nothing was loaded",
             fix=f"look at them; if they may run, write `trusted: [{listed}]`",
         )
-    return skops.io.load(path, trusted=found)
+    return skops.load(path, trusted=found)

@@ -18,6 +18,12 @@ def parameters(source: Any) -> dict[str, Any]:
     return found
 
 
+def settings(source: Any) -> dict[str, float]:
+    """What estimators were made with, such as `model.alpha`."""
+    given = source.get_params(deep=True) if hasattr(source, "get_params") else {}
+    return {name.replace("__", "."): value for name, value in given.items() if isinstance(value, float)}
+
+
 def _visit(found: dict[str, Any], value: Any, path: str, seen: set[int], depth: int) -> None:
     if id(value) in seen or depth > _DEEPEST or len(found) >= MOST:
         return

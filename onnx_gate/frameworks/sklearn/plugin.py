@@ -18,7 +18,7 @@ from onnx_gate.frameworks.sklearn.domain.walk import input_domain
 from onnx_gate.frameworks.sklearn.known import known_cause
 from onnx_gate.frameworks.sklearn.landmarks import landmarks
 from onnx_gate.frameworks.sklearn.load import load
-from onnx_gate.frameworks.sklearn.parameters import parameters
+from onnx_gate.frameworks.sklearn.parameters import parameters, settings
 from onnx_gate.records.asked import ModelSpec
 
 
@@ -56,6 +56,7 @@ PLUGIN = Plugin(
     fitted_columns=fitted_columns,
     tails=tails,
     parameters=parameters,
+    settings=settings,
     landmarks=landmarks,
     input_domain=input_domain,
 )

@@ -117,7 +117,7 @@ def watched_layers(model: Any, heard: Callable[[str, Any], None]) -> Iterator[No
     A layer's own `call` is what all backends come to; Keras has no hooks of its own.
     """
     with contextlib.ExitStack() as watched:
-        for path, layer in _named_layers(model, ""):
+        for path, layer in named_layers(model):
             # Not by setattr, which Keras takes for a change of the model.
             if "call" not in vars(layer):
                 vars(layer)["call"] = _telling(layer.call, path, heard)
@@ -135,9 +135,9 @@ def _telling(call: Callable[..., Any], path: str, heard: Callable[[str, Any], No
     return called
 
 
-def _named_layers(layer: Any, path: str) -> Iterator[tuple[str, Any]]:
+def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """All layers within one, the outer ones first. One that is used in several places has its first name."""
     for inner in layer._layers:
         name = f"{path}.{inner.name}" if path else str(inner.name)
         yield name, inner
-        yield from _named_layers(inner, name)
+        yield from named_layers(inner, name)

@@ -6,11 +6,9 @@ import copy
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import onnxscript
 import torch
 
 from onnx_gate.errors import CannotJudge
@@ -21,6 +19,7 @@ from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong
 from onnx_gate.frameworks.torch.known import find_known
 from onnx_gate.frameworks.torch.landmarks import landmarks, tensor_names
 from onnx_gate.frameworks.torch.load import Source, load_source
+from onnx_gate.frameworks.torch.operators import keep_operators
 from onnx_gate.frameworks.torch.outputs import as_answer, name_outputs
 from onnx_gate.frameworks.torch.random import SEED, drew, refuse_random
 from onnx_gate.frameworks.torch.state import changed_since, in_training, snapshot
@@ -38,7 +37,7 @@ _DTYPES_DIFFER = re.compile(r"same dtype|expected scalar type|should be the same
 def warm_up(export: bool) -> None:
     """Export a dummy: a forked job's first export then takes a fraction of the time."""
     if export:
-        _read_operators_once()
+        keep_operators()
         dynamic = ({0: torch.export.Dim("batch")},)
         torch.onnx.export(
             torch.nn.Linear(2, 2).eval(),
@@ -47,20 +46,6 @@ def warm_up(export: bool) -> None:
             verbose=False,
             dynamic_shapes=dynamic,
         )
-
-
-def _read_operators_once() -> None:
-    """Keep the signatures of the exporter's operators, which it reads from their source code in each export.
-
-    There are five hundred, and they take more than half of the time of a small export. None of them ever changes.
-    """
-    operator: Any = onnxscript.TracedOnnxFunction
-    read = vars(operator).get("function_ir")
-    # Another version of onnxscript may keep them itself.
-    if isinstance(read, property) and read.fget:
-        kept = cached_property(read.fget)
-        kept.__set_name__(operator, "function_ir")
-        operator.function_ir = kept
 
 
 def load(spec: ModelSpec) -> Source:
@@ -150,6 +135,18 @@ def parameters(source: Source) -> dict[str, Any]:
     return {name: value.detach().cpu().numpy() for name, value in floats}
 
 
+def settings(source: Source) -> dict[str, float]:
+    """Attributes of modules by their paths; TorchScript keeps them elsewhere."""
+    parts = source.module.named_modules()
+    return {
+        f"{path}.{name}": value
+        for path, part in parts
+        if not isinstance(part, torch.jit.ScriptModule)
+        for name, value in vars(part).items()
+        if isinstance(value, float)
+    }
+
+
 def untrained(source: Source) -> int:
     """Parameters that take gradients and have had none; those of programs and TorchScript were somebody's before."""
     if source.program is not None or source.scripted or any(p.grad is not None for p in source.module.parameters()):
@@ -166,6 +163,7 @@ PLUGIN = Plugin(
     known_cause=known_cause,
     untrained=untrained,
     parameters=parameters,
+    settings=settings,
     tails=tails,
     drew=drew,
     landmarks=landmarks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import permutations, product
 from typing import Any
@@ -11,11 +11,13 @@ import numpy as np
 import onnx
 from onnx import defs
 
+from onnx_gate.worker.onnx_files.lowered import is_lowered
 from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt, learns
 from onnx_gate.worker.place.exchange import (
     AttributeExchange,
     Exchange,
     ExchangeKind,
+    Removal,
     Several,
     StoredExchange,
 )
@@ -23,6 +25,16 @@ from onnx_gate.worker.place.values import layouts
 
 MOST_TRIED = 24
 """Exchanges that are tried of one part."""
+MOST_REMOVED = 16
+"""Ways through a part that are tried without their nodes."""
+MOST_INSIDE = 64
+"""Nodes of a part that ways are looked for in."""
+_LEAST_UNITS = 4
+"""Units of a layer that an epsilon has to explain."""
+_LEAST_CHANGE = 1e-4
+"""Below that, rounding may have made it."""
+_SAME_EPSILON = 0.02
+"""Share of the difference of two epsilons that rounding may leave."""
 _NOT_COMPUTED = ("Identity", "Dropout")
 
 
@@ -151,6 +163,70 @@ def of_parameters(bench: Bench, ours: Sequence[Node], parameters: Mapping[str, A
     return [*weights[:MOST_TRIED], *(Several(parts=tuple(group)) for group in groups if len(group) > 1)]
 
 
+def of_settings(bench: Bench, ours: Sequence[Node], settings: Mapping[str, float], module: str) -> list[Exchange]:
+    """Exchanges of single numbers of a part for those that the source was made with, those of the same module first."""
+    near = [name for name in settings if module and name.startswith((f"{module}.", f"{module.rpartition('.')[0]}."))]
+    numbers: dict[float, str] = {}
+    for name in (*near, *settings):
+        if np.isfinite(settings[name]):
+            numbers.setdefault(settings[name], name)
+    found: list[Exchange] = []
+    for node in computing(ours):
+        found += [*_other_attributes(node, numbers), *_other_numbers(bench, node, numbers)]
+    return found[:MOST_TRIED]
+
+
+def _other_attributes(node: Node, numbers: Mapping[float, str]) -> Iterator[AttributeExchange]:
+    for name, before in attributes_of(node.proto).items():
+        for after in numbers if isinstance(before, float) else ():
+            if not _same(before, after):
+                proto = onnx.helper.make_attribute(name, after)
+                yield AttributeExchange(kind="attribute", node=node, name=name, before=before, after=after, proto=proto)
+
+
+def _other_numbers(bench: Bench, node: Node, numbers: Mapping[float, str]) -> Iterator[StoredExchange]:
+    for name in node.stored:
+        before = bench.constant(name)
+        if before is None or before.dtype.kind != "f" or before.size != 1:
+            continue
+        for after, true in numbers.items():
+            if not _same(float(before.item()), after):
+                changed = np.full_like(before, after)
+                yield StoredExchange(kind="constant", node=node, name=name, true=true, before=before, after=changed)
+
+
+def removals(bench: Bench, ours: Sequence[Node], values: Mapping[str, Array]) -> list[Removal]:
+    """A part without some of its nodes: those that lower precision first, then the shortest ways between two values."""
+    if len(ours) > MOST_INSIDE:
+        return []
+    ways = [way for node in computing(ours) for way in _ways(bench, ours, node, values)]
+    lowering = [way for way in ways if is_lowered(way.nodes[0].proto) and way.nodes[-1].proto.op_type.startswith("Deq")]
+    ways.sort(key=lambda way: len(way.nodes))
+    return [*([_joined(lowering)] if len(lowering) > 1 else []), *ways[:MOST_REMOVED]]
+
+
+def _joined(ways: Sequence[Removal]) -> Removal:
+    nodes = {node.at: node for way in ways for node in way.nodes}
+    return Removal(
+        ways=tuple(each for way in ways for each in way.ways), nodes=tuple(nodes[at] for at in sorted(nodes))
+    )
+
+
+def _ways(bench: Bench, ours: Sequence[Node], last: Node, values: Mapping[str, Array]) -> Iterator[Removal]:
+    """From every value before a node that has the form of the one that it gives."""
+    made = [name for name in last.proto.output if name]
+    if len(made) != 1 or made[0] not in values:
+        return
+    wanted, known = values[made[0]], {node.at for node in ours}
+    before = dict.fromkeys(name for node in ours if node.at <= last.at for name in node.reads)
+    for name in before:
+        if name in values and (values[name].shape, values[name].dtype) == (wanted.shape, wanted.dtype):
+            nodes = bench.between(made[0], [name])
+            # A way that begins elsewhere as well reads what this value has no part in.
+            if {node.at for node in nodes} <= known and all(node.own for node in nodes):
+                yield Removal(ways=((name, made[0]),), nodes=tuple(nodes))
+
+
 def _is_table(array: Array | None) -> bool:
     return array is not None and array.dtype.kind == "f" and array.size > 1
 
@@ -244,6 +320,48 @@ def _put_together(array: Array, like: Sequence[Array]) -> Iterator[Array]:
                     whole = np.concatenate(parts, axis=axis)
                     if whole.shape == array.shape:
                         yield whole
+
+
+def other_epsilon(before: Array, after: Array, weights: Iterable[Array]) -> bool:
+    """Whether two forms of a weight differ by the epsilon of a normalisation that was computed into them.
+
+    Each unit is divided by the root of variance + epsilon, and the variances are among the weights of the source.
+    """
+    for ratio in _ratios(before, after):
+        factor = ratio**-2 - 1
+        if not ((factor > 0).all() or (factor < 0).all()):
+            # It makes all units smaller, or all larger.
+            continue
+        for variance in (array.ravel().astype("float64") for array in weights if array.size == ratio.size):
+            # (variance + epsilon) · factor is the difference of the two epsilons, the same for all units.
+            if not (variance > 0).all():
+                continue
+            known = np.stack([np.ones_like(factor), -factor], axis=1)
+            (apart, epsilon), *_ = np.linalg.lstsq(known, variance * factor, rcond=None)
+            left = variance * factor - known @ np.array([apart, epsilon])
+            if -_LEAST_CHANGE < epsilon < 1 and np.abs(left).max() <= _SAME_EPSILON * abs(apart):
+                return True
+    return False
+
+
+def _ratios(before: Array, after: Array) -> Iterator[Array]:
+    """What each unit was multiplied by, along every axis where it is one number for each."""
+    if before.shape != after.shape or before.dtype.kind != "f":
+        return
+    for axis, count in enumerate(before.shape):
+        if count < _LEAST_UNITS:
+            continue
+        ours, theirs = (np.moveaxis(side.astype("float64"), axis, 0).reshape(count, -1) for side in (before, after))
+        with np.errstate(all="ignore"):
+            ratio = np.sum(ours * theirs, axis=1) / np.sum(theirs * theirs, axis=1)
+            rest = np.abs(ours - ratio[:, None] * theirs).max()
+        if (
+            np.isfinite(ratio).all()
+            and (ratio > 0).all()
+            and np.abs(ratio - 1).max() > _LEAST_CHANGE
+            and rest <= 1e-5 * np.abs(ours).max()
+        ):
+            yield ratio
 
 
 def comes_first(bench: Bench, nodes: Sequence[Node], starts: Sequence[str]) -> bool:

@@ -163,6 +163,29 @@ class NodesExchange:
         graph.node.append(onnx.helper.make_node("Identity", [made], [wanted], f"{wanted}.of_source"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """Nodes less: whoever reads what they answer reads what they were given."""
+
+    ways: tuple[tuple[str, str], ...]
+    """What goes in, and what comes out."""
+    nodes: tuple[Node, ...]
+    """That lie between, in their order."""
+    kind: ExchangeKind = "structure"
+
+    @property
+    def node(self) -> Node | None:
+        """Where it is one alone."""
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+    def apply(self, draft: Draft) -> None:
+        """The last node of each way passes on what went in; the others are read by nobody."""
+        starts = {end: start for start, end in self.ways}
+        for node in draft.model.graph.node:
+            for end in starts.keys() & set(node.output):
+                node.CopyFrom(onnx.helper.make_node("Identity", [starts[end]], [end], node.name))
+
+
 def store(draft: Draft, name: str, array: Array) -> None:
     """Add a stored tensor; a large one is handed over in memory."""
     array = np.ascontiguousarray(array)
@@ -266,12 +289,12 @@ def all_of(exchanges: Sequence[Exchange], draft: Draft) -> None:
         exchange.apply(draft)
 
 
-def parts_of(exchanges: Iterable[Exchange]) -> list[StoredExchange | AttributeExchange | NodesExchange]:
+def parts_of(exchanges: Iterable[Exchange]) -> list[StoredExchange | AttributeExchange | NodesExchange | Removal]:
     """Each of them alone."""
-    found: list[StoredExchange | AttributeExchange | NodesExchange] = []
+    found: list[StoredExchange | AttributeExchange | NodesExchange | Removal] = []
     for exchange in exchanges:
         if isinstance(exchange, Several):
             found += exchange.parts
-        elif isinstance(exchange, StoredExchange | AttributeExchange | NodesExchange):
+        elif isinstance(exchange, StoredExchange | AttributeExchange | NodesExchange | Removal):
             found.append(exchange)
     return found

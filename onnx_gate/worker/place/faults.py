@@ -12,23 +12,33 @@ import numpy as np
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.place.bench import LEARNT, Array, Bench, Node, learns
-from onnx_gate.worker.place.differences import aligned, candidates, comes_first, computing, of_parameters, same_content
+from onnx_gate.worker.place.differences import (
+    aligned,
+    candidates,
+    comes_first,
+    computing,
+    of_parameters,
+    of_settings,
+    other_epsilon,
+    removals,
+    same_content,
+)
 from onnx_gate.worker.place.exchange import (
     AttributeExchange,
     Exchange,
     NodesExchange,
+    Removal,
     StoredExchange,
     all_of,
     parts_of,
 )
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
-from onnx_gate.worker.place.values import largest_error, noise_of, wrong_share
+from onnx_gate.worker.place.values import largest_error, nearly, noise_of, wrong_share
 
 MOST_FAULTS = 64
 _ALL_STEPS = 16
 """Noise of a whole graph beside that of one step."""
-_LEFT = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +66,12 @@ class Fault:
     exchange: Exchange | None = None
     """What makes the value right; None where nothing was found."""
     folded: bool = False
-    """The file has the source's own weights, and the right graph has them with a part folded in that it lacks."""
+    """The file has the source's own weights, and the right graph has them with a part folded in that it lacks, or that
+    the file has with another epsilon."""
     part: str = ""
     """Of the source, where its own values say so."""
+    modules: frozenset[str] = frozenset()
+    """All parts of the source, as far as it names them."""
     holder: str = ""
     """The module whose weights the right part reads, where these are of one module alone."""
     named: Cause | None = None
@@ -77,6 +90,13 @@ class Fault:
         if self.exchange.kind == "weights" and not before:
             return Cause.WEIGHTS
         return Cause.PREPROCESSING if before else Cause.OPERATOR
+
+
+def changed_by(exchange: Exchange | None) -> list[Node]:
+    """The nodes of the judged graph that it is about; none where a whole part is exchanged."""
+    if isinstance(exchange, Removal):
+        return list(exchange.nodes)
+    return [part.node for part in parts_of([exchange] if exchange else []) if part.node is not None]
 
 
 def _holds_learnt(exchange: Exchange) -> bool:
@@ -113,6 +133,8 @@ class Search:
     """On the clock of `time.monotonic`."""
     parameters: Mapping[str, Array] = field(default_factory=dict)
     """What the source has learnt, for where there is no right graph."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that its parts were made with, for the same."""
 
     def faults(self) -> list[Fault]:
         """All that are found, in the order of the graph."""
@@ -174,13 +196,14 @@ class Search:
         part = part_of(pairs, made) or part_of(pairs, end.true)
         tried = candidates(pairs.bench, right, ours, theirs) if right else self._of_source(ours, part)
         exchange = self._exchange(end, tried, theirs)
-        changed = {each.node.at for each in parts_of([exchange] if exchange else []) if each.node is not None}
+        changed = {node.at for node in changed_by(exchange)}
         # The part is as small as the exchange that makes it right.
-        nodes = [node for node in ours if node.at in changed] if exchange and exchange.kind != "structure" else ours
+        nodes = [node for node in ours if node.at in changed]
         return Fault(
             part=part,
+            modules=pairs.truth.modules,
             holder=holder_of(right, theirs) if right else "",
-            folded=right is not None and exchange is not None and self._is_folded(exchange),
+            folded=right is not None and exchange is not None and self._is_made(exchange),
             end=end,
             value=pairs.bench.label(end.value),
             starts=starts,
@@ -192,6 +215,12 @@ class Search:
             first=comes_first(pairs.bench, ours, starts),
             exchange=exchange,
         )
+
+    def _is_made(self, exchange: Exchange) -> bool:
+        """Whether other numbers are stored of the same weights."""
+        stored = [part for part in parts_of([exchange]) if isinstance(part, StoredExchange)]
+        weights = self.parameters.values()
+        return self._is_folded(exchange) or any(other_epsilon(part.before, part.after, weights) for part in stored)
 
     def _is_folded(self, exchange: Exchange) -> bool:
         """Whether all weights that it changes are those of the source, as it holds them under the same name."""
@@ -208,7 +237,9 @@ class Search:
         )
 
     def _of_source(self, ours: Sequence[Node], part: str) -> list[Exchange]:
-        return of_parameters(self.pairs.bench, ours, self.parameters, part) if self.parameters else []
+        bench = self.pairs.bench
+        learnt = of_parameters(bench, ours, self.parameters, part) if self.parameters else []
+        return [*learnt, *of_settings(bench, ours, self.settings, part), *removals(bench, ours, self.pairs.free)]
 
     def _exchange(self, end: Pair, tried: Iterable[Exchange], theirs: Sequence[Node]) -> Exchange | None:
         for exchange in tried:
@@ -260,7 +291,7 @@ def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
 
 def _near_enough(truth: Array, value: Array) -> bool:
     """The same answer, with what many steps of rounding may add to it."""
-    return wrong_share(truth, value, _ALL_STEPS * noise_of(truth)) <= _LEFT
+    return nearly(truth, value, _ALL_STEPS * noise_of(truth))
 
 
 def _gone(before: float, truth: Array, value: Array, noise: float) -> bool:

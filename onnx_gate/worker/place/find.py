@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +16,13 @@ from onnx_gate.records.diagnosis.place import Along, Mended, Place, PlaceFault, 
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.onnx_files.lowered import lowered_in
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import Array, Bench
 from onnx_gate.worker.place.cut.part import Part, cut_out
 from onnx_gate.worker.place.faults import Fault, Search
-from onnx_gate.worker.place.landmarks.causes import explain
+from onnx_gate.worker.place.landmarks.causes import explain, is_odd
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.mend import mend
 from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
@@ -71,7 +71,7 @@ def find_place(
             return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered.words)
         pairs = Pairs(bench, truth, feed)
         pairs.settle()
-        search = Search(pairs, until, _parameters(prepared))
+        search = Search(pairs, until, _parameters(prepared), _settings(prepared))
         faults = search.needed(search.faults())
         faults = faults if truth.bench else explain(search, faults)
         cause = cause_of(faults)
@@ -91,8 +91,8 @@ def _mend(
     """The mended file; None where the exchanges don't make a file that runs: the place stands without it."""
     try:
         return mend(prepared, bench, faults, folder, read_log)
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        log_aside(error)
         return None
 
 
@@ -104,21 +104,30 @@ def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: 
         return landmarks_of(prepared, feed, answers)
     right = convert_now(prepared, folder, feed, bench.opset)
     truth = truth_of(right, prepared, feed, answers)
-    return replace(truth, parts=_parts(prepared, feed, truth)) if truth else None
+    marks = _marks(prepared, feed) if truth else {}
+    return replace(truth, parts=parts_of_values(marks, truth.values), modules=frozenset(marks)) if truth else None
 
 
-def _parts(prepared: Prepared, feed: Feed, truth: Truth) -> dict[str, str]:
-    """The parts of the source that values of the right graph come from, where the source says what these give."""
+def _marks(prepared: Prepared, feed: Feed) -> dict[str, Array]:
+    """What the parts of the source give, by their names; tensors of the file that was made just now are no parts."""
+    source, spec = prepared.source, prepared.spec
     try:
-        marks = prepared.framework.landmarks(prepared.source, prepared.spec, feed)
+        marks, tensors = prepared.framework.landmarks(source, spec, feed), prepared.framework.tensor_names(source, spec)
     except Exception:
         return {}
-    return parts_of_values(marks, truth.values)
+    return {name: value for name, value in marks.items() if name not in tensors}
 
 
 def _parameters(prepared: Prepared) -> Mapping[str, Array]:
     try:
         return prepared.framework.parameters(prepared.source)
+    except Exception:
+        return {}
+
+
+def _settings(prepared: Prepared) -> Mapping[str, float]:
+    try:
+        return prepared.framework.settings(prepared.source)
     except Exception:
         return {}
 
@@ -154,7 +163,7 @@ def cause_of(faults: Sequence[Fault]) -> Cause | None:
     causes = [fault.cause for fault in faults]
     if not causes or None in causes:
         return None
-    order = (Cause.QUANTISED, Cause.WEIGHTS, Cause.PREPROCESSING, Cause.OPERATOR, Cause.PRECISION)
+    order = (Cause.NAN, Cause.QUANTISED, Cause.WEIGHTS, Cause.PREPROCESSING, Cause.OPERATOR, Cause.PRECISION)
     return next(cause for cause in order if cause in causes)
 
 
@@ -174,6 +183,8 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
 
 def _is_gross(pairs: Pairs, fault: Fault) -> bool:
     """Rows next to a threshold, ties, and digits that cancel are few elements, or small."""
+    if is_odd(pairs, fault):
+        return True
     true, own = pairs.true(fault.end.value), pairs.own.get(fault.end.value)
     if own is None or true.dtype.kind != "f" or own.shape != true.shape:
         return False

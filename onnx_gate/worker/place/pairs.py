@@ -53,6 +53,8 @@ class Truth:
     """True values whose names are those of the judged graph; None where any name may be."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """True value → the part of the source that gives it, where that is known."""
+    modules: frozenset[str] = frozenset()
+    """All parts of the source that say what they give."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +90,15 @@ class Pairs:
         for name in self.bench.inputs:
             if name in self.truth.values:
                 self._add(name, name, proposed=False)
-        self._match(self.free)
+        self._match(self.free, proposed=False)
         self._end()
         self._propose()
         for _ in range(MOST_ROUNDS):
             seen = self._look(self.given())
             self.own = {name: value for name, value in seen.items() if name in self.found}
             dropped = self._doubt()
-            added = self._match(seen) or self._by_effect()
+            # What agrees with a proposal given is as good as the proposal.
+            added = self._match(seen, proposed=True) or self._by_effect()
             if not dropped and not added:
                 return
 
@@ -162,7 +165,7 @@ class Pairs:
         self.found[value] = Pair(true=true, value=value, layout=layout, proposed=proposed)
         return True
 
-    def _match(self, seen: Values) -> int:
+    def _match(self, seen: Values, *, proposed: bool) -> int:
         """Pairs of those that agree, the earliest of each first."""
         taken = {pair.true for pair in self.found.values()}
         by_size: dict[int, list[str]] = {}
@@ -181,7 +184,7 @@ class Pairs:
                 if name in self.found or not may_agree(wanted, prints[name], value.size, noise):
                     continue
                 layout = self._layout(value, seen[name], noise)
-                if layout and self._add(true, name, proposed=False, layout=layout):
+                if layout and self._add(true, name, proposed=proposed, layout=layout):
                     added += 1
                     break
         return added
@@ -200,14 +203,12 @@ class Pairs:
     # ── Proposals ───────────────────────────────────────────────────────────────────────────────────────
 
     def _propose(self) -> None:
-        proposals = [*self._by_name(), *self._by_weights(), *self._by_order()]
         taken = {pair.true for pair in self.found.values()}
-        for true, value in proposals:
-            if true not in taken and value in self.free and self._add(true, value, proposed=True):
-                taken.add(true)
-        for true, value in self._by_likeness(taken):
-            if true not in taken and self._add(true, value, proposed=True):
-                taken.add(true)
+        # What is known by its weights keeps the order from slipping by a block.
+        for propose in (self._by_name, self._by_weights, self._by_order, lambda: self._by_likeness(taken)):
+            for true, value in list(propose()):
+                if true not in taken and value in self.free and self._add(true, value, proposed=True):
+                    taken.add(true)
 
     def _by_name(self) -> Iterator[tuple[str, str]]:
         for name in self.truth.values:
@@ -249,9 +250,11 @@ class Pairs:
             if true in taken:
                 continue
             truth = self.truth.values[true]
-            like = ((_cosine(truth, self.free[name]), name) for name in free if self.free[name].shape == truth.shape)
-            best = max((found for found in like if self._order[found[1]] > last), default=(0.0, ""))
-            if best[0] >= _LIKE:
+            later = [name for name in free if self.free[name].shape == truth.shape and self._order[name] > last]
+            # Of copies of one value, the one that can hold the true one, and of these the first.
+            like = [(_cosine(truth, self.free[name]), self._holds(true, name), -self._order[name]) for name in later]
+            best = max(zip(like, later, strict=True), default=((0.0,), ""))
+            if best[0][0] >= _LIKE:
                 last = self._order[best[1]]
                 yield true, best[1]
 
@@ -282,7 +285,12 @@ class Pairs:
         given = self.given()
         inside = {output for name in wrong for node in self.bench.between(name, given) for output in node.proto.output}
         fits = [name for name in self._looked if name in inside and name in self.free and name not in self.found]
-        return [name for name in reversed(fits) if self.free[name].size == size and name not in self.bench.outputs]
+        same = [name for name in reversed(fits) if self.free[name].size == size and name not in self.bench.outputs]
+        return [name for name in same if self._holds(true, name)]
+
+    def _holds(self, true: str, name: str) -> bool:
+        """Whether a true value fits into the place of another without being rounded to half precision."""
+        return self.free[name].dtype != np.float16 or self.truth.values[true].dtype == np.float16
 
     def _mends(self, true: str, name: str, wrong: Sequence[str]) -> bool:
         """Whether a wrong value becomes right with this true one in the place of another."""

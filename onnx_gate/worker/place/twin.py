@@ -71,7 +71,8 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
     values = {**fed, **others, **ends}
     modules = {name: value for name, value in others.items() if name not in named}
     parts = {**{name: name for name in modules}, **parts_of_values(modules, ends)}
-    return Truth(values=values, ends={name: name for name in ends}, named=named, parts=parts)
+    names = frozenset(marks.keys() - named)
+    return Truth(values=values, ends={name: name for name in ends}, named=named, parts=parts, modules=names)
 
 
 def _answered_by(marks: Mapping[str, Array], ends: Mapping[str, Array]) -> bool:

@@ -17,6 +17,10 @@ FLOOR = 8 * float(np.finfo("float32").eps)
 """Noise of one step of float32, by the largest number of a value: sums in another order differ by a few units."""
 _GONE = 0.01
 """Share of elements that may differ all the same, such as rows on the other side of a threshold."""
+_AS_LARGE, _MASKED = 0.99, 1e-3
+"""Share of the largest number above which others are the same constant, and below which the rest has to be."""
+_LEAST_ROWS = 4
+"""Elements of one unit that have to be there before it can be recognised."""
 _MOST_AXES = 5
 
 
@@ -37,10 +41,19 @@ class Layout:
 
 def noise_of(value: Array, measured: float = 0.0) -> float:
     """How much of a value may be rounding, as it was measured or as one step of float32 leaves it."""
-    finite = np.abs(value[np.isfinite(value)]) if value.dtype.kind == "f" else np.empty(0)
-    scale = float(finite.max()) if finite.size else 0.0
+    scale = _scale(np.abs(value[np.isfinite(value)])) if value.dtype.kind == "f" else 0.0
     step = FLOOR if value.dtype != np.float16 else 8 * float(np.finfo("float16").eps)
     return max(measured, step * scale)
+
+
+def _scale(sizes: Array) -> float:
+    """The largest number; without a constant that stands for nothing, such as the −1e9 of a mask."""
+    if not sizes.size:
+        return 0.0
+    most = float(sizes.max())
+    masked = sizes >= _AS_LARGE * most
+    rest = float(sizes[~masked].max(initial=0.0))
+    return rest if rest > 0 and masked.sum() > 1 and rest <= _MASKED * most else most
 
 
 def agree(truth: Array, value: Array, noise: float = 0.0) -> bool:
@@ -49,22 +62,35 @@ def agree(truth: Array, value: Array, noise: float = 0.0) -> bool:
 
 
 def nearly(truth: Array, value: Array, noise: float = 0.0) -> bool:
-    """The same, up to a few elements."""
-    return wrong_share(truth, value, noise) <= _GONE
+    """The same, up to a few elements that are not all of one unit: a row of weights that differs is no chance."""
+    if truth.shape != value.shape:
+        return False
+    wrong = wrong_elements(truth, value, noise)
+    return not wrong.any() or (bool(wrong.mean() <= _GONE) and not _of_one_unit(wrong))
+
+
+def _of_one_unit(wrong: Array) -> bool:
+    """Whether a column or a channel is wrong in most of its elements."""
+    axes = {1, wrong.ndim - 1} if wrong.ndim > 1 else set()
+    sides = [np.moveaxis(wrong, axis, 0).reshape(wrong.shape[axis], -1) for axis in axes]
+    return any(side.shape[1] >= _LEAST_ROWS and bool((2 * side.sum(axis=1) > side.shape[1]).any()) for side in sides)
 
 
 def wrong_share(truth: Array, value: Array, noise: float = 0.0) -> float:
     """Share of elements that rounding does not explain."""
     if truth.shape != value.shape:
         return 1.0
-    if not truth.size:
-        return 0.0
+    return float(np.mean(wrong_elements(truth, value, noise))) if truth.size else 0.0
+
+
+def wrong_elements(truth: Array, value: Array, noise: float = 0.0) -> Array:
+    """Which elements of a value of the same shape rounding does not explain."""
     if truth.dtype.kind not in "fc" or value.dtype.kind not in "fc":
-        return float(np.mean(truth != value))
+        return np.asarray(truth != value)
     allowed = TIMES * noise_of(truth, noise)
     with np.errstate(invalid="ignore", over="ignore"):
-        far = np.abs(value.astype("float64") - truth) > allowed
-    return float(np.mean((far | (np.isnan(value) != np.isnan(truth))) & ~(value == truth)))
+        far = np.abs(value.astype("float64") - truth) > np.maximum(allowed, TIMES * FLOOR * np.abs(truth))
+    return np.asarray((far | (np.isnan(value) != np.isnan(truth))) & ~(value == truth))
 
 
 def largest_error(truth: Array, value: Array) -> float:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from onnx_gate.records.diagnosis.place import Mended
+from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
-from onnx_gate.worker.place.bench import MARK, Array
+from onnx_gate.worker.place.bench import LEARNT, MARK, Array
 from onnx_gate.worker.place.exchange import AttributeExchange, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
 
@@ -44,12 +45,16 @@ def where(fault: Fault) -> str:
 
 def module(fault: Fault) -> str:
     """The module of the source, from the right graph or else from the file itself."""
-    if fault.exchange and fault.exchange.kind != "weights" and fault.holder:
+    prepares = fault.lacking and fault.cause is Cause.PREPROCESSING
+    if fault.exchange and fault.exchange.kind != "weights" and fault.holder and not prepares:
         return fault.holder
-    named = (*reversed(fault.lacking), *reversed(fault.right)) if fault.exchange else reversed(fault.right)
+    before = [node for node in fault.lacking if node.proto.op_type not in LEARNT] if prepares else fault.lacking
+    named = (*reversed(before), *reversed(fault.right)) if fault.exchange else reversed(fault.right)
     written = [name for node in named if (name := module_of(node.proto))]
     own = [name for node in reversed(fault.nodes) if (name := module_of(node.proto))]
-    return next((name for name in (*written[:1], fault.part, *own[:1]) if name), "")
+    # Exporters also write down what is no part of the source: a wrapper around it, or how they came to a node.
+    known = [name for name in written[:1] if not fault.modules or name in fault.modules]
+    return next((name for name in (*known, fault.part, *written[:1], *own[:1]) if name), "")
 
 
 def mended_words(mended: Mended | None) -> str:
@@ -121,6 +126,8 @@ def _learnt(parts: list[AttributeExchange]) -> str:
 
 
 def _structure(fault: Fault) -> str:
+    if fault.exchange is None and not fault.nodes:
+        return f"the source computes something before `{fault.value}`, and the file has nothing there"
     if fault.exchange is None:
         return f"{where(fault)} computes something else than the source"
     missing, more = missing_and_more(fault)

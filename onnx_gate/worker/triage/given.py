@@ -6,7 +6,6 @@ Nothing is advised untried: models whose conversion takes no float64 would send 
 from __future__ import annotations
 
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number, plural
 from onnx_gate.worker.compare.rows import RowComparison
 from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.triage.rounding import CPU, widened
 from onnx_gate.worker.trial.prepared import Prepared
@@ -56,9 +56,9 @@ def _where(prepared: Prepared) -> str:
     """The column that loses most by rounding, as seen by how much its values vary."""
     try:
         losses = max(_losses(_given_calls(prepared)), default=None, key=lambda loss: loss[0])
-    except Exception:
+    except Exception as error:
         # It is a hint: a cause that was found stands without it.
-        traceback.print_exc()
+        log_aside(error)
         losses = None
     if losses is None:
         return ""
@@ -103,9 +103,9 @@ def _float64_helps(prepared: Prepared, findings: Sequence[GivenFinding], read_lo
     """Whether the same conversion in float64 runs, and agrees with the source on the data as given."""
     try:
         return _agrees_in_float64(prepared, [finding.diff for finding in findings], read_log)
-    except Exception:
+    except Exception as error:
         # Into the log: a conversion that can't do it is the answer.
-        traceback.print_exc()
+        log_aside(error)
         return False
 
 

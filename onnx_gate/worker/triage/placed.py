@@ -23,6 +23,8 @@ _BY_CONVERTER = {
     Cause.WEIGHTS: "The converter writes other weights than the source computes with.",
     Cause.PREPROCESSING: "The converter leaves out, or changes, what the source does to its inputs before the first "
     "part that has learnt anything.",
+    Cause.NAN: "A part of the file gives NaN or infinite numbers where the source gives none: a logarithm, a root or a "
+    "division whose inputs the source keeps within bounds.",
     Cause.QUANTISED: "The converter writes a part of the model in lower precision.",
     Cause.OPERATOR: "The converter translates a part of the model into something else.",
 }

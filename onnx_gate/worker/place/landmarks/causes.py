@@ -6,6 +6,7 @@ right with the true value in its place.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,8 +15,11 @@ import numpy as np
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.lowered import is_lowered
 from onnx_gate.worker.place.bench import LEARNT, Array, Node, is_learnt
+from onnx_gate.worker.place.exchange import Removal
 from onnx_gate.worker.place.faults import Fault, Search
-from onnx_gate.worker.place.values import largest_error, layouts, nearly, telling
+from onnx_gate.worker.place.landmarks.parts import part_of
+from onnx_gate.worker.place.pairs import Pairs
+from onnx_gate.worker.place.values import largest_error, layouts, nearly, noise_of, telling
 
 MOST_STAGES = 40
 """Other values of the source that are tried in the place of one that the file has right."""
@@ -29,18 +33,68 @@ def explain(search: Search, faults: Sequence[Fault]) -> list[Fault]:
     """The faults, each with the cause that shows; as they are where the true values don't make the answers right."""
     if not search.shown(faults):
         return list(faults)
-    return [_explained(search, fault) for fault in faults]
+    return [part for fault in faults for part in _apart(search, _explained(search, fault))]
+
+
+def _apart(search: Search, fault: Fault) -> list[Fault]:
+    """Nodes that are too many in several places are as many faults."""
+    ways = fault.exchange.ways if isinstance(fault.exchange, Removal) else ()
+    if len(ways) < 2:
+        return [fault]
+    bench, free = search.pairs.bench, search.pairs.free
+    return [
+        replace(
+            fault,
+            value=bench.label(end),
+            starts=(start,),
+            nodes=tuple(_own(bench.between(end, [start]))),
+            error=largest_error(free[start], free[end]),
+            noise=noise_of(free[start]),
+        )
+        for start, end in ways
+    ]
 
 
 def _explained(search: Search, fault: Fault) -> Fault:
+    if is_odd(search.pairs, fault):
+        return replace(fault, named=Cause.NAN)
     if _is_lowered(search, fault):
         return replace(fault, named=Cause.QUANTISED)
     if fault.exchange:
         return fault
     if fault.end.value in search.pairs.bench.outputs and (last := _last(search, fault)):
         return last
+    left_out = _left_out(search, fault)
     prepares = fault.first and not _learns(fault) and any(_has_learnt(node) for node in search.pairs.bench.nodes)
-    return replace(fault, named=Cause.PREPROCESSING if prepares else Cause.OPERATOR)
+    return replace(left_out or fault, named=Cause.PREPROCESSING if prepares else Cause.OPERATOR)
+
+
+def _left_out(search: Search, fault: Fault) -> Fault | None:
+    """The fault as a place without nodes, where these are right on another value of the source than the one they read.
+
+    What the source computes between the two is what the file lacks.
+    """
+    pairs = search.pairs
+    taken = {pair.true for pair in pairs.found.values()}
+    free = [name for name, value in pairs.truth.values.items() if name not in taken and telling(value)]
+    tried = [(start, true) for start in fault.starts if start in pairs.free for true in free]
+    for start, true in tried[:MOST_STAGES]:
+        layout = next(layouts(pairs.truth.values[true].shape, pairs.free[start].shape), None)
+        if layout is None or time.monotonic() > search.until:
+            continue
+        value = layout.of(pairs.truth.values[true]).astype(pairs.free[start].dtype, copy=False)
+        seen = pairs.bench.run(pairs.feed, [fault.end.value], {**pairs.given(), start: value})
+        if nearly(pairs.true(fault.end.value), seen[fault.end.value]):
+            return replace(fault, nodes=(), value=pairs.bench.label(start), starts=(start,), part=part_of(pairs, true))
+    return None
+
+
+def is_odd(pairs: Pairs, fault: Fault) -> bool:
+    """Whether a part gives NaN or infinite numbers on true values where the source has numbers."""
+    true, own = pairs.true(fault.end.value), pairs.own.get(fault.end.value)
+    if own is None or own.dtype.kind != "f" or own.shape != true.shape or true.dtype.kind != "f":
+        return False
+    return bool((np.isfinite(true) & ~np.isfinite(own)).any())
 
 
 def _learns(fault: Fault) -> bool:
@@ -54,6 +108,8 @@ def _has_learnt(node: Node) -> bool:
 def _is_lowered(search: Search, fault: Fault) -> bool:
     """Nodes of lower precision, and values that are about right."""
     true = search.pairs.true(fault.end.value)
+    if isinstance(fault.exchange, Removal) and any(is_lowered(node.proto) for node in fault.exchange.nodes):
+        return True
     if true.dtype.kind != "f" or not any(is_lowered(node.proto) for node in fault.nodes):
         return False
     return largest_error(true, search.pairs.own[fault.end.value]) <= _ALIKE * float(np.abs(true).max(initial=0.0))

@@ -1,0 +1,59 @@
+"""What the exporter knows of its operators, made once instead of in each export.
+
+There are some five hundred operators. Their signatures, and the table of all of them, take more than half of the time
+of a small export. Neither ever changes, so a warm server makes both before it forks. This reaches into the exporter:
+where another version keeps these things elsewhere, it goes without.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Callable
+from functools import cache, cached_property, wraps
+from types import MethodType
+from typing import Any
+
+import onnxscript
+
+_REGISTRATION = "torch.onnx._internal.exporter._registration"
+
+
+def keep_operators() -> None:
+    """From now on, in this process and in all that are forked from it."""
+    _keep_signatures(onnxscript.TracedOnnxFunction)
+    try:
+        registry = importlib.import_module(_REGISTRATION).ONNXRegistry
+    except (ImportError, AttributeError):
+        return
+    _keep_table(registry)
+
+
+def _keep_signatures(operator: Any) -> None:
+    """They are read from source code."""
+    read = vars(operator).get("function_ir")
+    # Another version of onnxscript may keep them itself.
+    if isinstance(read, property) and read.fget:
+        kept = cached_property(read.fget)
+        kept.__set_name__(operator, "function_ir")
+        operator.function_ir = kept
+
+
+def _keep_table(registry: Any) -> None:
+    made: Any = getattr(registry, "from_torchlib", None)
+    # One that is kept already is no method of the class.
+    if isinstance(made, MethodType) and "functions" in vars(registry()):
+        registry.from_torchlib = staticmethod(_copies(made))
+
+
+def _copies(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Each export gets a table of its own: translations of the user are put into it."""
+    kept = cache(make)
+
+    @wraps(make)
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        table = copy.copy(kept(*args, **kwargs))
+        table.functions = {operator: list(ways) for operator, ways in table.functions.items()}
+        return table
+
+    return copied
