@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TENSORFLOW := .venv-tensorflow
+MERMAID := 11.17.2
 # What has no target of its own.
-IN_SUITE := not browser and not container and not large and not models and not providers and not tensorflow
+IN_SUITE := not browser and not container and not large and not long and not models and not providers and not tensorflow
 # What `make coverage` runs: everything is reached from end to end, and it takes half as long as all tests. Those left out
 # put many texts, faults or models through the same lines.
 COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/failing tests/gate tests/github tests/golden tests/inputs tests/manifest tests/noise tests/onnx_files tests/place tests/processes tests/providers \
@@ -17,7 +18,7 @@ COVERED := tests/calibration tests/cli tests/compare tests/e2e tests/failing tes
 NOT_COVERED := tests/github/test_published.py tests/github/test_step_files.py tests/manifest/test_any_text.py \
 	tests/providers/real tests/reports/test_checks.py tests/reports/test_hostile.py tests/reports/test_markdown.py \
 	tests/gate/test_trust.py tests/processes/test_channel.py tests/trial/test_reused.py tests/processes/test_strays.py \
-	tests/cli/test_requirements.py tests/triage/test_sabotage.py
+	tests/cli/test_requirements.py tests/triage/test_sabotage.py tests/repository/test_secrets.py
 
 # Nothing is written beside the models of tests: one of two that have the same size and second would be taken for the other.
 export PYTHONDONTWRITEBYTECODE := 1
@@ -45,9 +46,9 @@ test: $(INSTALLED) ## run the test suite: all that needs no target of its own
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
 		-m '$(IN_SUITE)'
 
-test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework
+test-models: $(INSTALLED) ## the large suites of models: forms, facts and kinds of each framework; and what runs long
 	$(COMPILE)
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'models and not browser and not container and not large and not providers and not tensorflow'
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m '(models or long) and not browser and not container and not large and not providers and not tensorflow'
 
 test-large: $(INSTALLED) ## judge models above 2 GiB
 	$(BIN)/python -m pytest -m large tests/frameworks
@@ -55,7 +56,7 @@ test-large: $(INSTALLED) ## judge models above 2 GiB
 coverage: $(INSTALLED) ## measure which lines and branches of the package tests reach, in all of its processes
 	$(COMPILE)
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/coverage run -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m '$(IN_SUITE)' $(COVERED) $(NOT_COVERED:%=--ignore=%)
+	$(BIN)/coverage run -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m '$(subst not long and ,,$(IN_SUITE))' $(COVERED) $(NOT_COVERED:%=--ignore=%)
 	@# A process that was killed while it wrote leaves a file that is not whole: combine warns, and goes on.
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
@@ -65,10 +66,16 @@ $(VENV)/.browser: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser]'
 	@touch $@
 
-test-browser: $(VENV)/.browser ## open report.html in headless Chromium: filters, links, widths, accessibility, hostile text
+# GitHub draws charts with it. Nothing of it is part of the package.
+build/mermaid/.installed: | $(VENV)/.browser
+	mkdir -p build/mermaid
+	npm install --silent --no-save --ignore-scripts --prefix build/mermaid mermaid@$(MERMAID)
+	@touch $@
+
+test-browser: $(VENV)/.browser build/mermaid/.installed ## open page, summary and comment in headless Chromium: filters, links, widths, accessibility, hostile text
 	$(BIN)/python -m pytest -m browser tests/browser
 
-gallery: $(VENV)/.browser ## pictures of report.html at two widths, light and dark, in build/gallery; those of the docs as well
+gallery: $(VENV)/.browser build/mermaid/.installed ## pictures of page, summary and comment at two widths, light and dark, in build/gallery; those of the docs as well
 	$(BIN)/python -m tests.browser.gallery
 
 test-container: $(INSTALLED) ## build the image with buildah and run it as the Actions runner would
@@ -123,7 +130,7 @@ wrong-models: $(INSTALLED) ## models that are wrong where blind inputs don't rea
 strength-report: $(INSTALLED) ## how strong real test data is, and what survivors say of wrong models; writes docs/strength-models.md
 	$(BIN)/python -m sweeps.strength --write
 
-triage-report: $(INSTALLED) ## does triage name the faults of sabotaged models; writes docs/triage-models.md (about 15 minutes)
+triage-report: $(INSTALLED) ## does triage name the faults of sabotaged models; writes docs/triage-models.md (about 25 minutes)
 	$(BIN)/python -m sweeps.sabotage --write
 
 fuzz: $(INSTALLED) ## broken event streams, manifests, results and models by the thousand; keeps what fails in fuzz/failures

@@ -25,62 +25,67 @@ from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import json
 from onnx_gate.shards.verify import require_trust
 from tests.nursery import Nursery, servers_of
+from tests.sampled import mark_long
 
 REPOSITORY = Path(__file__).parent.parent
 LONGEST = (
     "triage/test_sabotage.py",
-    "e2e/test_examples.py",
-    "reports/test_comment.py",
-    "calibration/test_calibrate.py",
-    "processes/test_seclusion.py",
-    "trial/test_sizes.py",
-    "frameworks/test_landmarks.py",
-    "strength/test_survivors.py",
-    "strength/test_sources.py",
-    "trial/test_sentinels.py",
-    "processes/test_channel.py",
-    "repository/test_credentials.py",
-    "gate/test_rules.py",
-    "references/test_travel.py",
-    "processes/test_strays.py",
-    "reports/test_hostile.py",
-    "place/test_networks.py",
-    "processes/test_faults.py",
-    "sweeps/test_strength.py",
-    "reports/test_checks.py",
-    "trial/test_reused.py",
-    "github/test_published.py",
-    "sweeps/test_onnx_backend.py",
     "sweeps/test_torch_sweep.py",
-    "shards/test_providers.py",
+    "github/test_baseline.py",
+    "processes/test_faults.py",
+    "github/test_published.py",
+    "reports/test_hostile.py",
+    "frameworks/test_boosters.py",
+    "faults/test_sample.py",
+    "sweeps/test_onnx_backend.py",
+    "processes/test_channel.py",
+    "frameworks/test_torch.py",
+    "sweeps/test_strength.py",
+    "gate/test_rules.py",
+    "sweeps/test_sklearn_sweep.py",
+    "e2e/test_examples.py",
     "gate/test_trust.py",
+    "processes/test_strays.py",
     "trial/test_domains.py",
+    "references/test_checked.py",
+    "shards/test_equal.py",
     "place/test_classic.py",
-    "place/test_converted.py",
-    "contract/test_limits.py",
-    "trial/test_unrounded.py",
-    "cli/test_requirements.py",
-    "trial/test_silences.py",
-    "worker/test_weights.py",
-    "fuzz/test_runner.py",
-    "contract/test_parent.py",
+    "processes/test_seclusion.py",
+    "onnx_files/test_domain.py",
+    "frameworks/test_sklearn.py",
+    "repository/test_credentials.py",
+    "shards/test_hostile.py",
     "frameworks/test_conformance.py",
-    "manifest/test_any_text.py",
-    "processes/test_strength.py",
-    "strength/test_plan.py",
+    "reports/test_markdown.py",
+    "trial/test_tables.py",
+    "reports/test_comment.py",
+    "shards/test_lost.py",
+    "trial/test_silences.py",
+    "e2e/test_peers.py",
+    "contract/test_parent.py",
+    "contract/test_safe_text.py",
+    "fuzz/test_runner.py",
+    "sweeps/test_wrong_models.py",
+    "contract/test_layers.py",
+    "github/test_step_files.py",
+    "references/test_save.py",
 )
 """The forty files that take longest, as `pytest --durations=0` adds them up."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file of large suites alone isn't imported where they are left out: Keras takes seconds, in every process."""
-    if collection_path.suffix != ".py" or "not models" not in config.option.markexpr:
+    """A file whose mark is left out isn't imported: Keras takes seconds, in every process."""
+    left_out = re.findall(r"\bnot (\w+)", config.option.markexpr)
+    if collection_path.suffix != ".py" or not left_out:
         return None
-    return re.search(r"^pytestmark = .*\bmark\.models\b", collection_path.read_text(), re.MULTILINE) is not None or None
+    marked = rf"^pytestmark = .*\bmark\.(?:{'|'.join(left_out)})\b"
+    return re.search(marked, collection_path.read_text(), re.MULTILINE) is not None or None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: at the end there are short ones for every worker, and none works alone."""
+    mark_long(items)
     places = {REPOSITORY / "tests" / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 

@@ -5,7 +5,7 @@ judge a small model. So `conftest` lets all runs within one process of pytest sh
 child of that process, keeps one *nurse* for each framework, which has warmed up as a server does and forks one for
 every run. The server itself, its jobs, and all that the gate has with them are the real ones.
 
-`python -P nursery.py FD` is the nursery, `python -P nursery.py FD FRAMEWORK EXPORT` a nurse. Nothing here is imported
+`python -P nursery.py FD` is the nursery, `python -P nursery.py FD FRAMEWORK` a nurse. Nothing here is imported
 from `tests`: what a model's process can import is what it can import in a run of the command.
 """
 
@@ -42,9 +42,9 @@ class Nursery:
         self._popen = _start([str(theirs.fileno())], theirs, self.environ)
         theirs.close()
 
-    def fork(self, framework: str, *, export: bool, control: socket.socket, log: IO[bytes]) -> int | None:
+    def fork(self, framework: str, *, control: socket.socket, log: IO[bytes]) -> int | None:
         """The number of a new server; None where the framework can't be imported."""
-        request = {"framework": framework, "export": export, "folder": str(Path.cwd())}
+        request = {"framework": framework, "folder": str(Path.cwd())}
         socket.send_fds(self.control, [json.dumps(request).encode()], [control.fileno(), log.fileno()])
         return int(self.control.recv(_MESSAGE)) or None
 
@@ -81,7 +81,7 @@ def servers_of(nursery: Nursery) -> type[Server]:
             self, theirs: socket.socket, *, export: bool, environ: Mapping[str, str], log: IO[bytes], as_root: bool
         ) -> Any:
             if not as_root and dict(environ) == nursery.environ:
-                pid = nursery.fork(self.framework, export=export, control=theirs, log=log)
+                pid = nursery.fork(self.framework, control=theirs, log=log)
                 # Its patience begins now: the first one of a framework has waited for the imports.
                 self.started = time.monotonic()
                 if pid is not None:
@@ -108,18 +108,18 @@ def _start(arguments: list[str], theirs: socket.socket, environ: Mapping[str, st
 
 def _keep_nurses(control: socket.socket) -> None:
     die_with_parent()
-    nurses: dict[tuple[str, bool], socket.socket] = {}
+    nurses: dict[str, socket.socket] = {}
     while True:
         message, fds, _, _ = socket.recv_fds(control, _MESSAGE, 2)
         if not message:
             break
         request = json.loads(message)
-        key = request["framework"], request["export"]
+        framework = request["framework"]
         # The one that was asked last stands last.
-        nurses[key] = nurses.pop(key) if key in nurses else _hire(*key)
-        pid = _ask(nurses[key], message, fds)
+        nurses[framework] = nurses.pop(framework) if framework in nurses else _hire(framework)
+        pid = _ask(nurses[framework], message, fds)
         if not pid:
-            nurses.pop(key).close()
+            nurses.pop(framework).close()
         while len(nurses) > MOST_NURSES:
             nurses.pop(next(iter(nurses))).close()
         for fd in fds:
@@ -137,9 +137,9 @@ def _wait_for_all() -> None:
             os.wait()
 
 
-def _hire(framework: str, export: bool) -> socket.socket:
+def _hire(framework: str) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    _start([str(theirs.fileno()), framework, "export" if export else "no"], theirs, os.environ)
+    _start([str(theirs.fileno()), framework], theirs, os.environ)
     theirs.close()
     return ours
 
@@ -155,12 +155,12 @@ def _ask(nurse: socket.socket, message: bytes, fds: list[int]) -> int:
 # ── A nurse ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _nurse(control: socket.socket, framework: str, *, export: bool) -> None:
+def _nurse(control: socket.socket, framework: str) -> None:
     die_with_parent()
-    from onnx_gate.frameworks.plugin import get_plugin
+    from onnx_gate.worker.server import warm_up
 
-    get_plugin(framework).warm_up(export)
-    import onnx_gate.worker.judge  # noqa: F401
+    # Even for a single model: it is done once for all runs.
+    warm_up(framework, export=True)
 
     while True:
         message, fds, _, _ = socket.recv_fds(control, _MESSAGE, 2)
@@ -196,7 +196,8 @@ def _become_server(control: socket.socket, fds: list[int], request: dict[str, An
         os.close(log)
         # The random numbers of a process that has just begun are not those of the one before.
         np.random.seed()
-        serve(socket.socket(fileno=ours), request["framework"], export=request["export"])
+        # Its nurse has exported before.
+        serve(socket.socket(fileno=ours), request["framework"], export=False)
         code = 0
     except BaseException:
         import traceback
@@ -209,6 +210,6 @@ def _become_server(control: socket.socket, fds: list[int], request: dict[str, An
 if __name__ == "__main__":
     channel = socket.socket(fileno=int(sys.argv[1]))
     if len(sys.argv) > 2:
-        _nurse(channel, sys.argv[2], export=sys.argv[3] == "export")
+        _nurse(channel, sys.argv[2])
     else:
         _keep_nurses(channel)
