@@ -19,20 +19,24 @@ from fuzz.trees import Change, Pairs, Raw, mutate_tree, other_number, parse_json
 from fuzz.values import odd_text
 from onnx_gate import __version__
 from onnx_gate.errors import CannotMerge, GateError, UsageError
+from onnx_gate.gate.baseline.compare import Earlier, compare
+from onnx_gate.gate.numbers.history import history_contradictions
 from onnx_gate.gate.output import OutputFolder
 from onnx_gate.gate.selection import make_scope, plan_digest
 from onnx_gate.gate.strength.limit import is_of_strength
 from onnx_gate.gate.verdict import judge_run
 from onnx_gate.records.found import Confusion, Worst
+from onnx_gate.records.history.change import Change as ModelChange
+from onnx_gate.records.history.past import Past
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.result_scope import AskedModel
 from onnx_gate.records.strength import KindStrength, Strength, Survivors
 from onnx_gate.reports import json as results_json
 from onnx_gate.shards.gather import merge_folders
-from onnx_gate.shards.parts import read_result
+from onnx_gate.shards.parts import read_result, result_of
 from onnx_gate.shards.plan import seconds_if_known
 from onnx_gate.shards.verify import require_trust
-from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.vocabulary import Cause, ChangeKind, Status
 
 COUNT = 5_000
 BATCH = 1
@@ -48,6 +52,7 @@ FREE = (
     *("message", "advice", "error", "notes", "case", "output", "reference", "actual", "labels", "fed", "log", "cpu"),
     *("platform", "manifest", "reason", "text", "warnings", "node", "op", "dtype", "fast"),
     *("file", "path", "fix"),
+    *("source", "branch", "what", "onnxruntime"),
 )
 """Keys of text that onnx-gate writes as it comes."""
 
@@ -146,6 +151,7 @@ LIES: Sequence[dict[str, Any]] = (
     {"top1": 5.0},
     *({"confusion": (Confusion(reference=0, actual=1, count=1),)}, {"labels": ("a",)}),
     *({"fix": "x"}, {"message": "x"}, {"cause": Cause.NAN}),
+    {"mismatched_rows": 10**12},
     *({"nonfinite_mismatched": 1}, {"shape": (10**6, 10**6)}, {"cosine": 7.0}, {"highest": math.inf}),
 )
 """Of a pass of floats that has numbers, none of them can be, whatever the others are."""
@@ -179,8 +185,34 @@ def _strength_lie(rng: Random, seed: Seed) -> Case | None:
     return Case(seed=seed.name, data=_dump(replace(result, models=models)), how=f"lie: {lie}")
 
 
+HISTORY_LIES: Sequence[Callable[[ModelResult, int], dict[str, Any]]] = (
+    lambda model, runs: {"past": (*(model.past or ()), Past(run=runs, verdict=Status.PASSED))},
+    lambda model, runs: {"past": (Past(run=0, verdict=Status.PASSED), Past(run=0, verdict=Status.PASSED))},
+    lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.OPSET, was=1.0, now=10_000.0),)},
+    lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.LARGER, was=1.0, now=1e18),)},
+    lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.DRIFTED, was=1.0, now=1.5, provider="cpu"),)},
+    lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.NEW, verdict=Status.PASSED),)},
+    lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.FIXED),)},
+    lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.SLOWER, was=1e-3, now=1e8, provider="cpu"),)},
+)
+"""Of any model with a baseline of so many runs, none of them can be."""
+
+
+def _history_lie(rng: Random, seed: Seed) -> Case | None:
+    """One model whose history can't be; None where there is no baseline."""
+    result = results_json.parse(seed.data)
+    if result.baseline is None:
+        return None
+    model = rng.choice(result.models)
+    lie = rng.choice(HISTORY_LIES)(model, len(result.baseline.runs))
+    models = tuple(replace(one, **lie) if one is model else one for one in result.models)
+    return Case(seed=seed.name, data=_dump(replace(result, models=models)), how=f"lie: {lie}")
+
+
 def _lie(rng: Random, seed: Seed) -> Case | None:
     """One pass of which the numbers can't all be true; None where there is no such pass to change."""
+    if rng.random() < 0.5 and (lied := _history_lie(rng, seed)):
+        return lied
     if rng.random() < 0.3 and (lied := _strength_lie(rng, seed)):
         return lied
     result = results_json.parse(seed.data)
@@ -255,12 +287,40 @@ def _worst(model: ModelResult) -> Status:
 
 
 def check(case: Case) -> str:
-    """What `report` and what `merge` make of it."""
+    """What `report` and what `merge` make of it, and that as a baseline it changes no verdict."""
     shown, merged = _results(case.seed, case.data)
+    _require_no_influence(case.data)
     for result, honest in zip((shown, merged), _honest(case.seed), strict=True):
         if result:
             _require_sound(case, result, honest)
     return f"report: {shown.verdict if shown else 'refused'}, merge: {merged.verdict if merged else 'refused'}"
+
+
+@cache
+def _judged() -> GateResult:
+    """A run that any baseline is tried on."""
+    return results_json.parse(next(seed.data for seed in seeds() if seed.name == "golden-history.json"))
+
+
+def _require_no_influence(data: bytes) -> None:
+    """Whatever a baseline holds: it is refused, or adds what changed and nothing else."""
+    try:
+        earlier = Earlier(result=result_of(data, "baseline"), source="baseline")
+    except (CannotMerge, UsageError) as error:
+        _require_message(error)
+        return
+    made = compare(_judged(), earlier)
+    for reason in history_contradictions(made):
+        raise Failed(f"as a baseline it makes a result that contradicts itself: {reason}")
+    if _without_history(made) != _without_history(_judged()):
+        raise Failed("as a baseline it changes the result")
+    require_shown(made, ours=False)
+
+
+def _without_history(result: GateResult) -> str:
+    """As text: to Python, NaN is not equal to itself."""
+    models = tuple(replace(model, changes=None, past=None) for model in result.models)
+    return results_json.render(replace(result, models=models, baseline=None))
 
 
 def _results(seed: str, data: bytes) -> tuple[GateResult | None, GateResult | None]:

@@ -24,18 +24,25 @@ from onnx_gate.reports.comment import About
 from onnx_gate.wording.verdicts import headline
 
 ABOUT = About(marker="<!-- onnx-gate comment 0 -->", commit="a" * 40, run_url="https://github.example/a/b/runs/1")
-TAGS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>"}
+TAGS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>", "<wbr>"}
 """All the HTML that a summary or a comment is made of."""
 PAGE = {
     *("html", "head", "meta", "title", "style", "script", "body", "header", "main", "section", "footer", "div", "form"),
     *("h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "strong", "em", "b", "small", "span", "br"),
-    *("a", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre", "figure"),
+    *("wbr", "a", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre", "figure"),
     *("figcaption", "label", "input", "select", "option", "button", "output", "meter"),
     *("svg", "g", "path", "rect", "circle", "text"),
 }
 """All the elements that a page is made of."""
 BESIDE = re.compile(r"#[A-Za-z0-9._-]+|\./[A-Za-z0-9%._~/-]*")
 """Where its links lead: into the page, and to files beside it."""
+HIDDEN = re.compile(
+    r"<!-- onnx-gate (?:comment|state) [A-Za-z0-9+/=]+ -->"
+    r'|<a (?:href="#|id=")user-content-gate-[0-9a-f]{12}">|</a>'
+)
+"""What a comment remembers, and links from the rows of a table to what is said of them."""
+CHART = re.compile(r"[\w .,:+>%{}()\[\]\"\n-]{1,2000}", re.ASCII)
+"""What is drawn: numbers, and words of ours."""
 GITHUBS_LIMIT = 65_536
 """Characters of a comment."""
 LINKS = re.compile(r"@\w|#\d|\bGH-\d|://|www\.", re.IGNORECASE)
@@ -131,10 +138,14 @@ def _require_markdown(text: str) -> None:
                 raise Failed(f"a table with rows of {sorted(widths)} cells")
 
 
+def _is_chart(piece: Token) -> bool:
+    return piece.type == "fence" and piece.info == "mermaid" and CHART.fullmatch(piece.content) is not None
+
+
 def _require_ours(tokens: list[Token], *, links: bool = True) -> None:
     depth = 0
     for piece in _pieces(tokens):
-        if piece.type in ("fence", "code_block", "image", "hr"):
+        if piece.type in ("fence", "code_block", "image", "hr") and not _is_chart(piece):
             raise Failed(f"markup that is not ours: {piece.type} {piece.content[:200]!r}")
         if piece.type == "link_open" and piece.attrs.get("href") != ABOUT.run_url:
             raise Failed(f"a link to {piece.attrs.get('href')!r:.200}")
@@ -143,7 +154,7 @@ def _require_ours(tokens: list[Token], *, links: bool = True) -> None:
         if piece.type not in ("html_block", "html_inline"):
             continue
         for tag in re.findall(r"<!--.*?-->|<[^>]*>?", re.sub(r"<code>.*?</code>", "", piece.content)):
-            if tag not in TAGS and not re.fullmatch(r"<!-- onnx-gate (comment|state) [A-Za-z0-9+/=]+ -->", tag):
+            if tag not in TAGS and not HIDDEN.fullmatch(tag):
                 raise Failed(f"a tag that is not ours: {tag[:200]!r}")
             depth += tag.startswith("<details") - (tag == "</details>")
             if not 0 <= depth <= 2:
@@ -182,7 +193,7 @@ class _Page(HTMLParser):
         if any(name in ("href", "src", "style") and not BESIDE.fullmatch(value or "") for name, value in attrs):
             raise Failed(f"the page leads elsewhere: <{tag}> with {attrs!r:.100}")
         self._scripts += tag == "script"
-        if tag not in ("meta", "br", "input"):
+        if tag not in ("meta", "br", "wbr", "input"):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -25,7 +25,7 @@ mounted GITHUB_STEP_SUMMARY /github/file_commands/summary ""
 mounted GITHUB_EVENT_PATH /github/workflow/event.json ":ro"
 
 allowed=(CI GITHUB_ACTIONS GITHUB_API_URL GITHUB_EVENT_NAME GITHUB_GRAPHQL_URL GITHUB_JOB GITHUB_REF GITHUB_REPOSITORY
-    GITHUB_RUN_ATTEMPT GITHUB_RUN_ID GITHUB_SERVER_URL GITHUB_SHA GITHUB_WORKFLOW RUNNER_DEBUG
+    GITHUB_RUN_ATTEMPT GITHUB_RUN_ID GITHUB_SERVER_URL GITHUB_SHA GITHUB_WORKFLOW GITHUB_WORKFLOW_REF RUNNER_DEBUG
     HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy)
 # A name without a value is taken from the environment: no value, and no token, is ever in a command line.
 for name in "${allowed[@]}" $(compgen -e INPUT_); do

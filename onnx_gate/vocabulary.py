@@ -46,6 +46,8 @@ REPRO = "repro"
 """The folder of what shows a divergence again, one folder in it for each model."""
 MENDED = "mended.onnx"
 """In it, and in the folder of a worker: the user's file with the changes that make the divergence go."""
+OWN_LINE = "onnx-gate| "
+"""What a line of a model's log begins with that the gate wrote itself: no model printed it."""
 TRIAGE = "triage"
 """The stage that looks for the cause of a divergence."""
 REPRO_STAGE = "repro"
@@ -84,6 +86,33 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     ERROR = "error"
     SKIPPED = "skipped"
+
+
+class ChangeKind(StrEnum):
+    """What became of a model since the baseline, in the order of the reports."""
+
+    DIVERGED = "diverged"
+    """It diverges, and didn't."""
+    ERROR = "error"
+    """It could be judged, and can't be any more."""
+    DRIFTED = "drifted"
+    """Its difference takes more of what is allowed."""
+    WEAKER = "weaker"
+    """Its inputs catch fewer wrong models."""
+    SKIPPED = "skipped"
+    """It, or one of its providers, is no longer compared."""
+    SLOWER = "slower"
+    """ONNX Runtime takes longer."""
+    PLACEMENT = "placement"
+    """Another number of its nodes runs elsewhere than on the provider."""
+    LARGER = "larger"
+    """Its file has grown."""
+    OPSET = "opset"
+    """Its file has another one."""
+    FIXED = "fixed"
+    """It passes, and didn't."""
+    NEW = "new"
+    """The baseline doesn't have it."""
 
 
 class BreachKind(StrEnum):

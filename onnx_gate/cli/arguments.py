@@ -46,6 +46,7 @@ def build_parser(**does: Callable[[Namespace], int]) -> ArgumentParser:
     report.add_argument(
         "--output", default="onnx-gate-report", metavar="DIR", help="where to write (default: %(default)s)"
     )
+    _add_baseline(report)
     _add_comment(report)
     commands.add_parser("doctor", help="tell what this machine can run, and why not")
     for name, command in does.items():
@@ -79,6 +80,7 @@ def _add_run(run: ArgumentParser) -> None:
         help=f"load sources that run code of their own: {', '.join(code_forms())} "
         "(default: unless the checkout left credentials beside them)",
     )
+    _add_baseline(run)
     _add_comment(run)
     travelling = run.add_mutually_exclusive_group()
     travelling.add_argument(
@@ -137,7 +139,18 @@ def _add_merge(merge: ArgumentParser) -> None:
         metavar="NAME",
         help="a provider that must have run (default: all that the manifest names); repeatable",
     )
+    _add_baseline(merge)
     _add_comment(merge)
+
+
+def _add_baseline(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--baseline",
+        default="",
+        metavar="PATH",
+        help="an earlier results.json, or its folder, to say what changed since; `auto` for that of the last push to "
+        "the base branch, with GITHUB_TOKEN. No verdict depends on it",
+    )
 
 
 def _add_comment(parser: ArgumentParser) -> None:

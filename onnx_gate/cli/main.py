@@ -68,6 +68,8 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.manifest.load import load_manifest
 
     manifest = load_manifest(asked.manifest, sources_here=asked.options.reference is None)
+    from onnx_gate.baselines.find import beside, find_baseline
+    from onnx_gate.cli.estimate import last_seconds
     from onnx_gate.cli.progress import LiveProgress, PlainProgress
     from onnx_gate.cli.signals import Signals
     from onnx_gate.gate.output import OutputFolder
@@ -79,16 +81,20 @@ def _judge_and_publish(asked: Settings) -> int:
     # A call that is wrong costs nothing: not even the reports of the last one.
     select_models(manifest, asked.options)
     require_folders(manifest, asked.options)
+    # Before the output folder is emptied, which may hold it.
+    earlier = find_baseline(asked.baseline, asked.workflow)
+    # Before the folder is made ready for the results of this run.
+    last = last_seconds(asked.output) if asked.live else {}
     signals = Signals()
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
-        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
+        progress = LiveProgress(sys.stdout, last) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
             result = run_gate(manifest, asked.options, folder, progress, signals.raise_if_received)
         finally:
             progress.close()
         # Those that only the run could show.
         _say_warnings(warning for warning in result.warnings if warning not in manifest.warnings)
-        return results.publish(result, asked, folder).exit_code
+        return results.publish(beside(result, earlier), asked, folder).exit_code
 
 
 def _plan(given: Namespace) -> int:
@@ -107,6 +113,7 @@ def _plan(given: Namespace) -> int:
 
 
 def _merge(given: Namespace) -> int:
+    from onnx_gate.baselines.find import beside, find_baseline
     from onnx_gate.cli.progress import tell_results
     from onnx_gate.gate.output import OutputFolder
     from onnx_gate.manifest.text import digest, read_text
@@ -120,13 +127,14 @@ def _merge(given: Namespace) -> int:
         require_apart(asked.output, folders)
         require_expected(asked.options.providers, folders)
         expected = digest(read_text(asked.manifest, given.manifest)) if given.manifest else ""
+        earlier = find_baseline(asked.baseline, asked.workflow)
         with OutputFolder(asked.output) as folder:
             result = merge_folders(
                 folders, folder, providers=asked.options.providers, manifest_sha256=expected, problems=barren
             )
             _say_warnings(result.warnings)
             tell_results(result.models, sys.stdout)
-            return results.publish(result, asked, folder).exit_code
+            return results.publish(beside(result, earlier), asked, folder).exit_code
 
 
 def _calibrate(given: Namespace) -> int:
@@ -137,6 +145,7 @@ def _calibrate(given: Namespace) -> int:
     asked = settings.from_calibrate(given)
     manifest = load_manifest(asked.manifest)
     from onnx_gate.calibration.calibrate import tell_and_write, without_variants
+    from onnx_gate.cli.estimate import last_seconds
     from onnx_gate.cli.progress import LiveProgress, PlainProgress
     from onnx_gate.cli.signals import Signals
     from onnx_gate.gate.output import OutputFolder
@@ -146,8 +155,9 @@ def _calibrate(given: Namespace) -> int:
     _say_warnings(manifest.warnings)
     bare, signals = without_variants(manifest), Signals()
     select_models(bare, asked.options)
+    last = last_seconds(asked.output) if asked.live else {}
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
-        progress = LiveProgress(sys.stdout) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
+        progress = LiveProgress(sys.stdout, last) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
             result = run_gate(bare, asked.options, folder, progress, signals.raise_if_received)
         finally:
@@ -180,16 +190,18 @@ def _check(given: Namespace) -> int:
 
 
 def _report(given: Namespace) -> int:
+    from onnx_gate.baselines.find import beside, find_baseline
     from onnx_gate.gate.output import OutputFolder
     from onnx_gate.publish import results
     from onnx_gate.publish.comment import publish_comment
     from onnx_gate.shards.parts import read_result
 
-    result = read_result(Path(given.results))
+    known = settings.workflow()
+    result = beside(read_result(Path(given.results)), find_baseline(given.baseline, known))
     with OutputFolder(Path(given.output)) as folder:
         result = results.write_reports(result, folder)
     results.say_done(result, folder.path)
-    publish_comment(result, CommentMode(given.comment), settings.workflow())
+    publish_comment(result, CommentMode(given.comment), known)
     return result.exit_code
 
 

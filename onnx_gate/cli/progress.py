@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TextIO
 
+from onnx_gate.cli.estimate import Estimate
 from onnx_gate.gate.console import say
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.result import ModelResult
@@ -15,10 +19,13 @@ from onnx_gate.wording.numbers import plural, seconds
 from onnx_gate.wording.repro import shows_again
 from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.text import LONGEST, one_line, shorten
-from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed
+from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed, reason, urgency
 
 _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
 _WARNS = "⚠"
+_FAILED = {Status.DIVERGED: "diverged", Status.ERROR: "could not be judged"}
+MOST_WORST = 3
+"""Models that are named again at the end."""
 
 
 def result_line(result: ModelResult) -> str:
@@ -35,7 +42,7 @@ def result_line(result: ModelResult) -> str:
         line += ", nothing was compared"
     elif passed:
         weak = f", {ITSELF} (no outputs are recorded)" if result.weak_reference else ""
-        line += f"{weak}, {plural(passed, 'comparison')}, {difference(farthest_check(result))}"
+        line += f"{weak}, {plural(passed, 'comparison')}, {difference(result)}"
         line += f", {row_of(result.strength)}" if result.strength else ""
     skipped = skipped_providers(result)
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
@@ -48,13 +55,26 @@ def _skips(result: ModelResult) -> list[tuple[str, str]]:
 
 def _what_differs(result: ModelResult) -> str:
     """The largest difference; where none was compared, what is wrong with the form."""
-    if found := farthest_check(result):
-        return difference(found)
+    if farthest_check(result):
+        return difference(result)
     return next((shorten(check.message, LONGEST) for check in result.checks if check.status is result.verdict), "–")
 
 
+def worst_line(result: ModelResult) -> str:
+    """One model that failed, and why, in one line."""
+    allowed = ", allowed" if is_allowed(result) else ""
+    far = f", {difference(result)}" if result.verdict is Status.DIVERGED and farthest_check(result) else ""
+    why = f": {told}" if (told := reason(result)) else ""
+    return one_line(f"{_MARKS[result.verdict]} {result.id} ({result.cause}{allowed}{far}){why}")
+
+
+def _about(left: float) -> str:
+    """In whole seconds, as it is a guess; never none, as something is left."""
+    return f"about {seconds(max(10, math.ceil(left)))}" if left > 9 else f"about {max(1, math.ceil(left))} s"
+
+
 class PlainProgress:
-    """A line a model; `debug` is told of every stage."""
+    """One line for each model; `debug` hears of every stage."""
 
     def __init__(self, stream: TextIO, debug: Callable[[str], None] = lambda line: None) -> None:
         self._stream = stream
@@ -62,6 +82,8 @@ class PlainProgress:
         self._started: dict[str, float] = {}
         self._total = self._done = 0
         self._told: set[tuple[str, str]] = set()
+        self._failed: Counter[Status] = Counter()
+        self._worst: list[tuple[tuple[float, ...], str]] = []
 
     def began(self, models: Sequence[ModelSpec]) -> None:
         self.expect(len(models))
@@ -81,6 +103,9 @@ class PlainProgress:
 
     def ended(self, result: ModelResult) -> None:
         self._done += 1
+        if result.verdict in (Status.DIVERGED, Status.ERROR):
+            self._failed[result.verdict] += not is_allowed(result)
+            self._worst = sorted([*self._worst, (urgency(result), worst_line(result))])[:MOST_WORST]
         self._print(f"[{self._done}/{self._total}] {result_line(result)}")
         for warning in result.coverage.warnings if result.coverage else ():
             self._print(one_line(f"{_WARNS} {result.id}: {warning}"))
@@ -93,7 +118,12 @@ class PlainProgress:
                 self._print(one_line(f"{provider or result.id}: {shorten(why, LONGEST)}"))
 
     def close(self) -> None:
-        pass
+        """The worst of what failed, for whoever looks at the end first."""
+        if self._worst:
+            self._print(f"The worst {len(self._worst)}:" if len(self._worst) > 1 else "What failed:")
+        for _, line in self._worst:
+            self._print(f"  {line}")
+        self._worst = []
 
     def _print(self, line: str) -> None:
         say(line, self._stream)
@@ -105,13 +135,15 @@ def tell_results(models: Sequence[ModelResult], stream: TextIO) -> None:
     told.expect(len(models))
     for model in models:
         told.ended(model)
+    told.close()
 
 
 class LiveProgress(PlainProgress):
-    """The same lines, above a display of what is running."""
+    """The same lines, above a display of what is running. `last` is what each model took the last time."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, last: Mapping[str, float] = MappingProxyType({})) -> None:
         super().__init__(stream)
+        self._estimate = Estimate(last)
         # Imported here: a log needs none of it, and it takes time.
         from rich.console import Console
         from rich.live import Live
@@ -124,6 +156,7 @@ class LiveProgress(PlainProgress):
 
     def began(self, models: Sequence[ModelSpec]) -> None:
         super().began(models)
+        self._estimate.began(models)
         self._live.start()
 
     def started(self, model_id: str) -> None:
@@ -134,10 +167,12 @@ class LiveProgress(PlainProgress):
 
     def ended(self, result: ModelResult) -> None:
         self._running.pop(result.id, None)
+        self._estimate.ended(result.id, result.seconds)
         super().ended(result)
 
     def close(self) -> None:
         self._live.stop()
+        super().close()
 
     def _print(self, line: str) -> None:
         from rich.text import Text
@@ -155,8 +190,13 @@ class LiveProgress(PlainProgress):
         # Drawn by a thread of its own, while models start and end.
         running = list(self._running.items())
         waiting = max(0, self._total - self._done - len(running))
-        told = f"{self._done} done, {len(running)} running, {waiting} waiting"
-        told += ", frameworks are loading" if waiting and not running else ""
+        told = Text(f"{self._done} done")
+        for status, count in list(self._failed.items()):
+            told.append(f", {count} {_FAILED[status]}" if count else "", style="red")
+        told.append(f", {len(running)} running, {waiting} waiting")
+        told.append(", frameworks are loading" if waiting and not running else "")
+        left = self._estimate.left({model_id: now - since for model_id, (_, since) in running})
+        told.append(f", {_about(left)} left" if left is not None and (running or waiting) else "")
         table.add_row("", told, seconds(now - self._began))
         for model_id, (stage, since) in running:
             table.add_row("…", Text(one_line(f"{model_id}: {stage}")), seconds(now - since))

@@ -47,6 +47,7 @@ def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) ->
         output=Path(arguments.output),
         options=RunOptions(jobs=1, providers=_providers(arguments.provider), environ={}),
         comment=CommentMode(arguments.comment),
+        baseline=arguments.baseline,
         **_listeners(environ),
     )
 
@@ -69,6 +70,7 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
             **_surroundings(environ),
         ),
         comment=CommentMode(arguments.comment),
+        baseline=arguments.baseline,
         **_listeners(environ),
     )
 
@@ -112,6 +114,7 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
         ),
         requirements=Path(requirements) if requirements else None,
         comment=_comment_mode(environ),
+        baseline=_input("baseline", environ),
         **_listeners(environ, token=_input("token", environ)),
     )
 
@@ -173,6 +176,8 @@ def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Wor
         in_actions=environ.get("GITHUB_ACTIONS") == "true",
         debug=environ.get("RUNNER_DEBUG") == "1",
         workspace=Path(workspace) if workspace else None,
+        run_id=run,
+        workflow_ref=environ.get("GITHUB_WORKFLOW_REF", ""),
         api_url=environ.get("GITHUB_API_URL", ""),
         graphql_url=environ.get("GITHUB_GRAPHQL_URL", ""),
         repository=repository,

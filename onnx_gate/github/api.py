@@ -72,6 +72,10 @@ class Api:
         """The JSON at a path."""
         return self._send("GET", self._url + path).json()
 
+    def download(self, path: str) -> bytes:
+        """A file that GitHub may keep on another host, to which the token doesn't go."""
+        return self._send("GET", self._url + path, elsewhere=True).body
+
     def get_all(self, path: str) -> Iterator[Any]:
         """The items of a list, page by page."""
         url: str | None = self._url + path
@@ -111,7 +115,7 @@ class Api:
 
     # ── One request, and what may have to be done about its answer ──────────────────────────────────────
 
-    def _send(self, method: str, url: str, data: Any = None) -> Answer:
+    def _send(self, method: str, url: str, data: Any = None, *, elsewhere: bool = False) -> Answer:
         body = None if data is None else json.dumps(data).encode("ascii")
         tries = hops = 0
         while True:
@@ -125,7 +129,8 @@ class Api:
                 continue
             if answer.status < 300:
                 return answer
-            if answer.status in _MOVED and hops < MOST_TRIES and (moved := self._moved(method, url, answer)):
+            moved = self._moved(method, url, answer, elsewhere=elsewhere) if answer.status in _MOVED else None
+            if moved and hops < MOST_TRIES:
                 url, hops, tries = moved, hops + 1, tries - 1
                 continue
             refusal = refusal_of(answer)
@@ -142,7 +147,7 @@ class Api:
         left = self._deadline - self._clock()
         if left <= 0:
             raise ApiError("GitHub took too long to answer", unanswered=True)
-        request = urllib.request.Request(url, data=body, method=method, headers=self._headers())  # noqa: S310
+        request = urllib.request.Request(url, data=body, method=method, headers=self._headers(url))  # noqa: S310
         try:
             try:
                 with self._opener.open(request, timeout=min(self._timeout, left)) as response:
@@ -158,21 +163,29 @@ class Api:
             if method != "GET":
                 self._last_write = self._clock()
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, url: str) -> dict[str, str]:
+        """The token is for one host; another one gets nothing but our name."""
+        agent = {"User-Agent": f"onnx-gate/{__version__}"}
+        if origin(url) != origin(self._url):
+            return agent
         return {
             "Accept": "application/vnd.github+json",
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/json",
-            "User-Agent": f"onnx-gate/{__version__}",
             "X-GitHub-Api-Version": "2022-11-28",
+            **agent,
         }
 
-    def _moved(self, method: str, url: str, answer: Answer) -> str | None:
-        """Where a renamed repository has gone; never to another host, and a write only where that is meant."""
+    def _moved(self, method: str, url: str, answer: Answer, *, elsewhere: bool = False) -> str | None:
+        """Where a renamed repository has gone; never to another host, and a write only where that is meant.
+
+        A file may be `elsewhere`, on a host that GitHub names; on the way there nobody else can read it.
+        """
         if method != "GET" and answer.status not in (307, 308):
             return None
         target = join(url, str(answer.headers.get("Location", "")))
-        return target if origin(target) == origin(url) else None
+        safe = elsewhere and origin(target)[0] in ("https", origin(self._url)[0]) and origin(target)[1]
+        return target if safe or origin(target) == origin(url) else None
 
     def _next_page(self, url: str, answer: Answer) -> str | None:
         found = _NEXT.search(str(answer.headers.get("Link", "")))

@@ -16,8 +16,8 @@ from onnx_gate.wording.verdicts import is_allowed, urgency, with_fix, worst_chec
 
 MOST_ANNOTATIONS = 10
 """Of one severity in one step: GitHub drops the others."""
-MOST_WARNINGS = MOST_ANNOTATIONS - 1
-"""One is kept for the gate itself, such as for a comment that could not be written."""
+MOST_WARNINGS = MOST_ANNOTATIONS - 2
+"""Two are kept for the gate itself: a comment that could not be written, and a baseline that could not be read."""
 LONGEST_MESSAGE = 4096
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +15,9 @@ from onnx_gate.records.settings import Workflow
 LARGEST_EVENT = 32 * 1024 * 1024
 """GitHub's own limit is 25 MB."""
 _PULL_REF = re.compile(r"refs/pull/([1-9][0-9]{0,17})/(?:merge|head)")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_BRANCH = "refs/heads/"
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+"""The whole name of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,8 @@ class PullRequest:
     """It comes from another repository, also from one that is gone: its own workflows can only read."""
     run_url: str = ""
     """The page of the run that judged it, where that is another than ours."""
+    base: str = ""
+    """The branch that it is to be merged into, where that is known."""
 
 
 def find_pull_request(workflow: Workflow) -> PullRequest | None:
@@ -55,16 +59,42 @@ def ask_for_pull_request(workflow: Workflow, api: Api) -> PullRequest | None:
     run = _read_event(workflow).get("workflow_run")
     if isinstance(run, dict):
         return _of_followed_run(run, workflow, api)
-    if not _COMMIT.fullmatch(workflow.commit):
+    if not COMMIT.fullmatch(workflow.commit):
         return None
     path = f"/repos/{workflow.repository}/commits/{workflow.commit}/pulls?per_page=100"
     return _open_one(api.get_all(path), workflow.commit, workflow)
 
 
+def base_branch(workflow: Workflow, api: Api) -> str:
+    """Where the change is going: the base of the pull request or merge queue; of a push, its own branch.
+
+    Empty where there is no branch, as for a tag.
+    """
+    pull = find_pull_request(workflow)
+    if pull is None and follows_pull_request(workflow):
+        pull = ask_for_pull_request(workflow, api)
+        return pull.base if pull else ""
+    if pull:
+        asked = None if pull.base else api.get(f"/repos/{workflow.repository}/pulls/{pull.number}")
+        found = pull.base or at(asked, "base", "ref")
+        return found if isinstance(found, str) else ""
+    queued = at(_read_event(workflow), "merge_group", "base_ref")
+    ref = queued if isinstance(queued, str) else workflow.ref
+    return ref.removeprefix(_BRANCH) if ref.startswith(_BRANCH) else ""
+
+
+def workflow_file(workflow: Workflow) -> str:
+    """The path of the workflow's file: our own, or that of the run that we follow; empty where nobody knows."""
+    followed = at(_read_event(workflow), "workflow_run", "path")
+    if isinstance(followed, str):
+        return followed.partition("@")[0]
+    return workflow.workflow_ref.partition("@")[0].removeprefix(f"{workflow.repository}/")
+
+
 def _of_followed_run(run: dict[str, Any], workflow: Workflow, api: Api) -> PullRequest | None:
     """The event lists no pull request of a fork, so that the branch is asked for it."""
     commit, branch = run.get("head_sha"), run.get("head_branch")
-    owner = _at(run, "head_repository", "owner", "login")
+    owner = at(run, "head_repository", "owner", "login")
     if not (isinstance(commit, str) and isinstance(branch, str) and isinstance(owner, str)):
         return None
     head = quote(f"{owner}:{branch}", safe="")
@@ -76,14 +106,14 @@ def _of_followed_run(run: dict[str, Any], workflow: Workflow, api: Api) -> PullR
         return found
     base = workflow.run_url.rpartition("/")[0]
     url = f"{base}/{identity}" if base else ""
-    return PullRequest(number=found.number, commit=found.commit, fork=found.fork, run_url=url)
+    return replace(found, run_url=url)
 
 
 def _open_one(pulls: Iterable[Any], commit: str, workflow: Workflow) -> PullRequest | None:
     """A pull request that has got newer commits, or is closed, isn't told of what is old."""
     for pull in pulls:
         found = _from_pull_request(pull, workflow)
-        if found and found.commit == commit and _at(pull, "state") == "open":
+        if found and found.commit == commit and at(pull, "state") == "open":
             return found
     return None
 
@@ -91,13 +121,19 @@ def _open_one(pulls: Iterable[Any], commit: str, workflow: Workflow) -> PullRequ
 def _from_pull_request(pull: Any, workflow: Workflow) -> PullRequest | None:
     if not isinstance(pull, dict) or not (number := _number(pull)):
         return None
-    head = _at(pull, "head", "repo", "full_name")
+    head = at(pull, "head", "repo", "full_name")
     own = isinstance(head, str) and head.lower() == workflow.repository.lower()
-    return PullRequest(number=number, commit=_commit(_at(pull, "head", "sha")), fork=not own)
+    base = at(pull, "base", "ref")
+    return PullRequest(
+        number=number,
+        commit=_commit(at(pull, "head", "sha")),
+        fork=not own,
+        base=base if isinstance(base, str) else "",
+    )
 
 
 def _commit(value: Any) -> str:
-    return value if isinstance(value, str) and _COMMIT.fullmatch(value) else ""
+    return value if isinstance(value, str) and COMMIT.fullmatch(value) else ""
 
 
 def _number(holder: dict[str, Any]) -> int | None:
@@ -105,7 +141,8 @@ def _number(holder: dict[str, Any]) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
 
 
-def _at(holder: Any, *names: str) -> Any:
+def at(holder: Any, *names: str) -> Any:
+    """What an answer has under these names, one within the other; None where it has nothing there."""
     for name in names:
         holder = holder.get(name) if isinstance(holder, dict) else None
     return holder

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from onnx_gate.gate.console import command, say, workflow_command
+from onnx_gate.processes.stacks import frames_of
 from onnx_gate.records.result import ModelResult
-from onnx_gate.vocabulary import Status
+from onnx_gate.vocabulary import OWN_LINE, Status
 from onnx_gate.wording.numbers import plural, size
 from onnx_gate.wording.text import one_line, shorten, visible
 from onnx_gate.wording.verdicts import model_icon
@@ -35,6 +36,11 @@ def show_logs(models: Iterable[ModelResult], logs: Path, *, everything: bool) ->
             say(text)
     if more := found[MOST_GROUPS:]:
         say(f"… and {plural(len(more), 'more log')}: see logs/ in the output folder")
+
+
+def _is_ours(line: str) -> bool:
+    """Not printed by the model: a line of the gate's, or a call within the gate on the stack of a crash."""
+    return line.startswith(OWN_LINE) or (line.lstrip().startswith("File ") and any(f.is_ours for f in frames_of(line)))
 
 
 @contextmanager
@@ -63,5 +69,5 @@ def read_end(path: Path) -> tuple[str, int] | None:
         return None
     lines = _LINES.split(text.strip("\r\n"))
     whole = lines[1:] if about.st_size > MOST_OF_ONE and len(lines) > 1 else lines
-    shown = "\n".join(visible(_COLOURS.sub("", line)) for line in whole)
+    shown = "\n".join(visible(_COLOURS.sub("", line)) for line in whole if not _is_ours(line))
     return (shown, about.st_size) if shown.strip() else None

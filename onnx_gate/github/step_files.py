@@ -25,6 +25,7 @@ def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
         "diverged": str(counts[Status.DIVERGED] - allowed),
         "allowed": str(allowed),
         "errors": str(counts[Status.ERROR]),
+        "changed": str(sum(bool(model.changes) for model in result.models)) if result.baseline else "",
         **{output: f"{folder}/{report}" for report, output in REPORTS.items()},
     }
 

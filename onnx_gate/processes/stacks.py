@@ -53,7 +53,7 @@ class Frame:
 def of_crash(log: str) -> list[Frame]:
     """The stack of the last crash in native code, the innermost call first."""
     _, fatal, dump = log.rpartition("Fatal Python error")
-    return _frames(dump) if fatal else []
+    return frames_of(dump) if fatal else []
 
 
 def of_process(dump: str) -> list[Frame]:
@@ -61,7 +61,7 @@ def of_process(dump: str) -> list[Frame]:
 
     That is one with lines of the user's, and among those the main one, which is written last.
     """
-    threads = [frames for part in _THREAD.split(dump)[1:] if (frames := _frames(part))]
+    threads = [frames for part in _THREAD.split(dump)[1:] if (frames := frames_of(part))]
     own = [frames for frames in threads if any(frame.is_users for frame in frames)]
     return (own or threads or [[]])[-1]
 
@@ -76,7 +76,8 @@ def told(frames: list[Frame]) -> str:
     return path if own[0] == others[0] else f"{path}; within it at {others[0]}"
 
 
-def _frames(text: str) -> list[Frame]:
+def frames_of(text: str) -> list[Frame]:
+    """The calls that a stack names, in its order."""
     return [
         Frame(file=found["file"], line=int(found["line"]), function=found["function"].strip())
         for found in _FRAME.finditer(text)

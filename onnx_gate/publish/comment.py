@@ -35,7 +35,7 @@ def publish_comment(result: GateResult, mode: CommentMode, workflow: Workflow) -
     """Write or update the comment of a run; a shard leaves that to whoever merges the shards."""
     if result.shard:
         if mode is CommentMode.ALWAYS:
-            _warn("a shard writes no comment: it would tell a part for the whole", workflow)
+            warn("a shard writes no comment: it would show a part as the whole", workflow)
         return
     patience = PATIENCE if result.complete else HURRY
     _publish(mode, workflow, result.manifest, partial(comment.render, result), patience)
@@ -55,22 +55,23 @@ def _publish(mode: CommentMode, workflow: Workflow, manifest: str, render: Rende
     if pull is None and mode is CommentMode.AUTO and not follows_pull_request(workflow):
         return
     try:
-        api = _api(workflow, patience)
+        api = open_api(workflow, patience)
         pull = pull or ask_for_pull_request(workflow, api)
         if pull is None:
             raise ApiError("no open pull request has this commit as its head (any more)")
         about = _about(manifest, workflow, pull)
         write_comment(api, workflow, pull, about.marker, partial(render, about))
     except ApiError as error:
-        _warn(f"{_where(pull)}: {error}. Fix: {_fix(error, pull)}", workflow)
+        warn(f"{_where(pull)}: {error}. Fix: {_fix(error, pull)}", workflow)
     except Exception as error:
         # A bug of ours, and still no reason to take back a verdict.
         if workflow.debug and workflow.in_actions:
             command(debug(traceback.format_exc()))
-        _warn(f"{_where(pull)}: a bug in onnx-gate ({type(error).__name__}). {_fix(None, pull)}", workflow)
+        warn(f"{_where(pull)}: a bug in onnx-gate ({type(error).__name__}). {_fix(None, pull)}", workflow)
 
 
-def _api(workflow: Workflow, patience: float) -> Api:
+def open_api(workflow: Workflow, patience: float) -> Api:
+    """A client for the workflow's own GitHub; raises ApiError where the workflow doesn't say which."""
     if not workflow.repository or not workflow.api_url:
         raise ApiError("GITHUB_REPOSITORY and GITHUB_API_URL don't say where; is this a step of a workflow?")
     if not workflow.token:
@@ -106,7 +107,8 @@ def _fix(error: ApiError | None, pull: PullRequest | None) -> str:
     )
 
 
-def _warn(message: str, workflow: Workflow) -> None:
+def warn(message: str, workflow: Workflow) -> None:
+    """One line, as an annotation where the workflow shows those."""
     if workflow.in_actions:
         command(annotation("warning", message, title="onnx-gate"))
     else:

@@ -101,7 +101,7 @@ def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> 
         asked,
         commands.error_annotations(error, place_in_repository(str(asked.manifest), asked.workflow.workspace)),
         lambda room: failure.render_within(error, room),
-        {"verdict": "error", "passed": "0", "diverged": "0", "allowed": "0", "errors": "0"},
+        {"verdict": "error", "passed": "0", "diverged": "0", "allowed": "0", "errors": "0", "changed": ""},
     )
     if not asked.options.shard:
         patience = {"patience": HURRY} if hurry else {}

@@ -224,6 +224,8 @@ class OutputDiff:
     """Elements compared; rows in the case `given`."""
     mismatched: Count = 0
     """Elements out of tolerance, or labels that differ; rows in the case `given`."""
+    mismatched_rows: Count | None = None
+    """Of `rows`, those that hold any of them; None where nobody counted them."""
     max_abs: float | None = None
     """Largest absolute difference."""
     mean_abs: float | None = None

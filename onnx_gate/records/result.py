@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
-from onnx_gate.records.bounds import Name
+from onnx_gate.records.bounds import FEW, Name
 from onnx_gate.records.diagnosis.failing import Failing
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Fed, OutputDiff
+from onnx_gate.records.history.change import Change
+from onnx_gate.records.history.past import REMEMBERED, Baseline, Past
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.result_scope import Scope
 from onnx_gate.records.strength import Strength
@@ -133,6 +135,10 @@ class ModelResult:
     """Where the reference was made, if not in this run."""
     weak_reference: bool = False
     """It was compared with itself, run without optimisations: no outputs were recorded."""
+    changes: Annotated[tuple[Change, ...], FEW] | None = None
+    """Since the baseline; None where there is none. They change no verdict."""
+    past: Annotated[tuple[Past, ...], REMEMBERED] | None = None
+    """What became of it in the runs of the baseline's history, the oldest first; None where there is no baseline."""
 
     @property
     def base(self) -> str:
@@ -232,3 +238,5 @@ class GateResult:
     """The runs that were merged; empty for a run of its own."""
     models: tuple[ModelResult, ...]
     """In the order of the manifest."""
+    baseline: Baseline | None = None
+    """The earlier run that it was compared with; None where there is none."""

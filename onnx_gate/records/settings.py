@@ -31,6 +31,10 @@ class Workflow:
     """The run was repeated with debug logging on."""
     workspace: Path | None = None
     """Where the repository is checked out."""
+    run_id: str = ""
+    """The number of the workflow's run."""
+    workflow_ref: str = ""
+    """The workflow's file and where it was taken from: `owner/name/.github/workflows/x.yml@refs/heads/main`."""
     api_url: str = ""
     """Of the REST interface: another one on GitHub Enterprise Server."""
     graphql_url: str = ""
@@ -69,6 +73,8 @@ class Settings:
     """When to comment on the pull request."""
     workflow: Workflow = field(default_factory=Workflow)
     """The workflow that this is a step of, if any."""
+    baseline: str = ""
+    """What to compare the run with: `auto`, `auto:` and the name of an artifact, or a file; empty for nothing."""
     live: bool = False
     """Somebody watches a terminal."""
 

@@ -114,28 +114,35 @@ def read(path: Path) -> GateResult:
     """A result from a file or from the output folder that holds it."""
     path = path / "results.json" if path.is_dir() else path
     try:
-        return parse(path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: it can't be read ({error.strerror}). Fix: name a results.json") from error
+    return understand(data, str(path))
+
+
+def understand(data: bytes, shown: str) -> GateResult:
+    """A result from the bytes of a file, which messages name as it is shown."""
+    try:
+        return parse(data)
     except ValidationError as error:
-        if (version := _schema_of(path)) != SCHEMA:
+        if (version := _schema_of(data)) != SCHEMA:
             raise UsageError(
-                f"{path}: it has schema {version}, and onnx-gate {__version__} reads schema {SCHEMA}. "
+                f"{shown}: it has schema {version}, and onnx-gate {__version__} reads schema {SCHEMA}. "
                 "Fix: run the gate again, or show it with the onnx-gate that wrote it"
             ) from error
         first = error.errors()[0]
         place = shorten(printable(".".join(map(str, first["loc"]))), LONGEST_NAME) or "the file"
         raise UsageError(
-            f"{path}: not a results.json of this version of onnx-gate ({place}: {first['msg']}). "
+            f"{shown}: not a results.json of this version of onnx-gate ({place}: {first['msg']}). "
             "Fix: run the gate again"
         ) from error
 
 
-def _schema_of(path: Path) -> object:
+def _schema_of(data: bytes) -> object:
     """The version that a file says it has; SCHEMA where it names none or is not JSON: then other faults matter more."""
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = json.loads(data)
+    except (ValueError, RecursionError):
         return SCHEMA
     version = document.get("schema") if isinstance(document, dict) else None
     return version if isinstance(version, int) else SCHEMA

@@ -15,10 +15,11 @@ from xml.etree import ElementTree
 
 from junit_xml import TestCase, TestSuite
 
+from onnx_gate.records.history.change import Change
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Status
-from onnx_gate.wording import gaps
+from onnx_gate.wording import gaps, history
 from onnx_gate.wording.numbers import cosine, number, two_scalars
 from onnx_gate.wording.repro import failing_lines, shows_again
 from onnx_gate.wording.strength import in_short
@@ -128,6 +129,9 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
         known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
     if model.strength:
         known |= _strength(model.strength)
+    if result.baseline and model.changes:
+        known["baseline"] = history.name_of(result.baseline)
+        known["changed"] = shorten("; ".join(map(_change, model.changes)), LONGEST)
     warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base) or not warning.models]
     if model.coverage:
         known["coverage"] = rests_on(model.coverage)
@@ -135,6 +139,11 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
     for count, warning in enumerate(warnings, start=1):
         known[f"warning {count}"] = shorten(one_line(warning), LONGEST)
     return known
+
+
+def _change(change: Change) -> str:
+    words = history.change_words(change)
+    return f"{history.KINDS[change.kind][1]}{f' ({words})' if words else ''}"
 
 
 def _strength(strength: Strength) -> dict[str, str]:

@@ -7,10 +7,23 @@ from dataclasses import replace
 
 from onnx_gate.records.result import Environment, GateResult, ModelResult
 from onnx_gate.reports.checks import Room, all_checks
+from onnx_gate.reports.histogram import MOST_CHARTS, histogram_fold
+from onnx_gate.reports.history import against, earlier_runs
 from onnx_gate.reports.layout import Row, few, fill, more, name, row, table, table_within
 from onnx_gate.reports.model import diverged_blocks, error_block, failing_rows, shows_again, worst_rows
 from onnx_gate.reports.model_details import latency_table, other_survivors, strength_table
-from onnx_gate.reports.overview import FAILED, FEW_MODELS, doubts, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.overview import (
+    FAILED,
+    FEW_MODELS,
+    Links,
+    doubts,
+    links_to,
+    overview,
+    skipped,
+    stopped,
+    title,
+    weak_passes,
+)
 from onnx_gate.reports.safe import (
     PARAGRAPH,
     Html,
@@ -21,6 +34,8 @@ from onnx_gate.reports.safe import (
     html,
     join,
     md,
+    place,
+    place_md,
     prose,
     size_in_bytes,
     text,
@@ -64,41 +79,56 @@ def _left_out(missing: int = 0) -> Md:
 
 def _brief(result: GateResult, room: int) -> Md:
     """The worst of what failed: at most half of the room for rows, the rest for sections, each of them whole."""
-    failed = sorted((model for model in result.models if model.verdict in FAILED), key=verdicts.urgency)
-    groups = alike(failed)
-    sections = (join(PARAGRAPH, _section(group)) for group in groups)
-    rows, kept = table_within(overview(failed or result.models), room // 2, size_in_bytes)
-    top, _ = fill(join(PARAGRAPH, [title(result), *stopped(result)]), [rows] if kept else [], room, size_in_bytes)
-    top, _ = fill(top, [*doubts(result), *skipped(result)], room, size_in_bytes)
-    brief, told = fill(top, sections, room, size_in_bytes)
+    models = sorted(result.models, key=verdicts.urgency)
+    groups = alike([model for model in models if model.verdict in FAILED])
+    links = links_to(groups, _page_name(result))
+    sections = [join(PARAGRAPH, _section(group, links)) for group in groups]
+    _, told = _fill_brief(result, models, sections, links, room)
+    # No row leads to a section that is left out.
+    brief, told = _fill_brief(result, models, sections, links_to(groups[:told], _page_name(result)), room)
     return md("{}\n\n{}\n", brief, _left_out(sum(map(len, groups[told:]))))
+
+
+def _fill_brief(
+    result: GateResult, models: list[ModelResult], sections: list[Md], links: Links, room: int
+) -> tuple[Md, int]:
+    failed = [model for model in models if model.verdict in FAILED]
+    rows, kept = table_within(overview(failed or models, links), room // 2, size_in_bytes)
+    top, _ = fill(join(PARAGRAPH, [title(result), *stopped(result)]), [rows] if kept else [], room, size_in_bytes)
+    top, _ = fill(top, [*against(result), *doubts(result), *skipped(result)], room, size_in_bytes)
+    return fill(top, sections, room, size_in_bytes)
+
+
+def _page_name(result: GateResult) -> str:
+    """GitHub shows the summaries of all steps and jobs on one page, and each has links of its own."""
+    providers = result.scope.providers if result.scope else ()
+    return "\0".join((result.manifest, result.shard or "", *providers))
 
 
 def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
     """The whole report, with the checks of the models that are detailed."""
-    failed = sorted((model for model in result.models if model.verdict in FAILED), key=_urgency)
-    others = [model for model in result.models if model.verdict not in FAILED and model.verdict in detailed]
+    models = sorted(result.models, key=verdicts.urgency)
+    failed = alike([model for model in models if model.verdict in FAILED])
+    others = [model for model in models if model.verdict not in FAILED and model.verdict in detailed]
     others = [model for model in others if _was_compared(model)]
+    links = links_to([*failed, *([model] for model in others)], _page_name(result))
     rows = Room()
     blocks = [title(result), *stopped(result), *doubts(result)]
-    blocks += [table(*overview(result.models))] if result.models else []
-    blocks += [*skipped(result), *_weak_passes(result)]
-    for group in alike(failed):
-        blocks += _section(group, rows if group[0].verdict in detailed else None)
+    blocks += [table(*overview(models, links))] if models else []
+    blocks += [*against(result), *skipped(result), *_weak_passes(result)]
+    for number, group in enumerate(failed):
+        drawn = number < MOST_CHARTS and group[0].verdict in detailed
+        blocks += _section(group, links, rows if group[0].verdict in detailed else None, drawn=drawn)
     if others:
         all_of = f"Every check of {plural(len(others), 'other model' if failed else 'model')}"
-        blocks.append(fold(html("{}", all_of), _folds(others, rows)))
-    blocks += [*rows.notice(), fold(html("Environment"), ran_on(result))]
+        blocks.append(fold(html("{}", all_of), _folds(others, rows, links)))
+    blocks += [*rows.notice(), *earlier_runs(result), fold(html("Environment"), ran_on(result))]
     return md("{}\n", join(PARAGRAPH, blocks))
 
 
 def _weak_passes(result: GateResult) -> list[Md]:
     lines = weak_passes(result)
     return [md("{} **Passed, with a warning:**\n\n{}", verdicts.ALLOWED, lines)] if lines else []
-
-
-def _urgency(model: ModelResult) -> int:
-    return 2 if verdicts.is_allowed(model) else FAILED.index(model.verdict)
 
 
 def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
@@ -130,21 +160,24 @@ def _what_happened(model: ModelResult) -> str:
 
 
 def failed_body(group: list[ModelResult]) -> list[Md]:
-    """The numbers of a model that failed, or the reason that some have in common, and what to change."""
+    """Why a model diverged and what to change, then its numbers; or the reason that some could not be judged for."""
     model = group[0]
-    blocks = [*diverged_blocks(model), *failing_rows(model)]
+    numbers = [*diverged_blocks(model), *failing_rows(model)]
     if len(group) > 1:
-        blocks.append(few((code(one.id) for one in group), FEW_MODELS))
-    if model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks):
-        blocks.append(error_block(model))
-    if model.advice:
-        blocks.append(md("**Why, and what to change:** {}", prose(model.advice)))
+        return [*numbers, few((code(one.id) for one in group), FEW_MODELS), error_block(model), *_what_to_change(model)]
+    erred = model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks)
+    errors = [error_block(model)] if erred else []
+    why = _what_to_change(model)
+    # Advice on an error is about what the error says.
+    blocks = [*numbers, *errors, *why] if model.verdict is Status.ERROR else [*why, *numbers, *errors]
+    return [*blocks, *shows_again(model), *other_survivors(model), *_warnings(model)]
+
+
+def _what_to_change(model: ModelResult) -> list[Md]:
+    told = [md("**Why, and what to change:** {}", prose(model.advice))] if model.advice else []
     if model.mended and model.mended.file:
-        blocks.append(md("The file with these changes, which passes: {}", code(model.mended.file)))
-    if len(group) > 1:
-        return blocks
-    blocks += shows_again(model)
-    return [*blocks, *other_survivors(model), *_warnings(model)]
+        told.append(md("The file with these changes, which passes: {}", code(model.mended.file)))
+    return told
 
 
 def _warnings(model: ModelResult) -> list[Md]:
@@ -154,13 +187,14 @@ def _warnings(model: ModelResult) -> list[Md]:
     return [*told, more(left_out, "warnings")] if left_out else told
 
 
-def _section(group: list[ModelResult], rows: Room | None = None) -> list[Md]:
+def _section(group: list[ModelResult], links: Links, rows: Room | None = None, *, drawn: bool = False) -> list[Md]:
     """With every check, where there are rows for them."""
     model = group[0]
-    blocks = [md("### {}", failed_title(group)), *failed_body(group), *worst_rows(model)]
+    blocks = [md("### {}{}", place_md(links[model.id]), failed_title(group)), *failed_body(group), *worst_rows(model)]
+    blocks += histogram_fold(model) if drawn else []
     compared = [one for one in group if _was_compared(one)]
     if rows and compared and len(group) > 1:
-        blocks.append(fold(html("Every check of {}", plural(len(compared), "model")), _folds(compared, rows)))
+        blocks.append(fold(html("Every check of {}", plural(len(compared), "model")), _folds(compared, rows, {})))
     elif rows and compared:
         blocks.append(fold(html("Every check ({:,})", len(model.checks)), _details(model, rows)))
     elif len(group) == 1 and model.log:
@@ -172,13 +206,14 @@ def _was_compared(model: ModelResult) -> bool:
     return any(check.total for check in model.checks)
 
 
-def _folds(models: list[ModelResult], rows: Room) -> Md:
-    return join(PARAGRAPH, (fold(_checks_title(model), _details(model, rows)) for model in models))
+def _folds(models: list[ModelResult], rows: Room, links: Links) -> Md:
+    return join(PARAGRAPH, (fold(_checks_title(model, links), _details(model, rows)) for model in models))
 
 
-def _checks_title(model: ModelResult) -> Html:
+def _checks_title(model: ModelResult, links: Links) -> Html:
     icon, count = verdicts.model_icon(model), plural(len(model.checks), "check")
-    return html("{} {}: {}", icon, code_html(model.id), count)
+    here = place(links[model.id]) if model.id in links else html("")
+    return html("{}{} {}: {}", here, icon, code_html(model.id), count)
 
 
 def _details(model: ModelResult, rows: Room) -> Md:

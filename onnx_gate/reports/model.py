@@ -9,7 +9,7 @@ from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports.layout import Row, few, items, more, name, row, table
 from onnx_gate.reports.model_details import confusion
-from onnx_gate.reports.safe import Md, code, fold, html, md, prose, text, unbroken
+from onnx_gate.reports.safe import Md, code, fold, html, join, md, prose, text, unbroken
 from onnx_gate.vocabulary import Status, run_on
 from onnx_gate.wording import noise, numbers, repro, verdicts
 from onnx_gate.wording.numbers import number, plural
@@ -89,36 +89,48 @@ def _breach(provider: str, message: str, found: list[Check]) -> Md:
 
 def _numbers(checks: list[Check], model: ModelResult) -> Md:
     header = row(
-        "provider",
         "output",
-        "cases diverged",
-        "worst case",
-        "mismatched",
         "max abs",
-        "max rel",
+        "wrong",
         "worst element",
         "allowed",
+        "provider",
+        "cases diverged",
+        "worst case",
+        "max rel",
     )
     judged = [check for check in model.checks if not counts_rows(check.limits)]
     cases = Counter((check.provider, check.output) for check in judged if check.total)
     wrong = Counter((check.provider, check.output) for check in judged if check.status is Status.DIVERGED)
-    rows = [_worst_row(check, wrong, cases) for check in checks]
-    return table(header, rows, right=(4, 5, 6))
+    rows = [_worst_row(check, model, wrong, cases) for check in checks]
+    return table(header, rows, right=(1, 8))
 
 
-def _worst_row(check: Check, wrong: Counter[tuple[str, str]], cases: Counter[tuple[str, str]]) -> Row:
+def _worst_row(
+    check: Check, model: ModelResult, wrong: Counter[tuple[str, str]], cases: Counter[tuple[str, str]]
+) -> Row:
     where = check.provider, check.output
     return row(
-        name(check.provider),
         code(check.output),
-        md("{} of {}", wrong[where], cases[where]),
-        name(check.case),
-        unbroken(verdicts.mismatched(check)),
         md("**{}**", number(check.max_abs)) if check.max_abs is not None else "–",
-        number(check.max_rel),
+        _wrong(check, model),
         _worst_element(check),
         unbroken(verdicts.tolerance(check)),
+        name(check.provider),
+        md("{} of {}", wrong[where], cases[where]),
+        name(check.case),
+        number(check.max_rel),
     )
+
+
+def _wrong(check: Check, model: ModelResult) -> Md:
+    """Rows where these are known, and elements where a row has several."""
+    found, cases = verdicts.wrong_in(check, model), verdicts.of_all_cases(check, model.checks)
+    told = [f"{found} ({numbers.percent(found.wrong, found.total)})" if found.wrong else str(found)]
+    if found.word == "row" and sum(each.total for each in cases) > sum(each.rows for each in cases):
+        wrong, total = sum(each.mismatched for each in cases), sum(each.total for each in cases)
+        told.append(f"{wrong:,} of {plural(total, 'element')}")
+    return join(md("<br>"), map(unbroken, told))
 
 
 def _worst_element(check: Check) -> Md:

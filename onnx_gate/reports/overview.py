@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from onnx_gate.records.asked import ManifestWarning
 from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports.layout import Grid, Row, few, items, more, name, row
 from onnx_gate.reports.model_details import speedups
-from onnx_gate.reports.safe import COMMA, Md, code, join, md, prose, text
+from onnx_gate.reports.safe import COMMA, Md, anchor_link, breakable, code, join, md, prose, text, unbroken
 from onnx_gate.vocabulary import Status
 from onnx_gate.wording import gaps, numbers, verdicts
 from onnx_gate.wording.numbers import number, plural
@@ -65,45 +67,74 @@ def _first_of(lines: list[Md]) -> Md:
     return items([*shown, md("… and {:,} more: see results.json.", left_out)] if left_out > 0 else shown)
 
 
-def overview(models: Sequence[ModelResult]) -> Grid:
-    """Models by providers, a row each."""
+Links = Mapping[str, str]
+"""By id, the anchor of what a page says of the model."""
+
+
+def links_to(groups: Iterable[Sequence[ModelResult]], page: str) -> Links:
+    """An anchor for each group. A digest: several pages may be shown as one, and names may hold anything."""
+    return {model.id: _anchor(page, group[0].id) for group in groups for model in group}
+
+
+def _anchor(page: str, name: str) -> str:
+    known_by = "\0".join((page, name)).encode("utf-8", "backslashreplace")
+    return f"gate-{hashlib.sha256(known_by).hexdigest()[:12]}"
+
+
+def overview(models: Sequence[ModelResult], links: Links = MappingProxyType({})) -> Grid:
+    """Models by providers, a row each. What people look for comes first: a narrow screen shows no more."""
     providers = verdicts.provider_names(models)
     left_out = len(providers) - MOST_PROVIDERS
     named = [*map(name, providers[:MOST_PROVIDERS]), *([md("{:,} more", left_out)] if left_out > 0 else [])]
-    last = "cause" if any(model.cause for model in models) else "note"
+    why = "cause" if any(model.cause for model in models) else "note"
     timed = any(model.latency for model in models)
-    header = row("model", "framework", *named, "largest difference", *["speed-up"] * timed, "time", last)
-    rows = [_overview_row(model, providers, timed=timed) for model in models]
+    header = row("model", why, "largest difference", *named, *["speed-up"] * timed, "framework", "time")
+    rows = [_overview_row(model, providers, links, timed=timed) for model in models]
+    right = {2, len(header) - 1, *([len(header) - 3] if timed else [])}
+    if any(cells[1] for cells in rows):
+        return Grid(header, rows, sorted(right))
     # Where nothing failed there may be nothing to tell.
-    shown = len(header) if any(cells[-1] for cells in rows) else -1
-    return Grid(header[:shown], [cells[:shown] for cells in rows], range(len(header) - 3 - timed, len(header) - 1))
+    return Grid([header[0], *header[2:]], [[cells[0], *cells[2:]] for cells in rows], sorted(at - 1 for at in right))
 
 
-def _overview_row(model: ModelResult, providers: list[str], *, timed: bool) -> Row:
-    worst = verdicts.farthest_check(model)
+def _overview_row(model: ModelResult, providers: list[str], links: Links, *, timed: bool) -> Row:
+    words = code(model.id)
     return row(
-        md("{} {}", verdicts.model_icon(model), code(model.id)),
-        name(model.framework),
+        md("{} {}", verdicts.model_icon(model), anchor_link(words, links[model.id]) if model.id in links else words),
+        _why_cell(model),
+        _difference_cell(model),
         *(_provider_cell(model, provider) for provider in providers[:MOST_PROVIDERS]),
         *["see results.json"] * (len(providers) > MOST_PROVIDERS),
-        number(worst.max_abs) if worst and worst.max_abs is not None else verdicts.difference(worst),
         *[speedups(model)] * timed,
-        numbers.seconds(model.seconds),
-        _last_cell(model),
+        name(model.framework),
+        unbroken(numbers.seconds(model.seconds)),
     )
 
 
-def _last_cell(model: ModelResult) -> Md:
-    """Why it failed; else what a reader should know. And its strength, in any case."""
-    told = [md("**{}**", model.cause)] if model.cause else list(map(text, _notes(model)))
-    return join(COMMA, [*told, *([text(row_of(model.strength))] if model.strength else [])])
+def _difference_cell(model: ModelResult) -> Md:
+    """The size, and below it how many rows of all cases are wrong."""
+    worst = verdicts.farthest_check(model)
+    largest, wrong = verdicts.largest_difference(model)
+    largest = number(worst.max_abs) if worst and worst.max_abs is not None else largest
+    return join(md("<br>"), filter(None, (text(largest), text(wrong))))
+
+
+def _why_cell(model: ModelResult) -> Md:
+    """Why it failed, in one line; what a reader should know of a pass. And its strength, in any case."""
+    told = [text(note) for note in (gaps.of_model(model) if model.verdict in FAILED else _notes(model))]
+    told += [text(row_of(model.strength))] if model.strength else []
+    if not model.cause:
+        return join(COMMA, told)
+    why = verdicts.reason(model)
+    cause = md("**{}**: {}", model.cause, breakable(why)) if why else md("**{}**", model.cause)
+    return md("{} ({})", cause, join(COMMA, told)) if told else cause
 
 
 def _notes(model: ModelResult) -> Iterable[str]:
     """What was not compared, what makes a pass a weak one, and how near it was to its tolerance."""
     yield from gaps.of_model(model)
     if model.coverage and model.coverage.warnings:
-        yield f"{verdicts.ALLOWED} see below"
+        yield f"{verdicts.ALLOWED} with a warning"
     if model.headroom is not None:
         yield verdicts.headroom(model.headroom)
 
@@ -164,19 +195,9 @@ def _with_themselves(result: GateResult) -> list[Md]:
 
 def _left_out(result: GateResult) -> list[Md]:
     """What the manifest asks for and the call didn't: no verdict here speaks of it."""
-    scope = result.scope
-    if scope is None:
-        return []
-    here = {model.id for model in result.models}
-    providers = Counter(
-        provider
-        for model in scope.models
-        if model.id in here
-        for provider in model.providers
-        if scope.providers and provider not in scope.providers
-    )
+    providers, unasked = gaps.not_asked(result)
     parts = [md("{} ({})", name(provider), plural(count, "model")) for provider, count in providers.items()]
-    if unasked := [model.id for model in scope.models if not model.shard]:
+    if unasked:
         parts.append(md("{} ({})", plural(len(unasked), "model"), few(map(code, unasked), FEW_MODELS)))
     return [md("{} **Not asked for in this run:** {}", ICONS[Status.SKIPPED], join(COMMA, parts))] if parts else []
 

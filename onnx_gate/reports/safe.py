@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html as _html
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,15 @@ _AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
 # All but a pipe means itself in code. To pass over one span would take what stands between two for code.
 _CODE_SPAN = re.compile(r"(`[^`|]+`)")
 _SIMPLE = re.compile(r"[\w.:/=+@-]+", re.ASCII)
-_BREAKS = re.compile(r" (?=%)|(?<=tol) ")
+_ANCHOR = re.compile(r"[a-z][a-z0-9-]{0,80}")
+_PLAIN_CODE = re.compile(r"[\w .,:;#%+\-<>=()\[\]{}\"'\n]*", re.ASCII)
+_BREAKS = re.compile(r" (?=%|s$|min\b)|(?<=tol) ")
+_LONG_WORD = re.compile(r"\S{14,}")
+# `Linear|Discriminant|Analysis`, `functional.|dot_|product`; and what is long without parts.
+_PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_][._/])(?=\w)")
+_PARTLESS = re.compile(r"[^\W_]{20}(?=[^\W_])")
+_MAY_BREAK = "\0"
+"""Until the text is escaped: no line of text holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +79,22 @@ _known_text = lru_cache(maxsize=4096)(_new_text)
 
 def prose(value: str) -> Md:
     """A sentence of ours, with anybody's words in it: plain text, but for what it shows as code."""
+    return Md(_escaped_prose(value, str))
+
+
+def breakable(value: str) -> Md:
+    """The same for a narrow column: a long name may go on in the next line, between its parts."""
+    return Md(_escaped_prose(value, _in_parts).replace(_MAY_BREAK, "<wbr>"))
+
+
+def _escaped_prose(value: str, change: Callable[[str], str]) -> str:
     parts = _CODE_SPAN.split(shorten(one_line(value), LONGEST))
-    escaped = (part if number % 2 else _MARKUP.sub(r"\\\1", part) for number, part in enumerate(parts))
-    return Md(_plain_start("".join(escaped)))
+    escaped = (part if number % 2 else _MARKUP.sub(r"\\\1", change(part)) for number, part in enumerate(parts))
+    return _plain_start("".join(escaped))
+
+
+def _in_parts(words: str) -> str:
+    return _LONG_WORD.sub(lambda long: _PARTLESS.sub(rf"\g<0>{_MAY_BREAK}", _PARTS.sub(_MAY_BREAK, long[0])), words)
 
 
 def code(value: str) -> Md:
@@ -174,6 +195,35 @@ def fold(title: Html, body: Md, *, unfolded: bool = False) -> Md:
     return Md(
         f"<details{' open' if unfolded else ''}>\n<summary>{title.markup}</summary>\n\n{body.markup}\n\n</details>"
     )
+
+
+def anchor_link(words: Md, anchor: str) -> Md:
+    """A link to a place of the same text. GitHub gives places this prefix, and other viewers find them by it too."""
+    return Md(f'<a href="#user-content-{_plain_anchor(anchor)}">{words.markup}</a>')
+
+
+def place(anchor: str) -> Html:
+    """Where such a link leads; GitHub makes none of headings in summaries and comments."""
+    return Html(f'<a id="user-content-{_plain_anchor(anchor)}"></a>')
+
+
+def place_md(anchor: str) -> Md:
+    """The same in markdown."""
+    return Md(place(anchor).markup)
+
+
+def _plain_anchor(anchor: str) -> str:
+    if not _ANCHOR.fullmatch(anchor):
+        raise ValueError(f"the anchor {anchor[:40]!r}")
+    return anchor
+
+
+def code_block(lines: Iterable[str], language: str) -> Md:
+    """Lines of ours for a viewer that knows the language, such as numbers to draw. They hold nobody's words."""
+    text = "\n".join(lines)
+    if not _PLAIN_CODE.fullmatch(text) or not _ANCHOR.fullmatch(language):
+        raise ValueError(f"a block of {language[:40]!r}")
+    return Md(f"```{language}\n{text}\n```")
 
 
 def link(words: str, address: str) -> Md:

@@ -28,7 +28,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
     ran = [model for model in given if not was_not_asked(model)]
     lacking = tuple(missing)
     if not ran and not lacking and given:
-        return given[0]
+        return replace(given[0], changes=None, past=None)
     others = _in_order([*(check for model in ran for check in other_checks(model.checks)), *lacking], asked)
     weak = any(model.weak_reference for model in ran)
     strength, limit = _strength(asked, ran, others, weak=weak)

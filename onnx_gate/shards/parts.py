@@ -101,13 +101,22 @@ def read_parts(folders: Sequence[Path]) -> list[Found]:
 
 def read_result(path: Path) -> GateResult:
     """A result to be shown again, with the verdicts that its checks make; raises UsageError where it can't be true."""
-    result = judge_again(json.read(path))
+    return _sound(json.read(path), str(path))
+
+
+def result_of(data: bytes, shown: str) -> GateResult:
+    """The same of bytes, which messages name as they are shown."""
+    return _sound(json.understand(data, shown), shown)
+
+
+def _sound(read: GateResult, shown: str) -> GateResult:
+    result = judge_again(read)
     try:
         require_sound(result)
     except ValueError as error:
         why = shorten(one_line(str(error)), _LONGEST_REASON)
         raise UsageError(
-            f"{one_line(str(path))}: it contradicts itself ({why}). Fix: name a results.json as onnx-gate wrote it"
+            f"{one_line(shown)}: it contradicts itself ({why}). Fix: name a results.json as onnx-gate wrote it"
         ) from None
     return result
 

@@ -15,6 +15,7 @@ from onnx_gate import __version__
 from onnx_gate.errors import UsageError
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.gate.numbers.checks import contradictions
+from onnx_gate.gate.numbers.history import history_contradictions
 from onnx_gate.gate.numbers.models import model_contradictions
 from onnx_gate.gate.rules import judge_rules
 from onnx_gate.gate.selection import plan_digest
@@ -48,6 +49,7 @@ def require_sound(result: GateResult) -> None:
 
 
 def _unsound(result: GateResult) -> Iterator[str]:
+    yield from history_contradictions(result)
     if result.scope is not None:
         yield from _misfits_of_scope(result, result.scope)
         yield from _misfits_of_models(result, result.scope)
@@ -79,6 +81,7 @@ def _misfits(result: GateResult) -> Iterator[str]:
     else:
         yield from _misfits_of_scope(result, result.scope)
         yield from _misfits_of_models(result, result.scope)
+    yield from history_contradictions(result)
     yield from _misfits_of_run(result)
 
 

@@ -13,7 +13,7 @@ from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
 
 if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
-    from onnx_gate.records.result import ModelResult
+    from onnx_gate.records.result import GateResult, ModelResult
 
 ITSELF = "compared with itself only"
 """What is said of a model with a weak reference."""
@@ -34,10 +34,32 @@ def gaps(models: Sequence[ModelResult]) -> Iterator[str]:
         yield f"{plural(more, 'more provider')} skipped"
     if weak := sum(is_weak_pass(model) for model in judged):
         yield _count(weak, len(models), ITSELF if weak == 1 else "compared with themselves only")
+    if ignoring := sum(any(model.ignored.values()) for model in judged):
+        yield f"outputs of {plural(ignoring, 'model')} are ignored"
+
+
+def not_asked(result: GateResult) -> tuple[dict[str, int], list[str]]:
+    """What the manifest asks for and the call didn't: by provider, how many models, and the other models."""
+    if result.scope is None:
+        return {}, []
+    here, asked = {model.id for model in result.models}, result.scope.providers
+    left = (name for model in result.scope.models if model.id in here and asked for name in model.providers)
+    return dict(Counter(name for name in left if name not in asked)), [
+        model.id for model in result.scope.models if not model.shard
+    ]
+
+
+def of_call(result: GateResult) -> Iterator[str]:
+    """The same for the headline: `cuda was not asked for`."""
+    providers, models = not_asked(result)
+    words = dict.fromkeys(map(_word, providers))
+    yield from (f"{word} was not asked for" for word in list(words)[:_FEW])
+    if models:
+        yield f"{plural(len(models), 'model')} {'was' if len(models) == 1 else 'were'} not asked for"
 
 
 def of_model(model: ModelResult) -> Iterator[str]:
-    """For the row of a model that did not fail."""
+    """For the row of a model."""
     if model.verdict is Status.SKIPPED:
         yield "not compared"
         return

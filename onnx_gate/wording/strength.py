@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onnx_gate.wording.numbers import number, percent, plural
@@ -23,6 +23,18 @@ def in_short(strength: Strength) -> str:
     if strength.aimed == strength.caught:
         return share
     return f"{share} → {percent(strength.aimed, strength.counted)} with aimed cases"
+
+
+def of_run(found: Sequence[Strength]) -> str:
+    """For the headline: `strength 25 % to 100 %, unknown for 1 model`; empty where nobody asked for any."""
+    known = sorted(
+        (one for one in found if one.counted and not one.incomplete), key=lambda one: one.aimed / one.counted
+    )
+    ends = list(dict.fromkeys(percent(one.aimed, one.counted) for one in (*known[:1], *known[-1:])))
+    unknown = len(found) - len(known)
+    told = [f"strength {' to '.join(ends)}"] if ends else []
+    told += [f"{'' if ends else 'strength '}unknown for {plural(unknown, 'model')}"] if unknown else []
+    return ", ".join(told)
 
 
 def row_of(strength: Strength) -> str:

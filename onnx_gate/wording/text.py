@@ -13,6 +13,7 @@ LONGEST = 1500
 """Characters of anybody's words in a summary; results.json has all of them."""
 LONGEST_NAME = 120
 """The same for the name of a case, of an output or of a label."""
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"])")
 # What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
@@ -34,6 +35,17 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """For attributes, table cells and log lines."""
     return " ".join(visible(text).split())
+
+
+def first_sentence(text: str, limit: int) -> str:
+    """The first sentence, or as many of its words as there is room for."""
+    sentence = _SENTENCES.split(one_line(text), maxsplit=1)[0]
+    if len(sentence) <= limit:
+        return sentence
+    words = sentence[: limit - 1].rpartition(" ")[0] or sentence[: limit - 1]
+    # Half of a name in backticks would take the rest of the line for code.
+    whole = words if words.count("`") % 2 == 0 else words.rpartition("`")[0]
+    return f"{whole.rstrip(' ,;:(')}…"
 
 
 def shorten(text: str, limit: int) -> str:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from onnx_gate.records.asked import SessionSpec
 from onnx_gate.records.badness import distance, worst_first
 from onnx_gate.records.limits import any_element_may_differ, counts_rows
-from onnx_gate.vocabulary import Status
+from onnx_gate.vocabulary import BreachKind, Status
 
 if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
     from onnx_gate.records.found import Fed
     from onnx_gate.records.result import Check, Coverage, GateResult, ModelResult
-from onnx_gate.wording.gaps import gaps
+from onnx_gate.wording.gaps import gaps, of_call
 from onnx_gate.wording.hints import listed
 from onnx_gate.wording.numbers import number, percent, plural
+from onnx_gate.wording.strength import of_run
+from onnx_gate.wording.text import first_sentence
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
@@ -57,7 +59,9 @@ def headline(result: GateResult) -> str:
         return f"onnx-gate: {stopped}nothing was compared; {total:,} of {plural(total, 'model')} skipped"
     (first, amount), *rest = ((word, count) for word, count in told.items() if count)
     parts = [f"{amount:,} of {plural(total, 'model')} {first}", *(f"{count:,} {word}" for word, count in rest)]
-    return f"onnx-gate: {stopped}{'; '.join([', '.join(parts), *gaps(result.models)])}"
+    strength = of_run([model.strength for model in result.models if model.strength])
+    more = (*gaps(result.models), *of_call(result), strength)
+    return f"onnx-gate: {stopped}{'; '.join(filter(None, (', '.join(parts), *more)))}"
 
 
 def run_icon(result: GateResult) -> str:
@@ -120,17 +124,96 @@ def urgency(model: ModelResult) -> tuple[float, ...]:
     return (rank, -largest, -share)
 
 
-def difference(check: Check | None) -> str:
-    """The size of a difference in a few words."""
+def difference(model: ModelResult) -> str:
+    """The size of the largest difference, and how much of all that was compared is wrong, in a few words."""
+    largest, wrong = largest_difference(model)
+    return " in ".join(filter(None, (largest, wrong)))
+
+
+def largest_difference(model: ModelResult) -> tuple[str, str]:
+    """The same in two parts: `max 0.31` and `3 of 171 rows`; each may be empty."""
+    check = farthest_check(model)
     if check is None:
-        return "–"
-    if check.max_abs is None and counts_rows(check.limits):
-        return f"{check.mismatched:,} of {check.total:,} rows"
-    if check.max_abs is None and check.tolerance is not None:
-        return "nothing but NaN"
-    if check.max_abs is None:
-        return f"{check.mismatched:,} of {check.total:,} labels" if check.mismatched else "no label differs"
-    return f"max {number(check.max_abs)}"
+        return "–", ""
+    wrong = _failing_rows(model, check) or count_wrong(of_all_cases(check, model.checks))
+    told = f"{wrong}" if wrong.wrong else ""
+    if check.max_abs is not None:
+        return f"max {number(check.max_abs)}", told
+    if check.tolerance is not None and not counts_rows(check.limits):
+        return "nothing but NaN", told
+    return "" if told else "no row differs" if counts_rows(check.limits) else "no label differs", told
+
+
+class Wrong(NamedTuple):
+    """How many of how many are wrong."""
+
+    wrong: int
+    total: int
+    word: str
+    """What is counted: rows where these are known."""
+    cases: int = 1
+    """That feed them: several may feed the same."""
+
+    def __str__(self) -> str:
+        return f"{self.wrong:,} of {plural(self.total, self.word)}{f' over {self.cases} cases' * (self.cases > 1)}"
+
+
+def wrong_in(check: Check, model: ModelResult) -> Wrong:
+    """Of an output on its provider, over all cases."""
+    outputs = {each.output for each in _telling(model) if each.provider == check.provider}
+    alone = _failing_rows(model, check) if outputs <= {check.output} else None
+    return alone or count_wrong(of_all_cases(check, model.checks))
+
+
+def _failing_rows(model: ModelResult, check: Check) -> Wrong | None:
+    """Each row once, where somebody looked at them: rows that fail in any output."""
+    found = model.failing
+    if found is None or found.provider != check.provider or counts_rows(check.limits):
+        return None
+    return Wrong(found.failing, found.failing + found.passing, "row")
+
+
+def of_all_cases(check: Check, checks: Iterable[Check]) -> list[Check]:
+    """The comparisons of the same output on the same provider: what is wrong in one case is not all that is wrong.
+
+    Rows of the data as given, and second runs of the same feed, are not counted with the others.
+    """
+    return [
+        each
+        for each in checks
+        if each.total
+        and (each.runtime, each.provider, each.output) == (check.runtime, check.provider, check.output)
+        and _counted_with(each) == _counted_with(check)
+    ]
+
+
+def _counted_with(check: Check) -> tuple[bool, bool]:
+    return counts_rows(check.limits), any(breach.kind is BreachKind.RUN_TO_RUN for breach in check.breaches)
+
+
+def count_wrong(checks: Sequence[Check]) -> Wrong:
+    """Over all of these: rows, or labels or elements where nobody counted rows."""
+    if all(check.mismatched_rows is not None or not check.mismatched for check in checks) and any(
+        check.rows for check in checks
+    ):
+        wrong, total = sum(check.mismatched_rows or 0 for check in checks), sum(check.rows for check in checks)
+        return Wrong(wrong, total, "row", len(checks))
+    word = "row" if any(counts_rows(check.limits) for check in checks) else "label"
+    word = word if all(check.tolerance is None for check in checks) or word == "row" else "element"
+    wrong, total = sum(check.mismatched for check in checks), sum(check.total for check in checks)
+    return Wrong(wrong, total, word, len(checks))
+
+
+LONGEST_REASON = 160
+"""Characters of the line that says why a model failed."""
+
+
+def reason(model: ModelResult) -> str:
+    """Why a model failed, in one line."""
+    faults = model.place.faults if model.place else ()
+    said = next((check.message for check in model.checks if check.status is model.verdict), model.error)
+    found = model.advice or (faults[0].what if faults else "")
+    return first_sentence(said if model.verdict is Status.ERROR else found or said, LONGEST_REASON)
 
 
 def tolerance(check: Check) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from onnx_gate.kernel import adopt_orphans, become, die_with_parent, gain_nothing, keep_memory
 from onnx_gate.protocol import STACK_SIGNAL, Event, Job, encode
+from onnx_gate.worker.log import log_failure
 
 
 def run_child(channel: socket.socket, log_fd: int, *, user: int | None = None) -> None:
@@ -36,10 +37,8 @@ def run_child(channel: socket.socket, log_fd: int, *, user: int | None = None) -
 
         judge(job, _sender(channel), _log_reader(log_fd))
         code = 0
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
+    except BaseException as error:
+        log_failure(error)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

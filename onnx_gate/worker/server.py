@@ -17,6 +17,7 @@ import socket
 import sys
 from pathlib import Path
 
+from onnx_gate import protocol
 from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.kernel import adopt_orphans, die_with_parent, end_strays
 from onnx_gate.worker.child import run_child
@@ -28,9 +29,7 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
     """Warm up, then fork until the parent hangs up."""
     # Nobody listens to the parent while a framework is imported.
     die_with_parent()
-    get_plugin(framework).warm_up(export)
-    # What every job needs, whatever its framework. Nothing here opens a session or starts a thread.
-    importlib.import_module("onnx_gate.worker.judge")
+    warm_up(framework, export=export)
     adopt_orphans()
     # From now on there is something to end before we go.
     die_with_parent(False)
@@ -57,6 +56,13 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         end_strays(kept=())
+
+
+def warm_up(framework: str, *, export: bool) -> None:
+    """Import and make what every job of the framework needs. Nothing here opens a session or starts a thread."""
+    get_plugin(framework).warm_up(export)
+    importlib.import_module("onnx_gate.worker.judge")
+    protocol.get_ready()
 
 
 def _take_job(control: socket.socket, children: dict[int, str]) -> bool:

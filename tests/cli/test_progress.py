@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import pytest
 
 from onnx_gate.cli.progress import LiveProgress, PlainProgress, result_line
-from onnx_gate.records.asked import Location, ModelSpec
+from onnx_gate.records.asked import Location, ModelSpec, ProviderSpec
 from onnx_gate.vocabulary import Cause
 from tests.golden.families import FAMILIES
 from tests.golden.records import breach, error, floats, labels, model, skip
@@ -85,15 +85,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
         (model("a", labels("batch=1")), "✔ a: passed, 1 comparison, no label differs (3.2 s)"),
         (
             model("a", floats("batch=1", "y", 0.3, mismatched=3), cause=Cause.CONVERSION),
-            "✘ a: diverged (conversion), max 0.3 (3.2 s)",
+            "✘ a: diverged (conversion), max 0.3 in 3 of 7 rows (3.2 s)",
         ),
         (
             model("a", labels("batch=1", confusion=((1, 2, 3), (2, 2, 87))), cause=Cause.PRECISION),
-            "✘ a: diverged (precision), 3 of 90 labels (3.2 s)",
+            "✘ a: diverged (precision), 3 of 90 rows (3.2 s)",
         ),
         (
             model("a", floats("batch=1", "y", 0.3, mismatched=3), cause=Cause.CONVERSION, allow_failure=True),
-            "✘ a: diverged (conversion, allowed), max 0.3 (3.2 s)",
+            "✘ a: diverged (conversion, allowed), max 0.3 in 3 of 7 rows (3.2 s)",
         ),
         (
             model("a", breach("graph", "structure", "y", "it has no output 'y'"), labels("b"), cause=Cause.CONTRACT),
@@ -182,12 +182,68 @@ def test_live_display(terminal: Any) -> None:
         progress.stage("b", "run on cpu")
         progress.close()
     assert "onnx-gate: 4 models" in shown.text
-    assert "[1/4] ✘ a: diverged (conversion), max 0.3 (3.2 s)" in shown.text
-    assert re.search(r"1 done, 1 running, 2 waiting +\d\.\d s", shown.text)
+    assert "[1/4] ✘ a: diverged (conversion), max 0.3 in 3 of 7 rows (3.2 s)" in shown.text
+    assert re.search(r"1 done, 1 diverged, 1 running, 2 waiting, about 10 s left +\d\.\d s", shown.text)
     assert re.search(r"… +b: run on cpu +\d\.\d s", shown.text)
-    # In red, as a divergence deserves; the display is wiped at the end.
+    # In red, as a divergence deserves; the display is wiped at the end, and what failed stays.
     assert b"\x1b[31m" in shown.written
-    assert shown.written.rstrip().endswith(b"\x1b[2K")
+    last = shown.written.rpartition(b"\x1b[2K")[2].decode()
+    assert "What failed:" in last
+    assert "running" not in last
+
+
+def test_live_display_without_anything_to_go_by(terminal: Any) -> None:
+    """Nothing failed, and nobody knows how long it will take."""
+    with terminal() as shown:
+        progress = LiveProgress(shown.stream)
+        progress.began(specs("a", "b"))
+        progress.started("a")
+        progress.close()
+    assert "0 done, 1 running, 1 waiting" in shown.text
+    assert "left" not in shown.text
+    assert "failed" not in shown.text
+
+
+def test_live_display_goes_by_the_last_results(terminal: Any) -> None:
+    """From the first moment on."""
+    with terminal() as shown:
+        progress = LiveProgress(shown.stream, {"a": 100.0, "b": 200.0})
+        progress.began([replace(spec, providers=(ProviderSpec(name="cpu"),)) for spec in specs("a", "b")])
+        progress.started("a")
+        progress.close()
+    assert "0 done, 1 running, 1 waiting, about 5 min left" in shown.text
+
+
+def test_the_worst_three_come_last() -> None:
+    """Sorted as in the reports, each with its cause in one line; what is allowed counts less than any other."""
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    sizes = {"a": 0.1, "b": 0.4, "c": 0.2, "d": 0.3}
+    for name, size in sizes.items():
+        wrong = floats("batch=1", "y", size, mismatched=3)
+        progress.ended(model(name, wrong, cause=Cause.CONVERSION, advice=f"It is {name}. Change it.\n::error::x"))
+    progress.ended(model("e", floats("batch=1", "y", 9.0, mismatched=3), cause=Cause.NAN, allow_failure=True))
+    progress.ended(model("f", floats("batch=1", "y")))
+    before = len(stream.getvalue().splitlines())
+    progress.close()
+    assert stream.getvalue().splitlines()[before:] == [
+        "The worst 3:",
+        "  ✘ b (conversion, max 0.4 in 3 of 7 rows): It is b.",
+        "  ✘ d (conversion, max 0.3 in 3 of 7 rows): It is d.",
+        "  ✘ c (conversion, max 0.2 in 3 of 7 rows): It is c.",
+    ]
+
+
+def test_an_error_says_why_at_the_end() -> None:
+    """In one line, however long it is."""
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.ended(model("a", error("", "load", Cause.LOAD_FAILED, "the file\nis not " + "very " * 100 + "good.")))
+    progress.close()
+    *_, title, line = stream.getvalue().splitlines()
+    assert title == "What failed:"
+    assert line.startswith("  ! a (load-failed): the file is not very very")
+    assert len(line) < 200
 
 
 @pytest.mark.parametrize("stage", ["[/red] [bold", "[link=file:///]x", "\x1b]0;title\x07", "two\nlines"])

@@ -36,7 +36,8 @@ class Import:
     """Done when the module is imported, not when a function is called."""
 
 
-def load_package() -> dict[str, Module]:
+@cache
+def modules() -> dict[str, Module]:
     """All modules of the package, by name."""
     modules = {}
     for path in sorted((REPOSITORY / PACKAGE).rglob("*.py")):
@@ -47,9 +48,6 @@ def load_package() -> dict[str, Module]:
     return modules
 
 
-MODULES = load_package()
-
-
 def every_module(test: Callable[[Module], None]) -> Callable[[], None]:
     """The test of one module after the other, which names all that fail.
 
@@ -58,7 +56,7 @@ def every_module(test: Callable[[Module], None]) -> Callable[[], None]:
 
     def run() -> None:
         failed = {}
-        for module in MODULES.values():
+        for module in modules().values():
             try:
                 test(module)
             except AssertionError as error:
@@ -94,7 +92,7 @@ def _imported(node: ast.AST) -> Iterator[str]:
         assert node.level == 0, "imports are absolute here"
         for alias in node.names:
             submodule = f"{node.module}.{alias.name}"
-            yield submodule if submodule in MODULES else str(node.module)
+            yield submodule if submodule in modules() else str(node.module)
     elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__"):
         yield from (str(part.value) for part in node.args[:1] if isinstance(part, ast.Constant))
 
@@ -105,9 +103,9 @@ def reachable(*names: str) -> set[str]:
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name in MODULES and name not in seen:
+        if name in modules() and name not in seen:
             seen.add(name)
             # `import a.b` also runs a.
             waiting.append(name.rpartition(".")[0])
-            waiting.extend(each.name for each in imports(MODULES[name]))
+            waiting.extend(each.name for each in imports(modules()[name]))
     return seen

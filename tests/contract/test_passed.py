@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 import pytest
 
-from tests.contract.sources import MODULES, Module, every_module
+from tests.contract.sources import Module, every_module, modules
 
 VERDICT = "onnx_gate.gate.verdict"
 KEYWORDS = ("status", "verdict")
@@ -61,7 +61,7 @@ def test_only_the_verdict_makes_a_pass(module: Module) -> None:
 
 def test_the_verdict_makes_a_passed_check_once() -> None:
     """One keyword in one function, and that is the one for compared outputs."""
-    module = MODULES[VERDICT]
+    module = modules()[VERDICT]
     made = [use for use in passes(module) if use.endswith("status=")]
     assert len(made) == 1
     [function] = [

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.sources import MODULES, Module, every_module, imports
+from tests.contract.sources import Module, every_module, imports, modules
 
 SAFE = "onnx_gate.reports.safe"
 CONSOLE = "onnx_gate.gate.console"
@@ -63,7 +63,7 @@ def test_text_enters_the_xml_in_one_place() -> None:
     """Through the function that makes it writable."""
     calls = [
         (module.name, ast.unparse(node.func))
-        for module in MODULES.values()
+        for module in modules().values()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and re.search("to_xml|build_xml", ast.unparse(node.func))
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from fuzz import results
 from fuzz.case import Case, Failed
+from onnx_gate.gate.baseline.compare import compare
+from onnx_gate.reports import json as results_json
 from onnx_gate.vocabulary import Status
 
 
@@ -57,6 +60,28 @@ def test_a_lie_is_refused(number: int) -> None:
     case = results._lie(Chosen(number), seed)
     assert case is not None
     assert results.check(case) == "report: refused, merge: refused"
+
+
+@pytest.mark.parametrize("number", range(len(results.HISTORY_LIES)))
+@pytest.mark.parametrize("name", ["golden-history.json", "part-history.json"])
+def test_a_lie_about_earlier_runs_is_refused(name: str, number: int) -> None:
+    """By `report`, and, of a part, by `merge`."""
+    seed = next(seed for seed in results.seeds() if seed.name == name)
+    result = results_json.parse(seed.data)
+    assert result.baseline
+    for model in result.models:
+        lie = results.HISTORY_LIES[number](model, len(result.baseline.runs))
+        models = tuple(replace(one, **lie) if one is model else one for one in result.models)
+        data = results._dump(replace(result, models=models))
+        assert results.check(Case(seed=seed.name, data=data, how=f"lie: {lie}")) == "report: refused, merge: refused"
+
+
+def test_a_baseline_that_changes_a_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a verdict to depend on it."""
+    seed = next(seed for seed in results.seeds() if seed.name == "alone.json")
+    monkeypatch.setattr("fuzz.results.compare", lambda *given: replace(compare(*given), exit_code=0))
+    with pytest.raises(Failed, match="changes the result"):
+        results.check(Case(seed=seed.name, data=seed.data, how="nothing"))
 
 
 def test_a_lie_that_is_taken_is_found() -> None:

@@ -47,7 +47,7 @@ class Called:
 def compared_calls(*calls: Called, lenient: bool = False, tolerance: Tolerance = TOLERANCE, **limits: float) -> Check:
     """A real comparison, as the parent books it: sent, received and judged."""
     rule = OutputRule(tolerance=tolerance, limits=limits)
-    comparison = OutputComparison(provider="cpu", case="c", output="y", rule=rule)
+    comparison = OutputComparison(provider="cpu", case="c", output="y", rule=rule, by_row=True)
     for call in calls:
         parts = parts_of(call.reference if lenient else call.actual)
         answer = Answer(value=call.reference, dtype=dtype_name(parts[0]) if parts else "")

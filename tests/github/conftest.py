@@ -1,4 +1,4 @@
-"""GitHub, as far as comments go."""
+"""GitHub, as far as we use it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.github.server import GitHub, serve
+from tests.github.step import step, workspace
+
+__all__ = ["github", "step", "workspace"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A server on loopback that behaves like GitHub's REST interface, as far as comments go, and fails on demand."""
+"""A server on loopback that behaves like GitHub's REST interface, as far as we use it, and fails on demand."""
 
 from __future__ import annotations
 
@@ -56,6 +56,12 @@ class GitHub:
         self.pulls: list[dict[str, Any]] = []
         self.faults: list[Fault] = []
         self.asked: list[Asked] = []
+        self.runs: list[dict[str, Any]] = []
+        """Of workflows, the newest first."""
+        self.artifacts: dict[int, list[dict[str, Any]]] = {}
+        """By the number of their run."""
+        self.zips: dict[int, bytes] = {}
+        """By the number of their artifact; kept on another host."""
         self.user: dict[str, Any] = dict(BOT)
         """Who the token is."""
         self.viewer: str | None = None
@@ -72,6 +78,34 @@ class GitHub:
         comment = {"id": self._next_id, "body": body, "user": user or self.user}
         self.comments.append(comment)
         return comment
+
+    def push(self, number: int, archive: bytes | None = None, **given: Any) -> dict[str, Any]:
+        """A push to main of this repository whose workflow has ended, with an artifact where there is one."""
+        run = {
+            "id": number,
+            "event": "push",
+            "status": "completed",
+            "head_branch": "main",
+            "head_sha": f"{number:040x}",
+            "head_repository": {"full_name": REPOSITORY},
+            "path": ".github/workflows/models.yml",
+        }
+        self.runs.insert(0, run | given)
+        if archive is not None:
+            self.keep(number, archive)
+        return self.runs[0]
+
+    def keep(self, run: int, archive: bytes, **given: Any) -> None:
+        """An artifact of a run."""
+        self._next_id += 1
+        about = {"id": self._next_id, "name": "onnx-gate-baseline", "expired": False, "size_in_bytes": len(archive)}
+        self.artifacts.setdefault(run, []).append(about | given)
+        self.zips[self._next_id] = archive
+
+    @property
+    def storage(self) -> str:
+        """The same server under another name: another host, for whoever keeps tokens to one."""
+        return self.url.replace("127.0.0.1", "localhost")
 
     def fault(self, method: str) -> Fault | None:
         """The next fault that is meant for this method, if any is left."""
@@ -149,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = _handle
 
     def _reply(self, status: int, answer: Any, headers: dict[str, str]) -> None:
-        data = json.dumps(answer).encode()
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
             self.send_header(name, value)
@@ -158,6 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: Any) -> tuple[int, Any, dict[str, str]]:
         state, url = self.state, urlsplit(self.path)
+        if found := re.fullmatch(r"/storage/([0-9]+)", url.path):
+            # Nobody's token has any business there.
+            return (400, {}, {}) if self.headers.get("Authorization") else (200, state.zips[int(found[1])], {})
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return 401, {"message": "Bad credentials"}, {}
         if state.moved_to and not url.path.startswith("/moved"):
@@ -176,7 +213,23 @@ class _Handler(BaseHTTPRequestHandler):
         if found := re.fullmatch(rf"/repos/{REPOSITORY}/issues/comments/([0-9]+)", path):
             known = next((each for each in state.comments if each["id"] == int(found[1])), None)
             return self._write(known, body) if known else (404, {"message": "Not Found"}, {})
-        return 404, {"message": "Not Found"}, {}
+        return self._actions(url) or (404, {"message": "Not Found"}, {})
+
+    def _actions(self, url: Any) -> tuple[int, Any, dict[str, str]] | None:
+        state, asked = self.state, {name: values[0] for name, values in parse_qs(url.query).items()}
+        if url.path == f"/repos/{REPOSITORY}/pulls/7":
+            return 200, {"number": 7, "base": {"ref": "main"}}, {}
+        if url.path == f"/repos/{REPOSITORY}/actions/runs":
+            # As GitHub does, which knows no repository but by what a run says of it.
+            chosen = {"branch": "head_branch", "event": "event", "status": "status"}
+            found = [run for run in state.runs if all(run[key] == asked[name] for name, key in chosen.items())]
+            return 200, {"total_count": len(found), "workflow_runs": found}, {}
+        if match := re.fullmatch(rf"/repos/{REPOSITORY}/actions/runs/([0-9]+)/artifacts", url.path):
+            listed = [each for each in state.artifacts.get(int(match[1]), []) if each["name"] == asked["name"]]
+            return 200, {"total_count": len(listed), "artifacts": listed}, {}
+        if match := re.fullmatch(rf"/repos/{REPOSITORY}/actions/artifacts/([0-9]+)/zip", url.path):
+            return 302, {}, {"Location": f"{state.storage}/storage/{match[1]}"}
+        return None
 
     def _page(self, url: Any, items: list[dict[str, Any]]) -> tuple[int, Any, dict[str, str]]:
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}

@@ -12,7 +12,7 @@ import pytest
 from onnx_gate.gate.console import command, say, workflow_command
 from onnx_gate.github.log import MOST_GROUPS, MOST_OF_ONE, foreign, read_end, show_logs
 from onnx_gate.records.result import ModelResult
-from onnx_gate.vocabulary import Cause
+from onnx_gate.vocabulary import OWN_LINE, Cause
 from tests.golden.records import error, floats, model
 
 ATTACKS = [
@@ -161,3 +161,25 @@ def test_very_many_logs_are_counted(tmp_path: Path, capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert out.count("::group::") == MOST_GROUPS
     assert out.endswith("… and 7 more logs: see logs/ in the output folder\n")
+
+
+def test_what_the_gate_wrote_is_not_what_a_model_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own lines stay in the file; so do its calls on the stack of a crash, of which those of others are shown."""
+    ours = Path(read_end.__code__.co_filename)
+    lines = [
+        "printed",
+        f"{OWN_LINE}Traceback (most recent call last):",
+        "Fatal Python error: Segmentation fault",
+        '  File "/home/me/model.py", line 3 in forward',
+        f'  File "{ours}", line 9 in judge',
+        f'File "{ours}" is named by the model',
+    ]
+    (tmp_path / "bad.log").write_text("\n".join(lines))
+    show_logs([failed()], tmp_path, everything=False)
+    assert capsys.readouterr().out.splitlines()[2:-2] == [lines[0], lines[2], lines[3], lines[5]]
+
+
+def test_a_log_of_the_gates_own_lines_is_none(tmp_path: Path) -> None:
+    """Then the model printed nothing."""
+    (tmp_path / "x.log").write_text(f"{OWN_LINE}a\n{OWN_LINE}b\n")
+    assert read_end(tmp_path / "x.log") is None

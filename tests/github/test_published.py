@@ -10,97 +10,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from onnx_gate.cli.main import main, main_action
+from onnx_gate.cli.main import main_action
 from onnx_gate.github import api
 from onnx_gate.publish import comment
 from onnx_gate.reports import RENDER
 from onnx_gate.vocabulary import REPORTS
 from tests.github.server import REPOSITORY, TOKEN, Fault, GitHub
+from tests.github.step import HEAD, MANIFEST, Step
 from tests.github.test_log import commands_of
 from tests.golden.families import FAMILIES
-from tests.onnx_models import doubler, endless
+from tests.onnx_models import endless
 
-MANIFEST = """\
-version: 1
-models:
-  - {id: right, source: m.onnx, data: right.npz}
-  - {id: wrong, source: m.onnx, data: wrong.npz}
-"""
-HEAD = "b" * 40
 NEEDED = ("pull-requests: write", "fork", "workflow_run", "Verdict, summary and files are as they were")
-
-
-@dataclass
-class Step:
-    """What a step left behind."""
-
-    code: int
-    out: str
-    err: str
-    summary: str
-    outputs: str
-
-    @property
-    def warnings(self) -> list[str]:
-        """Those that aren't about a model."""
-        return [line for line in self.out.splitlines() if line.startswith("::warning title=onnx-gate::")]
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one model that passes and one that diverges; we are in it."""
-    folder = tmp_path / "workspace"
-    (folder / ".git").mkdir(parents=True)
-    doubler(folder / "m.onnx")
-    x = np.arange(12, dtype=np.float32).reshape(4, 3)
-    np.savez(folder / "right.npz", x=x, y=2 * x)
-    np.savez(folder / "wrong.npz", x=x, y=3 * x)
-    (folder / "onnx-gate.yml").write_text(MANIFEST)
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
-def step(
-    workspace: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Step]:
-    """Run a step on pull request 7."""
-    event = workspace.parent / "event.json"
-
-    def run(*argv: str, pull: object = None, **environ: str | None) -> Step:
-        head = {"sha": HEAD, "repo": {"full_name": REPOSITORY}}
-        event.write_text(json.dumps(pull or {"pull_request": {"number": 7, "head": head}}))
-        files = {name: workspace.parent / name for name in ("summary", "outputs")}
-        for file in files.values():
-            file.unlink(missing_ok=True)
-        given = {
-            **github.environ,
-            "GITHUB_WORKSPACE": str(workspace),
-            "GITHUB_EVENT_PATH": str(event),
-            "GITHUB_STEP_SUMMARY": str(files["summary"]),
-            "GITHUB_OUTPUT": str(files["outputs"]),
-            **({"GITHUB_TOKEN": TOKEN} if argv else {"INPUT_TOKEN": TOKEN}),
-            **environ,
-        }
-        with monkeypatch.context() as patch:
-            for name in ("GITHUB_TOKEN", "INPUT_TOKEN", "RUNNER_DEBUG", "http_proxy", "HTTP_PROXY"):
-                patch.delenv(name, raising=False)
-            for name, value in given.items():
-                patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
-            code = main(argv) if argv else main_action()
-        out, err = capsys.readouterr()
-        told = {name: file.read_text("utf-8") if file.exists() else "" for name, file in files.items()}
-        done = Step(code, out, err, **told)
-        assert TOKEN not in "".join((done.out, done.err, done.summary, done.outputs))
-        return done
-
-    return run
 
 
 def assert_stands(done: Step, workspace: Path) -> None:
@@ -109,7 +34,7 @@ def assert_stands(done: Step, workspace: Path) -> None:
     folder = workspace / "onnx-gate-report"
     assert {path.name for path in folder.iterdir()} >= set(REPORTS)
     assert json.loads((folder / "results.json").read_text())["exit_code"] == 1
-    assert done.summary.startswith("## ❌ onnx-gate: 1 of 2 models diverged, 1 passed\n")
+    assert done.summary.startswith("## ❌ onnx-gate: 1 of 2 models diverged, 1 passed; strength 100 %\n")
     assert "\ndiverged\n" in done.outputs
     assert re.search("^::error file=onnx-gate.yml,line=4,", done.out, re.MULTILINE)
     for file in folder.rglob("*"):
@@ -123,13 +48,13 @@ def test_a_comment_is_made_and_changed(step: Callable[..., Step], github: GitHub
     assert first.warnings == []
     (comment,) = github.comments
     lines = comment["body"].splitlines()
-    assert lines[1] == "## ❌ onnx-gate: 1 of 2 models diverged, 1 passed"
+    assert lines[1] == "## ❌ onnx-gate: 1 of 2 models diverged, 1 passed; strength 100 %"
     assert f"at `{HEAD[:7]}`" in lines[3]
     assert "(<https://github.example/acme/models/actions/runs/77>)" in lines[3]
     shutil.copy("right.npz", "wrong.npz")
     assert step().code == 0
     (comment,) = github.comments
-    assert comment["body"].splitlines()[1] == "## ✅ onnx-gate: 2 of 2 models passed"
+    assert comment["body"].splitlines()[1] == "## ✅ onnx-gate: 2 of 2 models passed; strength 100 %"
     assert "- ✅ **fixed**: `wrong`" in comment["body"]
 
 
@@ -330,7 +255,7 @@ def test_a_command_comments_where_it_is_asked_to(step: Callable[..., Step], gith
 
 
 def test_a_shard_writes_no_comment(step: Callable[..., Step], github: GitHub, workspace: Path) -> None:
-    """It would tell a part for the whole."""
+    """It would show a part as the whole."""
     assert step("run", "--shard", "1/2", "--comment", "auto").warnings == []
     (warning,) = step("run", "--shard", "1/2", "--comment", "always").warnings
     assert "a shard writes no comment" in warning

@@ -92,23 +92,22 @@ def test_paths_that_are_no_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "verdict", "passed", "diverged", "allowed", "errors"),
+    ("name", "verdict", "counts", "changed"),
     [
-        ("passed", "passed", "3", "0", "0", "0"),
-        ("diverged", "diverged", "1", "4", "0", "0"),
-        ("errors", "error", "1", "0", "0", "4"),
-        ("allow-failure", "passed", "1", "0", "1", "0"),
-        ("empty-shard", "skipped", "0", "0", "0", "0"),
+        ("passed", "passed", "3 0 0 0", ""),
+        ("diverged", "diverged", "1 4 0 0", ""),
+        ("errors", "error", "1 0 0 4", ""),
+        ("allow-failure", "passed", "1 0 1 0", ""),
+        ("empty-shard", "skipped", "0 0 0 0", ""),
+        ("history", "diverged", "8 1 0 1", "9"),
     ],
 )
-def test_outputs_of_a_run(name: str, verdict: str, passed: str, diverged: str, allowed: str, errors: str) -> None:
-    """The verdict, how many models are what, and where the reports are."""
+def test_outputs_of_a_run(name: str, verdict: str, counts: str, changed: str) -> None:
+    """The verdict, how many models are what, how many changed where that is known, and where the reports are."""
     assert outputs_of(FAMILIES[name](), "out") == {
         "verdict": verdict,
-        "passed": passed,
-        "diverged": diverged,
-        "allowed": allowed,
-        "errors": errors,
+        **dict(zip(("passed", "diverged", "allowed", "errors"), counts.split(), strict=True)),
+        "changed": changed,
         "junit": "out/junit.xml",
         "summary": "out/summary.md",
         "html": "out/report.html",

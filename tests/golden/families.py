@@ -15,6 +15,7 @@ from onnx_gate.records.ran import Elsewhere, Latency, Noise, Numerics, Placement
 from onnx_gate.records.result import Check, GateResult, ModelResult, Part, ProviderState
 from onnx_gate.records.strength import Strength, Survivors
 from onnx_gate.vocabulary import BreachKind, Cause, Status
+from tests.golden.history import history
 from tests.golden.records import (
     breach,
     breaches_of,
@@ -761,5 +762,6 @@ FAMILIES = {
     "timed": timed,
     "given": given,
     "drawn": drawn,
+    "history": history,
 }
 """By the name of their files."""

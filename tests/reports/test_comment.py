@@ -22,13 +22,13 @@ from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.wording.verdicts import headline
 from tests.golden.families import FAMILIES
 from tests.golden.records import breaches_of, error, floats, gate, labels, model, skip
-from tests.reports.test_markdown import cells, many, parse, tables
+from tests.reports.test_markdown import ANCHOR, cells, is_chart, many, parse, tables
 
 GITHUBS_LIMIT = 65_536
 ABOUT = About(
     marker="<!-- onnx-gate comment 0 -->", commit="a" * 40, run_url="https://github.example/a/b/actions/runs/1"
 )
-OURS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>"}
+OURS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>", "<wbr>"}
 EVIL = (
     "`*_[x](javascript:alert)_*` | <b>bold</b> <!-- --> ]]> </details></summary></code> ``` ~~~ @everyone @acme/team "
     "#123 GH-7 acme/models#7 https://evil.example www.evil.example me@evil.example `@nobody` ``@somebody` "
@@ -58,14 +58,16 @@ def assert_whole(text: str) -> None:
     assert text.encode("utf-8")
     depth = 0
     for piece in pieces(text):
-        assert piece.type not in ("fence", "code_block", "image")
+        assert piece.type not in ("code_block", "image")
+        assert piece.type != "fence" or is_chart(piece)
         if piece.type == "link_open":
             assert piece.attrs["href"] == ABOUT.run_url
         if piece.type in ("html_block", "html_inline"):
             for tag in re.findall(r"<!--.*?-->|<[^>]*>?", re.sub(r"<code>.*?</code>", "", piece.content)):
-                assert tag in OURS or re.fullmatch(r"<!-- onnx-gate (comment|state) [A-Za-z0-9+/=]+ -->", tag), tag
+                ours = tag in OURS or ANCHOR.fullmatch(tag)
+                assert ours or re.fullmatch(r"<!-- onnx-gate (comment|state) [A-Za-z0-9+/=]+ -->", tag), tag
                 depth += tag.startswith("<details") - (tag == "</details>")
-                assert depth in (0, 1)
+                assert depth in (0, 1, 2)
         if piece.type == "text":
             assert not LINKS.search(piece.content.replace("the run, with all details", "")), piece.content
     assert depth == 0
@@ -193,8 +195,8 @@ SKIPPED = model("m", skip(), convert=None)
 @pytest.mark.parametrize(
     ("before", "after", "item"),
     [
-        (good(), bad(), "❌ **newly diverged**: `m` (conversion, max 0.5)"),
-        (BROKEN, bad(), "❌ **newly diverged**: `m` (conversion, max 0.5)"),
+        (good(), bad(), "❌ **newly diverged**: `m` (conversion, max 0.5 in 3 of 7 rows)"),
+        (BROKEN, bad(), "❌ **newly diverged**: `m` (conversion, max 0.5 in 3 of 7 rows)"),
         (good(), BROKEN, "🟥 **can no longer be judged**: `m` (load-failed)"),
         (good(), SKIPPED, "⏭️ **no longer compared**: `m`"),
         (bad(), good(), "✅ **fixed**: `m`"),
@@ -202,7 +204,11 @@ SKIPPED = model("m", skip(), convert=None)
         (good(1e-6), good(2e-5), "📈 **drifted**: `m` (1e-6 → 2e-5, 1.98 % of its tolerance)"),
         (good(2e-4), good(6e-4), "📈 **drifted**: `m` (0.0002 → 0.0006, 59.4 % of its tolerance)"),
         (bad(0.01), bad(0.5), "📈 **drifted**: `m` (0.01 → 0.5)"),
-        (good(), replace(bad(), allow_failure=True), "❌ **newly diverged**: `m` (conversion, max 0.5, allowed)"),
+        (
+            good(),
+            replace(bad(), allow_failure=True),
+            "❌ **newly diverged**: `m` (conversion, max 0.5 in 3 of 7 rows, allowed)",
+        ),
     ],
 )
 def test_a_change_is_told(before: ModelResult, after: ModelResult, item: str) -> None:
@@ -232,7 +238,10 @@ def test_noise_is_no_change(before: ModelResult, after: ModelResult) -> None:
 def test_new_and_gone() -> None:
     """What is new and bad says so."""
     items = changed(gate(good(name="old")), gate(good(name="fresh"), bad(name="worse")))
-    assert items == ["🆕 **new**: `worse` (diverged, conversion, max 0.5), `fresh`", "➖ **gone**: `old`"]
+    assert items == [
+        "🆕 **new**: `worse` (diverged, conversion, max 0.5 in 3 of 7 rows), `fresh`",
+        "➖ **gone**: `old`",
+    ]
 
 
 def test_many_changes_are_counted() -> None:
@@ -240,7 +249,7 @@ def test_many_changes_are_counted() -> None:
     before = gate(*(good(name=f"m{n}") for n in range(40)))
     after = gate(*(bad(0.5 + n / 100, name=f"m{n}") for n in range(40)))
     (item,) = changed(before, after)
-    assert item.startswith("❌ **newly diverged** (40 models): `m39` (conversion, max 0.89), `m38`")
+    assert item.startswith("❌ **newly diverged** (40 models): `m39` (conversion, max 0.89 in 3 of 7 rows), `m38`")
     assert item.endswith(" and 30 more")
 
 
@@ -301,7 +310,11 @@ def test_the_worst_of_two_thousand_comes_first() -> None:
     """And how many aren't shown is exact."""
     text = told(many(spread))
     rows = next(tables(text))[2:]
-    assert rows[0].startswith("| ❌ `team-5.a-model-with-a-long-name-1993` |")
+    assert "`team-5.a-model-with-a-long-name-1993`" in rows[0]
+    # Those of which something is said below lead there.
+    linked = [row for row in rows if '<a href="#user-content-gate-' in row]
+    assert rows[: len(linked)] == linked
+    assert len(linked) == text.count('<a id="user-content-gate-') == 15
     assert len(rows) == 25
     assert "\n\n… and 275 more: see the job summary.\n\n" in text
     assert "\n\n… and 285 more models that failed: see the job summary.\n\n" in text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
+from onnx_gate.gate.selection import make_scope
 from onnx_gate.github.commands import result_annotations
 from onnx_gate.records.result import GateResult
+from onnx_gate.records.result_scope import AskedModel
 from onnx_gate.reports import comment, junit, markdown
 from onnx_gate.reports import page as report_page
 from onnx_gate.vocabulary import Cause
@@ -70,23 +73,48 @@ def test_a_headline_holds_words_only() -> None:
 
 
 def row_of(page: str, model_id: str) -> str:
-    return next(line for line in page.splitlines() if f"`{model_id}` |" in line)
+    """In the first table, where it may be a link."""
+    return next(line for line in page.splitlines() if f"`{model_id}`" in line and line.startswith("|"))
 
 
 def test_the_row_of_a_model_that_was_left_out() -> None:
     """It says so itself, in the summary and in the comment."""
     for page in (markdown.render(one_left_out()), comment.render(one_left_out(), ABOUT, None)):
-        assert row_of(page, "gpu-only").endswith("| not compared |")
-        assert row_of(page, "good").endswith("| uses less than 1 % of the tolerance |")
+        assert "| not compared |" in row_of(page, "gpu-only")
+        assert "| uses less than 1 % of the tolerance |" in row_of(page, "good")
         assert "1 of 2 models was not compared" in page.splitlines()[0 if page.startswith("##") else 1]
     assert "<td>not compared</td>" in report_page.render(one_left_out())
 
 
 def test_the_row_of_a_model_whose_provider_was_skipped() -> None:
     """Beside the cell of the provider, which may be one column of many."""
-    assert row_of(markdown.render(gate(model("a", GOOD, skip()))), "a").endswith(
-        "| cuda not compared, uses less than 1 % of the tolerance |"
-    )
+    row = row_of(markdown.render(gate(model("a", GOOD, skip()))), "a")
+    assert "| cuda not compared, uses less than 1 % of the tolerance |" in row
+    failed = model("a", floats("batch=1", "y", 0.3, mismatched=3), skip(), cause=Cause.CONVERSION, advice="It is off.")
+    assert "**conversion**: It is off. (cuda not compared)" in row_of(markdown.render(gate(failed)), "a")
+
+
+def with_scope(result: GateResult, *providers: str) -> GateResult:
+    """The manifest asks for the model on two providers, and for a second one."""
+    asked = [
+        AskedModel(id="a", line=1, framework="torch", providers={"cpu": False, "cuda": False}, shard=1),
+        AskedModel(id="b", line=2, framework="torch", providers={"cpu": False}, shard=0),
+    ]
+    return replace(result, scope=make_scope("0" * 64, 1, asked, providers))
+
+
+def test_the_headline_names_what_the_call_left_out() -> None:
+    """Providers and models that the manifest has; without a choice nothing was left out."""
+    result = gate(model("a", GOOD))
+    assert headline(with_scope(result, "cpu")).endswith("passed; cuda was not asked for; 1 model was not asked for")
+    assert headline(with_scope(result)).endswith("passed; 1 model was not asked for")
+
+
+def test_the_headline_counts_ignored_outputs() -> None:
+    """Of models that were compared."""
+    ignoring = model("a", GOOD, ignored={"cpu": ("z",)})
+    assert headline(gate(ignoring, model("b", GOOD))).endswith("2 of 2 models passed; outputs of 1 model are ignored")
+    assert "| z ignored, uses" in row_of(markdown.render(gate(ignoring)), "a")
 
 
 def unfolded(page: str) -> str:
@@ -99,7 +127,7 @@ def test_a_file_that_was_its_own_reference_is_in_no_fold(count: int) -> None:
     for page in (markdown.render(with_itself(count)), comment.render(with_itself(count), ABOUT, None)):
         assert "**Passed, compared with itself only** (`file-1`" in unfolded(page)
     row = row_of(markdown.render(with_itself(count)), "file-1")
-    assert row.endswith("| compared with itself only, uses less than 1 % of the tolerance |")
+    assert "| compared with itself only, uses less than 1 % of the tolerance |" in row
     assert "<strong>Passed, compared with itself only</strong>" in report_page.render(with_itself(count))
 
 

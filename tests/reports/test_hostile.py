@@ -36,10 +36,14 @@ ABOUT = About(marker="<!-- onnx-gate comment 0 -->", commit="1a2b3c4" + "0" * 33
 GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 STATE = re.compile(r"(?<= onnx-gate state )[A-Za-z0-9+/=]{8,}(?= )")
 Structure = list[Any]
+OF_WORDS = ("code", "wbr")
 
 
 class Elements(HTMLParser):
-    """What a page is built of, in its order: all but the words. Code spans are words that a sentence may quote."""
+    """What a page is built of, in its order: all but the words.
+
+    Code spans are words that a sentence may quote, and a `wbr` is where a long one may break.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,10 +53,10 @@ class Elements(HTMLParser):
         assert not self.rawdata, "something is left open"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [(tag, *map(_named, attrs))] if tag != "code" or attrs else []
+        self.found += [(tag, *map(_named, attrs))] if tag not in OF_WORDS or attrs else []
 
     def handle_endtag(self, tag: str) -> None:
-        self.found += [f"/{tag}"] if tag != "code" else []
+        self.found += [f"/{tag}"] if tag not in OF_WORDS else []
 
     def handle_comment(self, data: str) -> None:
         self.found.append(("comment", STATE.sub("…", data)))
@@ -67,7 +71,7 @@ class Elements(HTMLParser):
         self.found.append(("declaration", data))
 
 
-ANCHOR = re.compile(r"(?P<hash>#?)model-[A-Za-z0-9._-]+")
+ANCHOR = re.compile(r"(?P<hash>#?)(?:model-[A-Za-z0-9._-]+|user-content-gate-[0-9a-f]{12})")
 BESIDE = re.compile(r"\./[A-Za-z0-9%._~/-]*")
 
 
@@ -136,6 +140,12 @@ def same_pages_once() -> Iterator[None]:
         # No name is drawn, so that the same picture is drawn of most of them.
         patch.setattr(charts, "draw", lru_cache(maxsize=1024)(charts.draw))
         yield
+
+
+@pytest.fixture(autouse=True)
+def room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comment leaves out what it has no room for, which other tests look at: here all is to be seen."""
+    monkeypatch.setattr(comment, "LIMIT", 1_000_000)
 
 
 def rendered(result: GateResult) -> dict[str, str]:

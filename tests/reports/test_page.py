@@ -56,12 +56,13 @@ OURS |= {
     "small",
     "span",
     "br",
+    "wbr",
     "a",
 }
 OURS |= {"table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote", "pre", "figure", "figcaption"}
 OURS |= {"label", "input", "select", "option", "button", "output", "meter"}
 OURS |= {"svg", "g", "path", "rect", "circle", "text"}
-EMPTY = {"meta", "br", "input"}
+EMPTY = {"meta", "br", "wbr", "input"}
 
 
 class Page(HTMLParser):
@@ -116,6 +117,14 @@ def test_every_anchor_is_there_once_and_every_link_leads_somewhere(name: str) ->
     within = [link[1:] for link in read.values("href") if link.startswith("#")]
     assert set(within) | set(read.values("aria-labelledby")) <= set(ids)
     assert all(link.startswith(("#", "./")) for link in read.values("href"))
+
+
+@pytest.mark.parametrize("name", ["drawn", "history", "timed"])
+def test_sentences_of_a_caption_stand_apart(name: str) -> None:
+    """Parts that are left out where there is nothing to say take no space with them."""
+    captions = re.findall(r"<figcaption[^>]*>(.*?)</figcaption>", page.render(FAMILIES[name]()), re.DOTALL)
+    assert captions
+    assert [each for each in captions if re.search(r"[a-z][.:,][A-Z0-9]", each)] == []
 
 
 @pytest.mark.parametrize("name", FAMILIES)

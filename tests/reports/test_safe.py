@@ -79,6 +79,36 @@ def test_prose_holds_nothing_but_text_and_code(text: str) -> None:
         }
 
 
+@given(anything | st.text(st.sampled_from("aZ_./\\`*<1 "), min_size=14))
+@settings(deadline=None)
+def test_what_may_break_reads_as_it_was_written(text: str) -> None:
+    """Nothing but places to break is added to a sentence, and none in code."""
+    [inline] = [token for token in MARKDOWN.parse(f"**Why:** {safe.breakable(text).markup}") if token.type == "inline"]
+    [plain] = [token for token in MARKDOWN.parse(f"**Why:** {safe.prose(text).markup}") if token.type == "inline"]
+    children, expected = inline.children or [], plain.children or []
+    assert {child.content for child in children if child.type == "html_inline"} <= {"<wbr>"}
+    shown = "".join(child.content for child in children if child.type != "html_inline")
+    assert shown == "".join(child.content for child in expected)
+    assert {child.type for child in children} - {"html_inline"} <= {child.type for child in expected}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("LinearDiscriminantAnalysis", "Linear<wbr>Discriminant<wbr>Analysis"),
+        ("CUDAExecutionProvider", "CUDA<wbr>Execution<wbr>Provider"),
+        ("nn.functional.scaled_dot", r"nn.<wbr>functional.<wbr>scaled\_<wbr>dot"),
+        ("0.13850461234567891", "0.13850461234567891"),
+        ("f" * 45, f"{'f' * 20}<wbr>{'f' * 20}<wbr>{'f' * 5}"),
+        ("LinearModel", "LinearModel"),
+        ("`LinearDiscriminantAnalysis`", "`LinearDiscriminantAnalysis`"),
+    ],
+)
+def test_a_long_name_breaks_between_its_parts(name: str, parts: str) -> None:
+    """Numbers, short names and code stay whole."""
+    assert safe.breakable(name).markup == parts
+
+
 def test_prose_shows_code() -> None:
     """What a sentence of ours quotes is set as code, with its spaces around it."""
     assert safe.prose("raise `timeout`, or use <x>").markup == r"raise `timeout`, or use \<x\>"

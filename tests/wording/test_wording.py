@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from onnx_gate.github.step_files import outputs_of
+from onnx_gate.records.diagnosis.failing import Failing
 from onnx_gate.records.found import Fed, InputOrigin
 from onnx_gate.vocabulary import BreachKind, Origin, Status
 from onnx_gate.wording import numbers, verdicts
-from onnx_gate.wording.text import visible
+from onnx_gate.wording.text import first_sentence, visible
 from tests.golden.families import FAMILIES
-from tests.golden.records import breaches_of, floats, gate, labels, model, skip
+from tests.golden.records import breaches_of, floats, gate, given_rows, labels, model, skip
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,57 @@ def test_further_limits_are_named_beside_the_tolerance() -> None:
 
 def test_nan_alone_is_not_called_a_label() -> None:
     """Floats of which no element is finite."""
-    assert verdicts.difference(replace(floats("batch=1", "y"), max_abs=None)) == "nothing but NaN"
+    assert verdicts.difference(model("m", replace(floats("batch=1", "y"), max_abs=None))) == "nothing but NaN"
+
+
+def test_what_is_wrong_is_counted_over_all_cases() -> None:
+    """Not in the worst one only, and not in other outputs, on other providers, or in the data as given."""
+    worst = labels("batch=32", confusion=((1, 2, 3), (1, 1, 87)))
+    others = [labels("batch=7", total=81, rows=81), labels("batch=7", "other"), labels("batch=7", provider="cuda")]
+    rows = given_rows("label", 40, 100, reference=1, actual=2)
+    assert verdicts.difference(model("m", worst, *others, rows)) == "3 of 171 rows over 2 cases"
+    some = floats("batch=1", "y", 0.3, mismatched=12, mismatched_rows=5)
+    assert verdicts.difference(model("m", some, floats("batch=7", "y"))) == "max 0.3 in 5 of 14 rows over 2 cases"
+
+
+def test_rows_that_were_looked_at_are_counted_once() -> None:
+    """However many cases feed them; a row that fails in any output fails."""
+    checks = [floats(case, "y", 0.3, mismatched=12, mismatched_rows=5) for case in ("batch=1", "batch=7")]
+    failing = Failing(provider="cpu", failing=3, passing=168)
+    found = model("m", *checks, failing=failing)
+    assert verdicts.difference(found) == "max 0.3 in 3 of 171 rows"
+    assert str(verdicts.wrong_in(checks[0], found)) == "3 of 171 rows"
+    other = floats("batch=1", "z", 0.1, mismatched=1)
+    assert (
+        str(verdicts.wrong_in(checks[0], model("m", *checks, other, failing=failing))) == "10 of 14 rows over 2 cases"
+    )
+    elsewhere = replace(failing, provider="cuda")
+    assert verdicts.difference(model("m", *checks, failing=elsewhere)) == "max 0.3 in 10 of 14 rows over 2 cases"
+
+
+def test_without_rows_elements_or_labels_are_counted() -> None:
+    """As in results of a version that did not count them."""
+    old = floats("batch=1", "y", 0.3, mismatched=12, mismatched_rows=None)
+    assert verdicts.difference(model("m", old, floats("batch=7", "y"))) == "max 0.3 in 12 of 70 elements over 2 cases"
+    worst = labels("batch=32", confusion=((1, 2, 3), (1, 1, 87)), mismatched_rows=None)
+    assert verdicts.difference(model("m", worst)) == "3 of 90 labels"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("One. Two.", "One."),
+        ("Version 1.2 of e.g. this fails. Fix it.", "Version 1.2 of e.g. this fails."),
+        ("a" * 50, "a" * 39 + "…"),
+        ("The words that fit, and some more of them", "The words that fit, and some more of…"),
+        ("It names `a name of some length that is cut` too", "It names…"),
+        ("two\nlines", "two lines"),
+        ("", ""),
+    ],
+)
+def test_the_first_sentence(text: str, shown: str) -> None:
+    """Or as much of it as fits, without half a name."""
+    assert first_sentence(text, 40) == shown
 
 
 @pytest.mark.parametrize("name", FAMILIES)

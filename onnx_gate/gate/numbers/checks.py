@@ -53,10 +53,21 @@ def _of_the_elements(check: Check) -> Iterator[str]:
     yield from _of_the_status(check)
     if check.worst is None and check.mismatched:
         yield f"{check.mismatched:,} elements are wrong, and none is the worst"
+    if check.mismatched_rows is not None:
+        yield from _of_wrong_rows(check, check.mismatched_rows)
     if counts_rows(check.limits):
         yield from _of_rows(check)
     else:
         yield from _of_labels(check) if check.tolerance is None else of_floats(check)
+
+
+def _of_wrong_rows(check: Check, wrong: int) -> Iterator[str]:
+    """Each holds an element that is wrong, and no more than a row has; arrays of one call have rows of one size."""
+    told = f"{check.mismatched:,} of its {check.total:,} elements are wrong, in {wrong:,} of {check.rows:,} rows"
+    of_one_size = check.rows and check.calls == 1 and elements_of_shape(check) == check.total
+    most = wrong * -(-check.total // check.rows) if of_one_size else check.total
+    if wrong > min(check.rows, check.mismatched) or (check.mismatched and not wrong) or check.mismatched > most:
+        yield told
 
 
 def _of_the_limits(check: Check) -> Iterator[str]:
@@ -122,7 +133,7 @@ def _of_a_pass(check: Check) -> Iterator[str]:
 
 def _of_nothing_compared(check: Check) -> Iterator[str]:
     """An empty array, an absent value or a time: there is no element that could have a number."""
-    if check.mismatched or check.nan_matched or check.nonfinite_mismatched:
+    if check.mismatched or check.mismatched_rows or check.nan_matched or check.nonfinite_mismatched:
         yield "it counts elements, and compared none"
     for name in _OF_ELEMENTS_ONLY:
         if _is_set(value := getattr(check, name)):

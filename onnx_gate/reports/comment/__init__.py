@@ -10,9 +10,21 @@ from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports import failure
 from onnx_gate.reports.comment.changes import changes
 from onnx_gate.reports.comment.memory import State, hidden, recall, state_of
+from onnx_gate.reports.histogram import histogram_fold
+from onnx_gate.reports.history import against, earlier_runs
 from onnx_gate.reports.layout import Grid, fill, table_within
 from onnx_gate.reports.markdown import alike, failed_body, failed_title_html
-from onnx_gate.reports.overview import FAILED, doubts, overview, skipped, stopped, title, weak_passes
+from onnx_gate.reports.overview import (
+    FAILED,
+    Links,
+    doubts,
+    links_to,
+    overview,
+    skipped,
+    stopped,
+    title,
+    weak_passes,
+)
 from onnx_gate.reports.safe import (
     LINE,
     PARAGRAPH,
@@ -23,6 +35,7 @@ from onnx_gate.reports.safe import (
     join,
     link,
     md,
+    place,
     size_in_characters,
     text,
     unlinked,
@@ -38,6 +51,7 @@ ALL_IN_ONE = 20
 MOST_ROWS = 25
 MOST_PASSED_ROWS = 200
 MOST_SECTIONS = 15
+MOST_CHARTS = 5
 OPEN_SECTIONS = 2
 """So few failures aren't folded: they are what a reader comes for."""
 _TAIL = 400
@@ -63,11 +77,17 @@ def render(result: GateResult, about: About, before: str | None) -> str:
     memory = hidden(state_of(result, about.commit) if result.complete else last)
     room = _room(about, memory)
     blocks = [*stopped(result), *(_news(last, result) if last and result.complete else [])]
-    body, _ = fill(_head(title(result), result.manifest, about, result.seconds), _quiet(blocks), room, _size)
-    body = _with_table(body, result, room)
-    body, _ = fill(body, _quiet([*doubts(result), *skipped(result)]), room, _size)
-    body = _with_sections(body, result, room)
-    body, _ = fill(body, _quiet(_folded(result, room - _size(body))), room, _size)
+    head, _ = fill(_head(title(result), result.manifest, about, result.seconds), _quiet(blocks), room, _size)
+    groups = alike(sorted((model for model in result.models if model.verdict in FAILED), key=verdicts.urgency))
+    links = links_to(groups, about.marker)
+    sections = list(_quiet(_sections(groups, links)))
+    _, told = _with_table_and_sections(head, result, sections, links, room)
+    # No row leads to a section that is left out.
+    links = links_to(groups[:told], about.marker)
+    body, told = _with_table_and_sections(head, result, sections, links, room)
+    if left_out := sum(map(len, groups[told:])):
+        body = md("{}\n\n… and {} that failed: see the job summary.", body, plural(left_out, "more model"))
+    body, _ = fill(body, _quiet([*earlier_runs(result), *_folded(result, room - _size(body))]), room, _size)
     return _whole(about, body, memory)
 
 
@@ -102,7 +122,16 @@ def _news(last: State, result: GateResult) -> list[Md]:
     return [md("**Changed {}:**\n\n{}", since, join(LINE, items)) if items else md("Nothing changed {}.", since)]
 
 
-def _with_table(body: Md, result: GateResult, room: int) -> Md:
+def _with_table_and_sections(
+    head: Md, result: GateResult, sections: list[Md], links: Links, room: int
+) -> tuple[Md, int]:
+    """And how many sections fit: why each failed, and what to change."""
+    body = _with_table(head, result, links, room)
+    body, _ = fill(body, _quiet([*against(result), *doubts(result), *skipped(result)]), room, _size)
+    return fill(body, sections, room, _size)
+
+
+def _with_table(body: Md, result: GateResult, links: Links, room: int) -> Md:
     """The worst first; where models are many, those that passed have a table of their own, further down."""
     models = sorted(result.models, key=verdicts.urgency)
     if len(models) > ALL_IN_ONE:
@@ -110,7 +139,7 @@ def _with_table(body: Md, result: GateResult, room: int) -> Md:
     shown = models[:MOST_ROWS]
     if not shown:
         return body
-    rows, kept = table_within(_quiet_grid(overview(shown)), (room - _size(body)) // 2, _size)
+    rows, kept = table_within(_quiet_grid(overview(shown, links)), (room - _size(body)) // 2, _size)
     return join(PARAGRAPH, [body, _counted(rows, len(models) - kept)]) if kept else body
 
 
@@ -118,19 +147,13 @@ def _counted(rows: Md, left_out: int) -> Md:
     return md("{}\n\n… and {:,} more: see the job summary.", rows, left_out) if left_out else rows
 
 
-def _with_sections(body: Md, result: GateResult, room: int) -> Md:
-    """Why each failed, and what to change."""
-    groups = alike(sorted((model for model in result.models if model.verdict in FAILED), key=verdicts.urgency))
+def _sections(groups: list[list[ModelResult]], links: Links) -> Iterable[Md]:
+    """A fold for each, the first of them with a chart."""
     unfolded = len(groups) <= OPEN_SECTIONS
-    sections = (_section(group, unfolded=unfolded) for group in groups[:MOST_SECTIONS])
-    body, told = fill(body, _quiet(sections), room, _size)
-    if left_out := sum(map(len, groups[told:])):
-        return md("{}\n\n… and {} that failed: see the job summary.", body, plural(left_out, "more model"))
-    return body
-
-
-def _section(group: list[ModelResult], *, unfolded: bool) -> Md:
-    return fold(failed_title_html(group), join(PARAGRAPH, failed_body(group)), unfolded=unfolded)
+    for number, group in enumerate(groups[:MOST_SECTIONS]):
+        drawn = histogram_fold(group[0]) if number < MOST_CHARTS else []
+        title = html("{}{}", place(links[group[0].id]), failed_title_html(group))
+        yield fold(title, join(PARAGRAPH, [*failed_body(group), *drawn]), unfolded=unfolded)
 
 
 def _folded(result: GateResult, room: int) -> Iterable[Md]:

@@ -97,7 +97,7 @@ def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
     if model.verdict in _FAILED and model.cause:
         about.append(str(model.cause))
     if model.verdict is Status.DIVERGED:
-        about += [verdicts.difference(verdicts.farthest_check(model))] if verdicts.farthest_check(model) else []
+        about += [verdicts.difference(model)] if verdicts.farthest_check(model) else []
         about += ["allowed"] if verdicts.is_allowed(model) else []
     return md("{} ({})", code(model.id), ", ".join(about)) if about else code(model.id)
 

@@ -49,7 +49,7 @@ def _body(result: GateResult) -> Html:
     anchors = model_anchors(model.id for model in models)
     room, paper = Room(), Paper()
     sections = [
-        section(model, anchor, number, room, paper)
+        section(model, anchor, number, room, paper, result.baseline)
         for number, (model, anchor) in enumerate(zip(models, anchors, strict=True))
     ]
     table = [filters(models), model_table(models, anchors)] if models else []

@@ -137,7 +137,7 @@ def _library() -> dict[Literal["bars", "points", "style"], Any]:
 
     # Else it writes with lxml where that is installed, and a page would not be the same everywhere.
     etree.to_etree()
-    sizes = Style(label_font_size=11, major_label_font_size=11, title_font_size=11)
+    sizes = Style(label_font_size=14, major_label_font_size=14, title_font_size=14)
     return {"bars": pygal.Histogram, "points": pygal.XY, "style": sizes}
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from onnx_gate.records.result import GateResult, ModelResult
+from onnx_gate.reports.history import against
 from onnx_gate.reports.overview import doubts, overview, skipped, stopped, weak_passes
 from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, md, rendered
 from onnx_gate.vocabulary import Status
@@ -30,10 +31,11 @@ def counts(result: GateResult) -> Html:
 
 
 def of_the_run(result: GateResult) -> list[Html]:
-    """What stopped it, what may be wrong in the manifest, what was not compared, and what proves little."""
+    """What stopped it, may be wrong in the manifest, was not compared, proves little, or changed since the baseline."""
     weak = weak_passes(result)
     told = [md("{} **Passed, with a warning:**\n\n{}", verdicts.ALLOWED, weak)] if weak else []
-    return [rendered(block) for block in (*_stopped(result), *doubts(result), *skipped(result), *told)]
+    blocks = (*_stopped(result), *doubts(result), *skipped(result), *told, *against(result))
+    return [rendered(block) for block in blocks]
 
 
 def _stopped(result: GateResult) -> list[Md]:
@@ -82,7 +84,8 @@ def _first(model: ModelResult, anchor: str) -> Html:
 def _cells(model: ModelResult, cells: Sequence[Md], right: set[int]) -> list[Html]:
     """Those that are numbers say which, for whoever sorts by them."""
     worst = verdicts.farthest_check(model)
-    keys = dict(zip(sorted(right), (worst.max_abs if worst else None, model.seconds), strict=False))
+    # A speed-up may be between them.
+    keys = {min(right): worst.max_abs if worst else None, max(right): model.seconds}
     return [
         html("<td{}{}>{}</td>", _right(column in right), _key(keys.get(column)), rendered(cell, inline=True))
         for column, cell in enumerate(cells[1:], 1)
@@ -109,7 +112,7 @@ def filters(models: Sequence[ModelResult]) -> Html:
     verdict = [(str(status), _WORDS[status]) for status in found]
     return html(
         '<form id="filters" role="search" aria-label="Filter the models" hidden>{}{}{}'
-        '<label>name <input type="search" id="find" autocomplete="off"></label>'
+        '<label>name or cause <input type="search" id="find" autocomplete="off"></label>'
         '<button type="button" id="unfold">Open all</button>'
         '<output id="shown" aria-live="polite"></output></form>',
         _choice("verdict", verdict),

@@ -138,7 +138,7 @@ def _histogram(found: Histogram, plot: Plot, check: Check | None, where: Html) -
         across=(low, high),
         up=(0, tall),
         x_words="difference (log scale)",
-        y_words="elements (log scale)",
+        y_words="count (log scale)",
     )
     beyond = sum(found.beyond) + found.odd
     parts = [f"{beyond:,} out of tolerance", f"{found.same:,} exactly equal"]

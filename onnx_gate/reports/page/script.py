@@ -27,25 +27,41 @@ SCRIPT = """
   const folds = new Map(all("details.model").map((fold) => [`row-${fold.dataset.row}`, fold]));
   const by = (name) => document.getElementById(`by-${name}`);
   const find = document.getElementById("find");
+  const said = (row) => `${row.cells[0].textContent} ${row.cells[1].textContent}`.toLowerCase();
+  const words = new Map(rows.map((row) => [row, said(row)]));
   const shown = document.getElementById("shown");
   const unfold = document.getElementById("unfold");
 
   const filter = () => {
-    const words = find.value.trim().toLowerCase();
+    const wanted = find.value.trim().toLowerCase();
     let count = 0;
     for (const row of rows) {
       const { v, p, f } = row.dataset;
       const fits = (!by("verdict").value || v === by("verdict").value)
         && (!by("provider").value || p.split(" ").includes(by("provider").value))
         && (!by("framework").value || f === by("framework").value)
-        && row.cells[0].textContent.toLowerCase().includes(words);
+        && words.get(row).includes(wanted);
       row.hidden = !fits;
       const fold = folds.get(row.id);
       if (fold) fold.hidden = !fits;
       count += fits;
     }
     shown.textContent = `${count} of ${rows.length} models shown`;
+    for (const chip of chips) chip.setAttribute("aria-pressed", chip.value === by("verdict").value);
   };
+  // The counts at the top are the fastest filter: once for those models, once more for all.
+  const chips = all(".counts li").map((item) => {
+    const chip = document.createElement("button");
+    chip.type = "button";
+    chip.value = item.className.replace("v-", "");
+    chip.append(...item.childNodes);
+    item.append(chip);
+    chip.addEventListener("click", () => {
+      by("verdict").value = chip.value === by("verdict").value ? "" : chip.value;
+      filter();
+    });
+    return chip;
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", filter);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from onnx_gate.records.diagnosis.place import Place, PlaceFault
+from onnx_gate.records.history.past import Baseline
 from onnx_gate.records.ran import Placement
 from onnx_gate.records.result import ModelResult
 from onnx_gate.records.strength import KindStrength, Strength
@@ -14,6 +15,7 @@ from onnx_gate.reports.markdown import failed_body, failed_title_html
 from onnx_gate.reports.model_details import facts, latency_table, strength_words
 from onnx_gate.reports.overview import FAILED
 from onnx_gate.reports.page.checks import check_table
+from onnx_gate.reports.page.history import earlier_runs
 from onnx_gate.reports.page.plots import Paper, plots
 from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, prose, relative_link, rendered
 from onnx_gate.vocabulary import WEAK_INPUTS, Status
@@ -26,7 +28,9 @@ _MOST_FAULTS = 10
 _MOST_NODES = 5
 
 
-def section(model: ModelResult, anchor: str, number: int, room: Room, paper: Paper) -> Html:
+def section(
+    model: ModelResult, anchor: str, number: int, room: Room, paper: Paper, baseline: Baseline | None = None
+) -> Html:
     """Open where it failed; the link to it opens it where it is not."""
     failed = model.verdict in FAILED
     return html(
@@ -36,16 +40,17 @@ def section(model: ModelResult, anchor: str, number: int, room: Room, paper: Pap
         html(" open") if failed else html(""),
         failed_title_html([model]) if failed else _title(model),
         anchor,
-        join_html(blocks(model, anchor, room, paper)),
+        join_html(blocks(model, anchor, room, paper, baseline)),
     )
 
 
-def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper) -> list[Html]:
+def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper, baseline: Baseline | None = None) -> list[Html]:
     """What is said of a model, in this order: whoever adds something to a section adds it here."""
     return [
         *_all_rendered(failed_body([model]) if model.verdict in FAILED else []),
         *_place(model.place),
         *plots(model, paper),
+        *earlier_runs(model, baseline, paper),
         *_links(model),
         *_part("Placement", _placement(model)),
         *_part("Latency", _all_rendered(latency_table(model))),
@@ -57,8 +62,7 @@ def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper) -> list[Ht
 
 def _title(model: ModelResult) -> Html:
     """What became of it, and how sure that is."""
-    worst = verdicts.farthest_check(model)
-    told = [verdicts.difference(worst)] if worst else []
+    told = [verdicts.difference(model)] if verdicts.farthest_check(model) else []
     told += [verdicts.headroom(model.headroom)] if model.headroom is not None else []
     told += list(gaps.of_model(model)) if model.verdict is not Status.SKIPPED else []
     words = f"{model.verdict}{': ' if told else ''}{', '.join(told)}"

@@ -27,6 +27,8 @@ a { color: var(--link); }
 h1 { font-size: 1.2rem; line-height: 1.3; margin: 0; }
 .counts { display: flex; flex-wrap: wrap; gap: .3rem .6rem; list-style: none; margin: .4rem 0 0; padding: 0; }
 .counts li { border: 1px solid var(--line); border-radius: 1rem; padding: 0 .7rem; font-size: .9rem; }
+.counts button { border: 0; padding: 0; background: none; }
+.counts li:has([aria-pressed=true]) { border-color: currentColor; }
 .v-diverged, .v-error { color: var(--bad); } .v-passed { color: var(--good); } .v-skipped { color: var(--quiet); }
 .counts .v-diverged, .counts .v-error { background: var(--bad-soft); }
 .counts .v-passed { background: var(--good-soft); }
@@ -39,12 +41,13 @@ button { cursor: pointer; }
 #shown { color: var(--quiet); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: .8rem 0; max-width: 100%; }
 table { border-collapse: collapse; font-size: .92rem; }
-#models { width: 100%; } #models tbody th { min-width: 14rem; } #models td, small { white-space: nowrap; }
-#models td:last-child { white-space: normal; min-width: 9rem; }
+#models { width: 100%; } #models td, small { white-space: nowrap; }
+#models td:nth-child(2):not(.r) { white-space: normal; min-width: 12rem; }
+#models td.r:has(br) { white-space: normal; min-width: 7rem; } #models tbody th { min-width: 11rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .7rem; text-align: left; vertical-align: top; }
 thead th, thead td { background: var(--soft); white-space: nowrap; }
 td, tbody th { font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-tbody th { font-weight: 500; } tbody tr:hover { background: var(--soft); }
+thead:not(:has(th)) { display: none; } tbody th { font-weight: 500; } tbody tr:hover { background: var(--soft); }
 .r { text-align: right; white-space: nowrap; }
 th button { border: 0; padding: 0; background: none; font-weight: 600; }
 th[aria-sort] button::after { content: " ▲"; } th[aria-sort=descending] button::after { content: " ▼"; }
@@ -63,7 +66,7 @@ h3 { font-size: .98rem; margin: 1.4rem 0 .4rem; }
 figure { margin: 0; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; min-width: 0; }
 figcaption { font-size: .85rem; color: var(--quiet); margin-top: .3rem; } figcaption b { color: var(--text); }
 .plot { width: 100%; height: auto; display: block; }
-.plot text { fill: var(--quiet); font: 11px system-ui, sans-serif; text-anchor: middle; }
+.plot text { fill: var(--quiet); font: 14px system-ui, sans-serif; text-anchor: middle; }
 .plot .y text { text-anchor: end; }
 .plot .line { stroke: var(--line); fill: none; } .plot .x .guide { stroke: none; }
 .plot .marks { fill: var(--blue); } .plot .marks .line { stroke: var(--blue); stroke-width: 1.5; }
@@ -72,6 +75,7 @@ figcaption { font-size: .85rem; color: var(--quiet); margin-top: .3rem; } figcap
 .plot .diagonal .line { stroke: var(--grey); stroke-dasharray: 3 3; }
 .level-0 { opacity: .25; } .level-1 { opacity: .5; } .level-2 { opacity: .75; }
 .wide { grid-column: 1 / -1; }
+.checks { font-size: .88rem; } .checks td, .checks th { padding: .3rem .45rem; }
 .checks td:nth-child(2) { white-space: nowrap; } .checks td:nth-child(11) { min-width: 15rem; }
 .heat { font-size: .8rem; } .heat td { text-align: right; padding: .2rem .4rem; border: 1px solid var(--page); }
 .heat th { padding: .2rem .4rem; } .heat .corner { white-space: nowrap; text-align: left; color: var(--quiet); }
@@ -89,7 +93,9 @@ footer { color: var(--quiet); font-size: .85rem; padding-top: 1rem; padding-bott
   body { font-size: 14px; } h1 { font-size: 1rem; } main, .top > div, footer { padding: 0 .6rem; }
   .top { position: static; } html { scroll-padding-top: 4rem; }
   .model > .body { padding: .2rem .6rem .8rem; } .model > summary { padding: .5rem .6rem; }
-  #models tbody th { min-width: 9rem; }
+  #models th, #models td { padding: .3rem .4rem; } #models tbody th { min-width: 6.5rem; }
+  #models thead th, #models td.r { white-space: normal; overflow-wrap: normal; min-width: 5.2rem; }
+  #models td:nth-child(2):not(.r) { min-width: 8.5rem; }
   #filters label { flex: 1 1 45%; } #filters select, #filters input { width: 100%; }
 }
 @media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }

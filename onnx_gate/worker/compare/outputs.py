@@ -26,6 +26,7 @@ from onnx_gate.records.limits import (
 from onnx_gate.vocabulary import BreachKind, Scalar
 from onnx_gate.wording.numbers import number, percent, two_scalars
 from onnx_gate.worker.compare.columns import Columns
+from onnx_gate.worker.compare.differing import differing_rows
 from onnx_gate.worker.compare.elements import Elements
 from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
 from onnx_gate.worker.compare.labels import Labels, NanColumns, Rows
@@ -47,6 +48,7 @@ class OutputComparison:
         rule: OutputRule,
         columns: Columns | None = None,
         sample: Sample | None = None,
+        by_row: bool = False,
     ) -> None:
         self._where = {"provider": provider, "case": case, "output": output}
         self._rule = rule
@@ -65,6 +67,8 @@ class OutputComparison:
         self._scores = Scores(output)
         self._calls = 0
         self._rows = Rows()
+        # Counting them takes a second look, which thousands of wrong models have no time for.
+        self._wrong_rows = 0 if by_row else None
         self._nan_columns = NanColumns()
 
     def refuse(self, breach: Breach) -> None:
@@ -101,11 +105,14 @@ class OutputComparison:
                 self.refuse(replace(breach, text=sentence))
             return
         reference, actual = in_numpys_own(reference.reshape(actual.shape)), in_numpys_own(actual)
-        self._rows.add(reference if self._batched else reference[None])
+        rows_of = (reference, actual) if self._batched else (reference[None], actual[None])
+        self._rows.add(rows_of[0])
         side = self._values() if kind_of(reference) == "float" else self._marks()
-        before, worst = side.total, side.worst
+        before, worst, wrong = side.total, side.worst, side.mismatched
         nan_before = side.nan_matched if isinstance(side, Elements) else 0
         side.add(reference, actual)
+        if self._wrong_rows is not None and side.mismatched > wrong:
+            self._wrong_rows += differing_rows(*rows_of, self._tolerance)
         if side is self._elements:
             self._nan_columns.add(reference, any_nan=side.nan_matched > nan_before)
         if side.worst != worst:
@@ -165,6 +172,7 @@ class OutputComparison:
             spread=self._columns.spread(self._tolerance) if elements.total else None,
             total=elements.total,
             mismatched=elements.mismatched,
+            mismatched_rows=self._wrong_rows,
             nan_matched=elements.nan_matched,
             nan_columns=self._nan_columns.places() if elements.nan_matched and not elements.mismatched else (),
             nonfinite_mismatched=elements.nonfinite_mismatched,
@@ -231,6 +239,7 @@ class OutputComparison:
             **common,
             total=labels.total,
             mismatched=labels.mismatched,
+            mismatched_rows=self._wrong_rows,
             worst=self._worst,
             limits=limits,
             confusion=labels.confusion(),

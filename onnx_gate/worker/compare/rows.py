@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.found import Actual, Answer, Breach, Worst
+from onnx_gate.worker.compare.differing import differing
 from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
 from onnx_gate.worker.compare.outputs import plain_scalar
 
@@ -78,17 +79,3 @@ class RowComparison:
         place = tuple(int(i) for i in np.unravel_index(flat, actual.shape)) if actual.ndim else ()
         index = (place[0] + first_row, *place[1:]) if place and actual.shape[:1] == (rows,) else place
         self.worst = Worst(index=index, reference=plain_scalar(reference[place]), actual=plain_scalar(actual[place]))
-
-
-def differing(reference: Array, actual: Array, tolerance: Tolerance) -> tuple[Mask, Array]:
-    """Which elements differ, and by how much; a label, a NaN or an infinity that is another one by any amount."""
-    if kind_of(reference) != "float":
-        wrong = np.asarray(reference != actual, dtype=bool)
-        return wrong, np.where(wrong, np.inf, 0.0)
-    r, a = reference.astype(np.float64), actual.astype(np.float64)
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(r) & np.isfinite(a)
-        same = (r == a) | (np.isnan(r) & np.isnan(a))
-        distance = np.where(finite, np.abs(a - r), np.where(same, 0.0, np.inf))
-        within = distance <= tolerance.atol + tolerance.rtol * np.abs(r)
-    return np.asarray(np.where(finite, ~within, ~same), dtype=bool), distance

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from onnx_gate.frameworks.plugin import Answers
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual
+from onnx_gate.worker.compare.differing import differing
 from onnx_gate.worker.compare.form import form_breaches, in_numpys_own, kind_of, pair_parts
-from onnx_gate.worker.compare.rows import differing
 from onnx_gate.worker.compare.rules import EXACT
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.runtime.session import Session

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from onnx_gate.worker.failing.facts import facts_of
 from onnx_gate.worker.failing.properties import Row
 from onnx_gate.worker.failing.rows import Seen, identity, look_at_rows, once
 from onnx_gate.worker.failing.shared import shared_by
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.user_code import describe
@@ -43,7 +43,7 @@ def tell_failing(
         if found := find_failing(prepared, diffs, read_log, deadline):
             send(found)
     except Exception as error:
-        traceback.print_exception(error)
+        log_aside(error)
         send(Note(text=f"the rows that fail could not be looked at: {describe(error)[:300]}"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from onnx_gate.records.found import Answer
 from onnx_gate.records.ran import FAR, Noise
 from onnx_gate.worker.compare.form import kind_of
 from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.noise.floor import SMOOTH, Envelope, rounding_of, without_jumps
 from onnx_gate.worker.noise.ways import MOVED, Arrays, Kept, Pairs, Ways, arrays_of
 from onnx_gate.worker.runtime.session import open_session
@@ -161,8 +161,8 @@ class _Measuring:
                 if time.monotonic() > self._deadline:
                     self._complete = False
                     break
-        except Exception:
-            traceback.print_exc()
+        except Exception as error:
+            log_aside(error)
         return found
 
     def _add(self, way: str, found: Envelopes, references: Arrays, answered: Arrays, otherwise: Arrays) -> None:

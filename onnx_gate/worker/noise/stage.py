@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from onnx_gate.records.found import OutputDiff
 from onnx_gate.records.ran import FAR, Noise
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.noise.measure import Errors, measure_noise
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.near import excuse_near
@@ -46,7 +46,7 @@ def tell_noise(
         try:
             _tell(prepared, provider, wrong, send, read_log, deadline)
         except Exception as error:
-            traceback.print_exception(error)
+            log_aside(error)
             send(Note(text=NOT_MEASURED.format(describe(error)[:300])))
 
 

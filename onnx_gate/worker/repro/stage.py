@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import REPRO, REPRO_STAGE, BreachKind, LeftOut, ReproRows
 from onnx_gate.wording.repro import WHY
 from onnx_gate.worker.compare.rules import rule_for
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.onnx_files.files import external_files, keep_copy
 from onnx_gate.worker.place.cut.part import Part
 from onnx_gate.worker.repro import script
@@ -77,7 +77,7 @@ def leave_repro(
         else:
             send(Note(text=NOT_LEFT.format(" ".join(map(WHY.__getitem__, left.left_out)) or NO_ROW)))
     except Exception as error:
-        traceback.print_exception(error)
+        log_aside(error)
         send(Note(text=NOT_LEFT.format(describe(error)[:300])))
 
 
@@ -97,9 +97,9 @@ def leave_unloaded(spec: ModelSpec, send: Send, *, scratch: Path) -> None:
             keep_copy(str(path), folder, "model", path.name)
             write(folder, "rows", stored, Packed())
             send(Repro(provider=provider.name, model=True, rows=ReproRows.FED))
-    except Exception:
+    except Exception as error:
         # A file that not even onnx can read shows it by itself.
-        traceback.print_exc()
+        log_aside(error)
 
 
 def size_of(path: Path, most: int) -> int:

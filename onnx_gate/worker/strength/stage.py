@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import STRENGTH, run_on
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.strength.measure import Measured, measure_strength
 from onnx_gate.worker.trial.near import excuse_near
@@ -52,7 +52,7 @@ def judge_strength(
         measured = measure_strength(prepared, spec.strength, deadline=deadline)
     except Exception as error:
         # It finds out how good the inputs are, and says nothing of the model.
-        traceback.print_exception(error)
+        log_aside(error)
         send(Note(text=f"strength was not computed: {describe(error)[:300]}", warns=True))
         return []
     if measured is None:

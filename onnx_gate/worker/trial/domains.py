@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +26,7 @@ from onnx_gate.worker.inputs.dims import example_sizes
 from onnx_gate.worker.inputs.known import draws_known, fixed_elements, generate
 from onnx_gate.worker.inputs.lacking import lacking
 from onnx_gate.worker.inputs.landmarks import plan_domain
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.trial.reference import LONGEST_REASON, refusal
 from onnx_gate.worker.user_code import describe
@@ -54,7 +54,7 @@ def source_domains(framework: Plugin, source: Any, spec: ModelSpec, dataset: Dat
     try:
         return framework.input_domain(source, spec, _example(spec, dataset))
     except Exception as error:
-        traceback.print_exception(error)
+        log_aside(error)
         return NOTHING_KNOWN
 
 
@@ -210,7 +210,7 @@ def _beside_decisions(prepared: Prepared, decides: _Decides, rows: DomainRows | 
         raise
     except Exception as error:
         # Rows between two others need not be rows that the source takes.
-        traceback.print_exception(error)
+        log_aside(error)
         return None
     return found
 

@@ -88,7 +88,7 @@ class _Near:
     def excused(self) -> tuple[list[OutputDiff], int] | None:
         """All compared again, with such rows a little away from where they were; None where a row is really wrong."""
         comparisons = {
-            name: OutputComparison(provider=self._provider, case=self._case.name, output=name, rule=rule)
+            name: OutputComparison(provider=self._provider, case=self._case.name, output=name, rule=rule, by_row=True)
             for name, rule in self._rules.items()
         }
         near = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.compare.plots import Looks, Sample
 from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.log import log_failure
 from onnx_gate.worker.runtime.options import missing_inputs, runtime_words
 from onnx_gate.worker.trial.prepare import NAME_INPUTS, other_names, source_failed
 from onnx_gate.worker.trial.prepared import Prepared
@@ -66,6 +66,7 @@ def run_case(
             rule=rule,
             columns=seen.get(name),
             sample=Sample() if looks else None,
+            by_row=True,
         )
         for name, rule in rules.items()
     }
@@ -169,7 +170,7 @@ def refuses_form(text: str) -> bool:
 
 def failure_of(error: BaseException, stage: str, provider: str | None = None) -> Failure:
     """Any exception as a failure with its cause; all of it goes to the log."""
-    traceback.print_exception(error)
+    log_failure(error)
     common: dict[str, Any] = {"stage": stage, "provider": provider}
     text = describe(error)
     if isinstance(error, NotAvailable):

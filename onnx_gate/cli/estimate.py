@@ -1,0 +1,80 @@
+"""How long a run will still take: by what its models took the last time, else by those that have ended."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.errors import GateError
+from onnx_gate.records.asked import ModelSpec
+from onnx_gate.shards.plan import expected_seconds
+from onnx_gate.shards.untrusted_files import opened
+
+LARGEST_RESULTS = 64 * 1024 * 1024
+"""Bytes of the last results: what is larger would take longer to read than it is worth."""
+_MOST_SECONDS = 1e6
+_FASTEST, _SLOWEST = 0.1, 10.0
+"""How many times as long as the last time a machine may take."""
+
+
+def last_seconds(folder: Path) -> dict[str, float]:
+    """By id, what each model took in the run before this one, whose results are in the folder.
+
+    Nothing depends on it but a guess: what is missing, too large or no results of ours is as good as nothing.
+    """
+    try:
+        with opened(folder, "results.json", LARGEST_RESULTS) as file:
+            document = json.loads(file.read(LARGEST_RESULTS + 1)) if file else {}
+    except (GateError, OSError, ValueError, RecursionError):
+        return {}
+    models = document.get("models") if isinstance(document, dict) else None
+    return dict(filter(None, map(_taken, models if isinstance(models, list) else [])))
+
+
+def _taken(model: Any) -> tuple[str, float] | None:
+    name, taken = (model.get("id"), model.get("seconds")) if isinstance(model, dict) else (None, None)
+    if not isinstance(name, str) or not isinstance(taken, int | float) or isinstance(taken, bool):
+        return None
+    return (name, float(taken)) if 0 < taken < _MOST_SECONDS else None
+
+
+class Estimate:
+    """What is known of each model, and how many run at a time."""
+
+    def __init__(self, last: Mapping[str, float]) -> None:
+        self._last = dict(last)
+        self._specs: Sequence[ModelSpec] = ()
+        self._done: dict[str, float] = {}
+        self._side_by_side = 1
+
+    def began(self, models: Sequence[ModelSpec]) -> None:
+        """These are to run."""
+        self._specs = models
+
+    def ended(self, model_id: str, seconds: float) -> None:
+        """One took so long."""
+        self._done[model_id] = seconds
+
+    def left(self, running: Mapping[str, float]) -> float | None:
+        """Seconds that are left, given for how long the models run that do; None where nothing is known yet."""
+        self._side_by_side = max(self._side_by_side, len(running))
+        # A copy: it is asked by the thread that draws.
+        done = dict(self._done)
+        known = {**self._known(done), **{one: taken for one, taken in done.items() if taken > 0}}
+        open_specs = [spec for spec in self._specs if spec.id not in done and spec.providers]
+        if not any(spec.id in known for spec in self._specs):
+            return None
+        expected = expected_seconds(self._specs, known)
+        each = [max(0.0, expected[spec.id] - running.get(spec.id, 0.0)) for spec in open_specs]
+        # They share the machine, and none is done before its own time.
+        return max(math.fsum(each) / self._side_by_side, *each) if each else 0.0
+
+    def _known(self, done: Mapping[str, float]) -> dict[str, float]:
+        """The last times, at the pace of this run."""
+        both = [one for one, taken in done.items() if taken > 0 and one in self._last]
+        before, now = (math.fsum(times[one] for one in both) for times in (self._last, done))
+        pace = min(_SLOWEST, max(_FASTEST, now / before)) if both else 1.0
+        return {one: taken * pace for one, taken in self._last.items()}

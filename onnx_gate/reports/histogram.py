@@ -1,0 +1,117 @@
+"""The differences of the worst output by size: a chart that GitHub draws, and the same numbers as a table.
+
+The chart is made of numbers of ours alone: no name, and nobody's words, can be taken for its language.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from onnx_gate.records.diagnosis.plots import PER_DECADE, Histogram, Plot
+from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.reports.layout import name, row, table
+from onnx_gate.reports.safe import PARAGRAPH, Md, code, code_block, code_html, fold, html, join, md
+from onnx_gate.wording import verdicts
+from onnx_gate.wording.numbers import plural
+
+MOST_CHARTS = 10
+"""Of one text: each is drawn in a frame of its own."""
+_FARTHEST = 300
+"""Powers of ten that a float has."""
+_COLOURS = "slategray, crimson, slategray"
+"""They show on white and on black. By name: in a comment, no digit stands behind a `#`."""
+_SETTINGS = {"xyChart": {"width": 700, "height": 300}, "themeVariables": {"xyChart": {"plotColorPalette": _COLOURS}}}
+
+
+class Bar(NamedTuple):
+    """Elements whose differences are about as large."""
+
+    label: str
+    """Where it begins, or what they are instead of a number."""
+    words: str
+    """The same for the table."""
+    elements: int
+    beyond: int
+    """Of them, those that are out of tolerance."""
+
+
+def histogram_fold(model: ModelResult) -> list[Md]:
+    """Folded, for the worst output of a divergence; empty where there is nothing to draw."""
+    plot = _worst(model)
+    if plot is None or plot.histogram is None:
+        return []
+    bars = list(_bars(plot.histogram))
+    title = html("How large the differences of {} are", code_html(plot.output))
+    return [fold(title, join(PARAGRAPH, [_chart(bars), _table(bars), _about(plot, model)]))]
+
+
+def _worst(model: ModelResult) -> Plot | None:
+    """The one that is about the worst comparison, or else the first that has a difference."""
+    drawn = [plot for plot in model.plots or () if plot.histogram and any(plot.histogram.counts)]
+    worst = verdicts.worst_check(model)
+    return next((plot for plot in drawn if worst and _is_of(plot, worst)), drawn[0] if drawn else None)
+
+
+def _is_of(plot: Plot, check: Check) -> bool:
+    return (plot.provider, plot.output) == (check.provider, check.output)
+
+
+def _bars(found: Histogram) -> Iterator[Bar]:
+    """One for each power of ten, between those that differ in nothing and those that are no numbers."""
+    if found.same:
+        yield Bar("0", "none", found.same, 0)
+    counts: dict[int, list[int]] = {}
+    for number, (count, beyond) in enumerate(zip(found.counts, found.beyond, strict=False)):
+        both = counts.setdefault(_decade(found, number), [0, 0])
+        both[0], both[1] = both[0] + count, both[1] + beyond
+    filled = [decade for decade, (count, _) in counts.items() if count]
+    for decade in range(min(filled), max(filled) + 1):
+        count, beyond = counts.get(decade, (0, 0))
+        yield Bar(f"1e{decade}", f"1e{decade} to 1e{decade + 1}", count, beyond)
+    if found.odd:
+        yield Bar("NaN", "NaN or Inf on one side", found.odd, found.odd)
+
+
+def _decade(found: Histogram, number: int) -> int:
+    """By the middle of a bin, which rounding takes to no other one."""
+    middle = found.edge(number) * math.pow(10.0, 0.5 / PER_DECADE)
+    return math.floor(math.log10(middle)) if 0 < middle < math.inf else _FARTHEST if middle else -_FARTHEST
+
+
+def _chart(bars: list[Bar]) -> Md:
+    """On a log scale, so that one element shows beside a million: the language has none, so the numbers are logs."""
+    tall = max(_height(bar.elements) for bar in bars)
+    labels = ", ".join(f'"{bar.label}"' for bar in bars)
+    lines = [
+        f"%%{{init: {json.dumps(_SETTINGS)}}}%%",
+        "xychart-beta",
+        f'    x-axis "difference, from" [{labels}]',
+        f'    y-axis "log10(1 + elements)" 0 --> {math.ceil(tall)}',
+        f"    bar [{', '.join(f'{_height(bar.elements):.3f}' for bar in bars)}]",
+        f"    bar [{', '.join(f'{_height(bar.beyond):.3f}' for bar in bars)}]",
+        # A bar of nothing has a height too: where nothing is wrong, nothing may look like it.
+        f"    bar [{', '.join(f'{0 if bar.beyond else _height(bar.elements):.3f}' for bar in bars)}]",
+    ]
+    return code_block(lines, "mermaid")
+
+
+def _height(count: int) -> float:
+    return math.log10(1 + count)
+
+
+def _table(bars: list[Bar]) -> Md:
+    rows = [row(bar.words, md("{:,}", bar.elements), md("{:,}", bar.beyond)) for bar in bars if bar.elements]
+    return table(row("difference", "elements", "out of tolerance"), rows, right=(1, 2))
+
+
+def _about(plot: Plot, model: ModelResult) -> Md:
+    """Which comparison it is, and how much of it was looked at."""
+    known = (plot.provider, plot.case, plot.output)
+    check = next((each for each in model.checks if (each.provider, each.case, each.output) == known), None)
+    total = check.total if check else plot.looked
+    some = f"a sample of {plot.looked:,} of" if plot.looked < total else "all"
+    where = md("{} ({}, {})", code(plot.output), name(plot.provider), name(plot.case))
+    return md("Red: out of tolerance. {}, {} {}.", where, some, plural(total, "element"))
