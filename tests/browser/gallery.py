@@ -1,4 +1,4 @@
-"""Pictures of report.html, to look at and for the docs: `make gallery`.
+"""Pictures of report.html, of the summary and of the comment, to look at and for the docs: `make gallery`.
 
 Real runs of the examples where these show it, golden records for what this machine can't run, such as a GPU.
 """
@@ -8,14 +8,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from onnx_gate.records.result import GateResult
-from onnx_gate.reports import json, page
+from onnx_gate.reports import json, markdown, page
+from tests.browser import github
 from tests.browser.conftest import ARGUMENTS, CHROMIUM
 from tests.golden.families import FAMILIES
 from tests.golden.records import gate
+from tests.golden.rewrite import render_comment
 from tests.reports.test_page import many
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -40,28 +43,60 @@ def placement() -> GateResult:
     return gate(*FAMILIES["drawn"]().models[1:])
 
 
-REPORTS: dict[str, Callable[[], GateResult]] = {
+RESULTS: dict[str, Callable[[], GateResult]] = {
     "passed": lambda: example("quickstart"),
     "diverged": lambda: example("diverges"),
     "labels": FAMILIES["labels"],
     "placement": placement,
     "weak-inputs": lambda: example("weak-inputs"),
+    "history": FAMILIES["history"],
     "many": lambda: many(200, 7),
+    "changed": FAMILIES["diverged"],
 }
-SHOWN = {"report-diverged": ("diverged", 1200, "light", 1_180), "report-overview": ("many", 1200, "dark", 600)}
-"""For the docs: which report, at which width, in which scheme, and how much of it."""
+_BEFORE = {"changed": "diverged"}
+"""Results that a comment has an earlier one for."""
+RENDER: dict[str, Callable[[str, GateResult], str]] = {
+    "report": lambda name, result: page.render(result),
+    "summary": lambda name, result: github.page(markdown.render(result), comment=False),
+    "comment": lambda name, result: github.page(render_comment(_BEFORE.get(name, ""), result), comment=True),
+}
+"""By kind: a whole page of it."""
+SHOWN = {
+    "report-diverged": ("report", "diverged", 1200, "light", 1_330),
+    "report-overview": ("report", "many", 1200, "dark", 570),
+    "summary": ("summary", "diverged", 1200, "light", 1_140),
+    "comment": ("comment", "changed", 900, "light", 1_100),
+    "comment-narrow": ("comment", "diverged", 400, "dark", 715),
+}
+"""For the docs: which kind of which results, at which width, in which scheme, and how much of it."""
+UNFOLDED = {
+    "report": "[...document.querySelectorAll('details.model[data-row]')].slice(0, 2)",
+    "summary": "[...document.querySelectorAll('details:has(pre.mermaid)')].slice(0, 1)",
+    "comment": "[]",
+}
+"""Folds that a picture shows open where the page has none that is."""
 
 
-def take(browser: Any, name: str, width: int, scheme: str, file: Path, height: int = TALLEST) -> None:
-    """One picture; where all passed, of the first sections unfolded."""
+def take(browser: Any, kind: str, name: str, width: int, scheme: str, file: Path, height: int = TALLEST) -> None:
+    """One picture; where no fold is open, with the most telling ones unfolded."""
     tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    tab.goto((FOLDER / f"{name}.html").as_uri())
+    tab.goto((FOLDER / f"{name}-{kind}.html").as_uri())
+    tab.evaluate("window.drawn")
     if not tab.evaluate("document.querySelector('details[open]') !== null"):
-        tab.evaluate("[...document.querySelectorAll('details.model')].slice(0, 2).forEach(fold => fold.open = true)")
+        tab.evaluate(f"{UNFOLDED[kind]}.forEach(fold => fold.open = true)")
     tall = min(height, tab.evaluate("document.documentElement.scrollHeight"))
     tab.set_viewport_size({"width": width, "height": tall})
     tab.screenshot(path=str(file))
     tab.close()
+
+
+def shrink(file: Path) -> None:
+    """To 256 colours, which is enough for text on a plain ground: readers of the docs load less than half."""
+    from PIL import Image
+
+    with Image.open(file) as picture:
+        fewer = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    fewer.save(file, optimize=True)
 
 
 def main() -> None:
@@ -69,18 +104,19 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    names = [name for name in REPORTS if name in sys.argv[1:] or not sys.argv[1:]]
+    names = [name for name in RESULTS if name in sys.argv[1:] or not sys.argv[1:]]
     for name in names:
-        (FOLDER / f"{name}.html").write_bytes(page.render(REPORTS[name]()).encode("utf-8"))
+        result = RESULTS[name]()
+        for kind, render in RENDER.items():
+            (FOLDER / f"{name}-{kind}.html").write_bytes(render(name, result).encode("utf-8"))
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        for name in names:
-            for width in WIDTHS:
-                for scheme in SCHEMES:
-                    take(browser, name, width, scheme, FOLDER / f"{name}-{width}-{scheme}.png")
-        for file, (name, width, scheme, height) in SHOWN.items():
+        for name, kind, width, scheme in product(names, RENDER, WIDTHS, SCHEMES):
+            take(browser, kind, name, width, scheme, FOLDER / f"{name}-{kind}-{width}-{scheme}.png")
+        for file, (kind, name, width, scheme, height) in SHOWN.items():
             if name in names:
-                take(browser, name, width, scheme, DOCS / f"{file}.png", height)
+                take(browser, kind, name, width, scheme, DOCS / f"{file}.png", height)
+                shrink(DOCS / f"{file}.png")
         browser.close()
 
 

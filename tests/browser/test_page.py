@@ -59,11 +59,27 @@ def test_filters_and_search(browser: Any, tmp_path: Path) -> None:
         tab.select_option("#by-framework", "")
         tab.fill("#find", "TAGG")
         assert tab.ask(NAMES) == ["tagger"]
+        tab.fill("#find", "dropout is on")
+        assert tab.ask(NAMES) == ["tagger"]
         tab.select_option("#by-verdict", "passed")
         assert tab.ask(NAMES) == []
         tab.select_option("#by-verdict", "")
         tab.fill("#find", "")
         assert tab.ask(SECTIONS) == 5
+
+
+def test_a_count_at_the_top_is_a_filter(browser: Any, tmp_path: Path) -> None:
+    """By keyboard too; pressed once more, all models are back."""
+    with opened(browser, text_of("diverged"), tmp_path) as tab:
+        chip = tab.locator(".counts button", has_text="passed")
+        chip.focus()
+        tab.keyboard.press("Enter")
+        assert tab.ask(NAMES) == ["iris-logreg"]
+        assert tab.input_value("#by-verdict") == "passed"
+        assert chip.get_attribute("aria-pressed") == "true"
+        chip.click()
+        assert len(tab.ask(NAMES)) == 5
+        assert chip.get_attribute("aria-pressed") == "false"
 
 
 def test_columns_are_sorted_by_their_numbers(browser: Any, tmp_path: Path) -> None:
