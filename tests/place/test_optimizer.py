@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
-from onnx_gate.records.asked import SessionSpec
+from onnx_gate.records.asked import ReproSpec, SessionSpec, Tolerance
 from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.worker.onnx_files.blueprint import Blueprint
+from onnx_gate.worker.place.bench import Bench
+from onnx_gate.worker.place.cut.optimized import OptimizerCuts
+from onnx_gate.worker.place.cut.part import Off, Part
 from onnx_gate.worker.place.runtime.optimizers import DISABLE, RULES, Bisection, applied_to, without
-from tests.conftest import run_manifest
+from onnx_gate.worker.place.runtime.twice import Wrong
+from tests.conftest import Run, run_manifest
 from tests.onnx_models import save, value
+from tests.repro.test_scripts import call
 
 NET = dedent("""
     import torch
@@ -139,9 +148,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> dict[str, ModelResult]:
+def run(folder: Path) -> Run:
     """All of them in one run."""
-    return {model.id: model for model in run_manifest(folder, manifest(SESSIONS, *MODELS)).result.models}
+    return run_manifest(folder, manifest(SESSIONS, *MODELS))
+
+
+@pytest.fixture(scope="module")
+def found(run: Run) -> dict[str, ModelResult]:
+    """By their ids."""
+    return {model.id: model for model in run.result.models}
 
 
 def test_a_rule_is_named_with_the_users_line(found: dict[str, ModelResult]) -> None:
@@ -183,7 +198,9 @@ def test_the_one_that_is_wrong_is_named_not_the_one_before_it(found: dict[str, M
     assert "FastGelu" in model.place.faults[0].what
 
 
-def test_what_the_advice_says_to_paste_makes_them_pass(folder: Path, found: dict[str, ModelResult]) -> None:
+def test_what_the_advice_says_to_paste_makes_them_pass(
+    folder: Path, found: dict[str, ModelResult], tmp_path: Path
+) -> None:
     """As it stands, with what the manifest had before."""
     sessions = {}
     for name, model in found.items():
@@ -193,9 +210,89 @@ def test_what_the_advice_says_to_paste_makes_them_pass(folder: Path, found: dict
     assert APPROXIMATED in sessions["gelu"]
     # That of PyTorch takes as long as all others.
     names = [name for name in MODELS if name != "pad"]
-    again = run_manifest(folder, manifest(sessions, *names)).result.models
+    # A folder of its own: a run removes what an earlier one left in repro/.
+    for file in (file for file in folder.iterdir() if file.is_file()):
+        shutil.copy(file, tmp_path)
+    again = run_manifest(tmp_path, manifest(sessions, *names)).result.models
     assert {model.id: model.verdict for model in again} == dict.fromkeys(names, Status.PASSED)
     assert sessions["pad"] == "{config: {optimization.disable_specified_optimizers: Pad_Fusion}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "ops", "optimizer"),
+    [
+        ("pad", ["Pad", "MaxPool"], "Pad_Fusion"),
+        ("cubed", ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"], "LayerNormFusionL1"),
+        ("gelu", ["Div", "Erf", "Add", "Mul", "Mul"], "GeluApproximation"),
+    ],
+)
+def test_what_it_replaces_is_a_model_of_its_own(run: Run, name: str, ops: list[str], optimizer: str) -> None:
+    """With a script that runs it with the optimiser and without: only the first answers otherwise."""
+    repro = run[name].repro
+    assert repro is not None and repro.place, run[name].notes
+    folder = run.output / f"repro/{name}"
+    assert [node.op_type for node in onnx.load(str(folder / "place.onnx")).graph.node] == ops
+    code, said = call(folder / "place.py")
+    assert code == 1 and f"FAILS  with {optimizer}: " in said and "without" not in said, said
+
+
+def test_the_script_passes_with_a_part_that_the_optimiser_leaves_alone(run: Run, tmp_path: Path) -> None:
+    """The third power by multiplication; and one of another power fails in both ways."""
+    folder = run.output / "repro/cubed"
+    for name, factors, expected in (("mended", ["d", "d", "d"], 0), ("squared", ["d", "d", "ones"], 1)):
+        part = onnx.load(str(folder / "place.onnx"))
+        at = next(at for at, node in enumerate(part.graph.node) if node.op_type == "Pow")
+        nodes = list(part.graph.node)
+        nodes[at : at + 1] = [
+            helper.make_node("Mul", factors[:2], ["square"]),
+            helper.make_node("Mul", ["square", factors[2]], ["q"]),
+        ]
+        del part.graph.node[:]
+        part.graph.node.extend(nodes)
+        part.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(6, "float32"), "ones"))
+        onnx.save(part, str(tmp_path / f"{name}.onnx"))
+        code, said = call(folder / "place.py", tmp_path / f"{name}.onnx")
+        assert code == expected, said
+        assert ("without LayerNormFusionL1: y: " in said) is bool(expected)
+
+
+class Choosy(OptimizerCuts):
+    """Takes parts only that hold a certain node."""
+
+    wanted = ""
+
+    def _shows(self, part: Part) -> bool:
+        return self.wanted in [node.name for node in part.model.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first", "inputs", "end"),
+    [
+        ("div2", "div2", ["z"], "gelu2"),
+        ("sum", "sum", ["t", "x"], "gelu2"),
+        ("div1", "div1", ["x"], "gelu2"),
+        ("much", "div1", ["x"], "y"),
+        ("nowhere", None, [], ""),
+    ],
+)
+def test_a_part_is_as_large_as_the_optimiser_needs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, first: str | None, inputs: list[str], end: str
+) -> None:
+    """The nodes that are replaced, then some before them, then all of the model; nothing where not even that shows."""
+    spec = SimpleNamespace(repro=ReproSpec(), ort_custom_ops=None)
+    prepared: Any = SimpleNamespace(hides=lambda _: False, spec=spec)
+    diff: Any = SimpleNamespace(case="c", output="y", tolerance=Tolerance(rtol=1e-3, atol=1e-5))
+    bench = Bench(Blueprint(str(folder / "gelu.onnx"), session=SessionSpec()))
+    nodes = tuple(node for node in bench.between("gelu2", ["z"]) if node.own)
+    wrong = Wrong(name="gelu2", nodes=nodes, reads=("z",), error=1.0, noise=1e-6)
+    monkeypatch.setattr(Choosy, "wanted", wanted)
+    off = Off(what="GeluApproximation", session=SessionSpec())
+    cuts = Choosy(prepared=prepared, bench=bench, session=SessionSpec(), off=off, diff=diff)
+    part = cuts.smallest([wrong], {"x": np.ones((2, 3), "float32")}, until=float("inf"))
+    assert (part is None) is (first is None)
+    if part:
+        assert part.model.graph.node[0].name == first
+        assert (sorted(part.feed), part.end) == (inputs, end)
 
 
 def test_every_rule_is_one_that_this_runtime_knows() -> None:

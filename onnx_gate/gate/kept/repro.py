@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from onnx_gate.gate.verdict import Findings
 from onnx_gate.providers import runtime_settings
@@ -50,7 +50,14 @@ def texts(found: Findings) -> dict[str, str]:
     if left.model:
         made["repro.py"] = filled(script, runtime_settings(given, spec.ort_custom_ops))
     if left.place:
-        # Values within a graph are those of the graph as it stands.
-        settings = {"optimization": "disabled", "custom_ops": spec.ort_custom_ops or ""}
-        made["place.py"] = filled(script, settings, place=True)
+        made["place.py"] = filled(script, _settings_of_place(found), place=True)
     return made
+
+
+def _settings_of_place(found: Findings) -> dict[str, Any]:
+    """Where an optimiser is to blame, the session of the CPU; else values are those of the graph as it stands."""
+    spec, place = found.spec, found.triage.place if found.triage else None
+    if place is None or place.against != "optimizer":
+        return {"optimization": "disabled", "custom_ops": spec.ort_custom_ops or ""}
+    cpu = next((each for each in spec.providers if each.name == "cpu"), ProviderSpec(name="cpu"))
+    return runtime_settings(cpu, spec.ort_custom_ops)

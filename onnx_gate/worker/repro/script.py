@@ -34,6 +34,8 @@ NAME = "rows"
 MODEL = "model.onnx"
 SETTINGS: dict[str, Any] = {}
 
+DISABLE = "optimization.disable_specified_optimizers"
+
 # 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
 SLACK = 1e-9
 
@@ -130,7 +132,19 @@ def narrow(values: list[Any]) -> Any:
 
 
 def check(model: Path, stored: dict[str, Any], settings: dict[str, Any], custom_ops: str = "") -> list[str]:
-    """What is wrong, a line each; empty where all is right."""
+    """What is wrong, a line each; empty where all is right. Where an optimiser is to blame, with and without it."""
+    lines = check_once(model, stored, settings, custom_ops)
+    off = stored.get("off")
+    if not off:
+        return lines
+    config = {**settings.get("config", {}), **({DISABLE: off["disabled"]} if off["disabled"] else {})}
+    without = {**settings, "optimization": off["optimization"], "config": config}
+    told = [f"with {off['what']}: {line}" for line in lines]
+    return told + [f"without {off['what']}: {line}" for line in check_once(model, stored, without, custom_ops)]
+
+
+def check_once(model: Path, stored: dict[str, Any], settings: dict[str, Any], custom_ops: str) -> list[str]:
+    """The same in one session."""
     try:
         session = open_session(model, settings, custom_ops)
     except CannotTell:

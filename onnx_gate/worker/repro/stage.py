@@ -26,7 +26,8 @@ from onnx_gate.wording.repro import WHY
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.onnx_files.files import external_files, keep_copy
-from onnx_gate.worker.place.cut.part import Part
+from onnx_gate.worker.place.cut.part import Off, Part
+from onnx_gate.worker.place.runtime.optimizers import DISABLE
 from onnx_gate.worker.repro import script
 from onnx_gate.worker.repro.feeds import Shown, find_rows, worst_rows
 from onnx_gate.worker.repro.store import CannotStore, Packed, describe_rows, write
@@ -243,11 +244,16 @@ class Bench:
         path = self._folder / "place.onnx"
         onnx.save(part.model, str(path))
         stored = script.unpacked(json.loads(json.dumps(described)), packed.arrays)
-        if not script.check(path, stored, {"optimization": "disabled"}, self._custom_ops):
+        if not script.check(path, stored, self._settings_of(part), self._custom_ops):
             path.unlink()
             return False
         write(self._folder, "place", described, packed)
         return True
+
+    def _settings_of(self, part: Part) -> dict[str, Any]:
+        """As the gate writes them into the script."""
+        cpu = next((given for given in self._prepared.spec.providers if given.name == "cpu"), ProviderSpec(name="cpu"))
+        return runtime_settings(cpu, self._custom_ops) if part.off else {"optimization": "disabled"}
 
 
 def describe_part(packed: Packed, part: Part) -> dict[str, Any]:
@@ -261,9 +267,17 @@ def describe_part(packed: Packed, part: Part) -> dict[str, Any]:
                 "lenient": True,
                 "column": False,
                 "columns": None,
-                "rtol": 0.0,
+                "rtol": part.share,
                 "atol": part.allowed,
                 "limits": {"max_mismatch": 0.01, "min_agreement": 0.99},
             }
         ],
+        **(_off(part.off) if part.off else {}),
+    }
+
+
+def _off(off: Off) -> dict[str, Any]:
+    session = off.session
+    return {
+        "off": {"what": off.what, "optimization": session.optimization, "disabled": session.config.get(DISABLE, "")}
     }

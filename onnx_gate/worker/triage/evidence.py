@@ -123,7 +123,9 @@ class SecondOpinion:
             again = self._compare_with(diff, session)
             return again is not None and all_but_gone(diff, again)
 
-        return find_optimizer(self._prepared, diff, self._call(diff), is_right, self._until)
+        found = find_optimizer(self._prepared, diff, self._call(diff), is_right, self._until)
+        self._prepared.part = found and found.part
+        return found
 
     def on_provider(self, diff: OutputDiff) -> Place | None:
         """The nodes that the provider computes otherwise than the CPU."""

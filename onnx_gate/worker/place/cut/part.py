@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.asked import SessionSpec
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.inputs.known import generate
 from onnx_gate.worker.place.bench import MARK, Array, Values
@@ -18,6 +19,16 @@ from onnx_gate.worker.place.pairs import Pairs, Truth
 from onnx_gate.worker.place.twin import landmarks_of, truth_of
 from onnx_gate.worker.place.values import TIMES, noise_of, wrong_share
 from onnx_gate.worker.trial.prepared import Prepared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Off:
+    """An optimiser that makes a part wrong, and how it is turned off."""
+
+    what: str
+    """Its name, or the level of optimisations."""
+    session: SessionSpec
+    """As the manifest has it, without that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +45,12 @@ class Part:
     """What that has to be."""
     allowed: float
     """By how much rounding may move it."""
+    share: float = 0.0
+    """By how much more, as a share of each number."""
     private: bool
     """Its values come of the user's data."""
+    off: Off | None = None
+    """The part is right, and this makes it wrong; None where the part itself is wrong."""
 
 
 def cut_out(prepared: Prepared, pairs: Pairs, faults: Sequence[Fault], *, private: bool, until: float) -> Part | None:
@@ -55,16 +70,23 @@ def cut_out(prepared: Prepared, pairs: Pairs, faults: Sequence[Fault], *, privat
     return part or _part(pairs, fault, pairs.feed, values, private=True)
 
 
-def _generated(prepared: Prepared, pairs: Pairs) -> tuple[Feed, Mapping[str, Array]] | None:
-    """Other values for the same shapes, and what is true of them."""
+def generated_feed(prepared: Prepared, feed: Feed) -> Feed | None:
+    """Other values for the same shapes; None where nobody knows how to make them."""
     inputs = prepared.spec.inputs or ()
-    if prepared.source is None or any(given.form != "tensor" for given in inputs):
+    if not inputs or any(given.form != "tensor" for given in inputs):
         return None
     sizes: dict[str, int] = {}
     for given in inputs:
-        actual = np.asarray(pairs.feed[given.name]).shape
+        actual = np.asarray(feed[given.name]).shape
         sizes.update({dim: size for dim, size in zip(given.shape, actual, strict=True) if isinstance(dim, str)})
-    feed = generate(inputs, sizes, seed=f"{prepared.spec.base}/place", domains=prepared.domains)
+    return generate(inputs, sizes, seed=f"{prepared.spec.base}/place", domains=prepared.domains)
+
+
+def _generated(prepared: Prepared, pairs: Pairs) -> tuple[Feed, Mapping[str, Array]] | None:
+    """Other values for the same shapes, and what is true of them."""
+    feed = generated_feed(prepared, pairs.feed) if prepared.source is not None else None
+    if feed is None:
+        return None
     answers: Answers = prepared.ask_again(Call(feed=feed))
     right = pairs.truth.bench
     truth: Truth | None = truth_of(right, prepared, feed, answers) if right else landmarks_of(prepared, feed, answers)

@@ -17,9 +17,12 @@ from onnx_gate.records.diagnosis.place import Place, PlaceFault, PlaceNode
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.onnx_files.blueprint import LARGE, Blueprint
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import Array, Bench, Node
+from onnx_gate.worker.place.cut.optimized import OptimizerCuts
+from onnx_gate.worker.place.cut.part import Off, Part
 from onnx_gate.worker.place.find import MOST_NODES, few_rows, spread
 from onnx_gate.worker.place.runtime.optimizers import Bisection, Blamed, IsRight
 from onnx_gate.worker.place.runtime.twice import Compared, Twice, Wrong, finite, merged, named
@@ -40,6 +43,8 @@ class Optimized:
 
     blamed: Blamed
     place: Place
+    part: Part | None = None
+    """The smallest part that they change, cut out."""
 
 
 def find_optimizer(
@@ -63,7 +68,23 @@ def find_optimizer(
         compared = twice.compare(until)
         wrong = _needed(twice, compared, prepared, diff, until)
         faults = [_fault(prepared, plain, one, _replaced(one, other, shared)) for one in wrong]
-    return Optimized(blamed=blamed, place=_filled(place, compared, faults))
+    off = Off(what=_said(blamed), session=blamed.off)
+    cuts = OptimizerCuts(prepared=prepared, bench=plain, session=session, off=off, diff=diff)
+    part = _cut_out(cuts, wrong, feed, until)
+    return Optimized(blamed=blamed, place=_filled(place, compared, faults), part=part)
+
+
+def _cut_out(cuts: OptimizerCuts, wrong: Sequence[Wrong], feed: Feed, until: float) -> Part | None:
+    """The part; None where that fails: the place stands without it."""
+    try:
+        return cuts.smallest(wrong, feed, until)
+    except Exception as error:
+        log_aside(error)
+        return None
+
+
+def _said(blamed: Blamed) -> str:
+    return ", ".join(blamed.names) or f"optimisations of the level {blamed.level}"
 
 
 def find_provider(prepared: Prepared, diff: OutputDiff, call: Call, until: float) -> Place | None:
