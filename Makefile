@@ -146,6 +146,7 @@ bench: $(INSTALLED) ## the gate beside plain scripts, as ratios of one run
 	$(BIN)/python benchmarks/compare_speed.py
 	$(BIN)/python benchmarks/gate_vs_scripts.py
 	$(BIN)/python benchmarks/deep_place.py
+	$(BIN)/python benchmarks/variants.py
 
 schema: $(INSTALLED) ## write the JSON Schemas of the manifest and of results.json anew
 	$(BIN)/python -m onnx_gate.manifest.json_schema > onnx-gate.schema.json

@@ -31,6 +31,8 @@ READ = "read.json"
 """In it: which files the model's code has read."""
 CONTRACT = "contract.json"
 """Written last of a reference: where it is, all is."""
+FLOAT32 = "float32"
+"""The folder in a variant's own that holds the model of which it is made."""
 STACK_SIGNAL = signal.SIGUSR1
 """Asks a worker to write its Python stack into its log."""
 LONGEST_LINE = 2 * 1024 * 1024
@@ -55,6 +57,8 @@ class Job:
     """Also leave a reference there that another machine can compare with."""
     reference: str | None = None
     """The folder of a reference that takes the place of the source."""
+    converted: str | None = None
+    """Of a variant: the file that the process of its model has converted, in the scratch folder."""
     crashed: tuple[tuple[str, str], ...] = ()
     """Providers and cases that ended a process before this one: they are announced, and not run again."""
     shows: str | None = None

@@ -19,6 +19,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.gate.console import say
 from onnx_gate.gate.lock import FolderLock, Held
 from onnx_gate.kernel import is_ours
+from onnx_gate.processes.handover import left_by
 from onnx_gate.vocabulary import MENDED, REPORTS, REPRO, WEAK_INPUTS
 
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
@@ -149,8 +150,7 @@ class OutputFolder:
         Code of the model's own may have put anything there, and named anything as weights.
         """
         scratch = self.scratch / model_id
-        own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data")
-        names = [*dict.fromkeys(name for name in weights if own.fullmatch(name)), f"{model_id}.onnx"]
+        names = left_by(model_id, weights)
         if _is_plain(scratch / names[-1]):
             for file in filter(_is_plain, (scratch / name for name in names)):
                 self._move(file, "models")

@@ -59,9 +59,13 @@ class Quarters:
         """Whether every model has a user of its own."""
         return self._users is not None
 
+    def folder_of(self, model_id: str) -> Path:
+        """The folder that is the model's own."""
+        return self._scratch / model_id
+
     def open(self, model_id: str) -> Place:
         """Quarters for a model, the same ones when it is started again."""
-        scratch = self._scratch / model_id
+        scratch = self.folder_of(model_id)
         scratch.mkdir(exist_ok=True)
         log_fd = os.open(self._logs / f"{model_id}.log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         if self._users is None:

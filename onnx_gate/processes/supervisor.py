@@ -18,6 +18,7 @@ from typing import Any
 
 from onnx_gate.kernel import adopt_orphans, children, end_strays
 from onnx_gate.processes import endings
+from onnx_gate.processes.handover import Handover
 from onnx_gate.processes.hearing import Hearing, SaidTooMuch, fair_share
 from onnx_gate.processes.process import (
     Ended,
@@ -83,6 +84,7 @@ class Supervisor:
         self._save_references = save_references
         self._references = references or {}
         self._calibrates = calibrates
+        self._handover = Handover(quarters, but=self._references)
         self._servers: dict[str, Server] = {}
         self._running: dict[str, Running] = {}
         self._selector = selectors.DefaultSelector()
@@ -166,9 +168,10 @@ class Supervisor:
 
     def _next(self, queue: list[ModelSpec]) -> ModelSpec | None:
         """The first model whose server is warm, or has died: then it starts cold and tells its own story."""
+        unfinished = {*self._running, *(spec.id for spec in queue)}
         for spec in queue:
             server = self._servers.get(self._framework(spec))
-            if server is None or server.ready or server.dead:
+            if (server is None or server.ready or server.dead) and not self._handover.waits(spec, unfinished):
                 return spec
         return None
 
@@ -186,6 +189,7 @@ class Supervisor:
             environ=place.environ if place.user else None,
             packages=packages,
             reference=self._references.get(spec.id),
+            converted=self._handover.give(spec, place),
             crashed=self._crashed.get(spec.id, ()),
             calibrates=self._calibrates,
             **{"save": self._save_references, **self._to_show(spec)},
@@ -258,6 +262,7 @@ class Supervisor:
             return
         try:
             for event in running.hearing.take(chunk):
+                self._handover.hear(running.spec, event)
                 if not isinstance(event, Done):
                     yield running.spec.id, event
         except GarbageReply as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Answers, Plugin, get_plugin
-from onnx_gate.protocol import Event, Job, Note, Stage
+from onnx_gate.protocol import FLOAT32, Event, Job, Note, Stage
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import ConvertInfo, Graph
@@ -37,8 +37,6 @@ from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
 from onnx_gate.worker.variants.in_place import as_lowered, fitting_cases, lower_precision, overflow_warning
 
-FLOAT32 = "float32"
-"""The folder in the worker's own that holds the model of which a variant is made."""
 SAME_IN_FLOAT32 = (
     "no outputs are recorded, so the reference is the model that the variant was made of: "
     "this finds what the precision costs, not faults of the conversion"
@@ -254,6 +252,8 @@ def _onnx_file(
     if spec.onnx and shipped:
         # The copy is what is judged: what is kept in the report is then the very model that was.
         return keep_copy(spec.onnx, folder, spec.id, spec.onnx_shown), shipped, 0.0
+    if job.converted:
+        return job.converted, read_graph(job.converted, Path(job.converted).name), 0.0
     send(Stage(name="convert"))
     path, started = str(folder / f"{spec.id}.onnx"), time.monotonic()
     for note in framework.convert(source, spec, Path(path), example_feed(spec, cases)):

@@ -1,0 +1,71 @@
+"""A PyTorch model with three variants, beside the model alone: how often is it exported?"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from watched import Watched, watched
+
+MOST = 1.6
+"""Times the model alone that all four may take."""
+ROUNDS = 3
+"""Of each of the two, in turn."""
+GATE = [sys.executable, "-m", "onnx_gate", "run"]
+NET = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 4), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.head(self.encoder(x).mean(1))
+
+
+def load():
+    return Net().eval()
+"""
+LIMITS = "min_snr_db: 0, min_column_snr_db: -100, max_abs: 10"
+VARIANTS = f"variants: [{{fp16: {{{LIMITS}}}}}, {{int8-dynamic: {{{LIMITS}}}}}, {{int8-static: {{{LIMITS}}}}}]"
+"""With limits that they hold: what triage takes is not the question."""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "net.py").write_text(NET)
+        (folder / "alone.yml").write_text(manifest(""))
+        (folder / "three.yml").write_text(manifest(f", {VARIANTS}"))
+        rounds = [(judged(folder, "alone"), judged(folder, "three")) for _ in range(ROUNDS)]
+    ratios = {
+        what: statistics.median(getattr(three, what) / getattr(alone, what) for alone, three in rounds)
+        for what in ("seconds", "cpu")
+    }
+    alone, three = (statistics.median(one[side].seconds for one in rounds) for side in (0, 1))
+    print(
+        f"a model with three variants: {three:.1f} s, alone {alone:.1f} s, "
+        f"ratio {ratios['seconds']:.2f} (CPU {ratios['cpu']:.2f})"
+    )
+    if max(ratios.values()) > MOST:
+        sys.exit(f"three variants take {max(ratios.values()):.2f} times the model alone, {MOST:g} are allowed")
+
+
+def judged(folder: Path, name: str) -> Watched:
+    return watched([*GATE, f"{name}.yml", "--output", f"report-{name}"], folder)
+
+
+def manifest(variants: str) -> str:
+    schema = "inputs: {x: {dtype: float32, shape: [batch, 16, 64]}}"
+    return f"version: 1\nmodels:\n  - {{id: net, framework: torch, source: 'net.py:load', {schema}{variants}}}\n"
+
+
+if __name__ == "__main__":
+    main()
