@@ -48,7 +48,7 @@ special_at_one = function(
     why="the branch of the example's batch is exported, that of batch 1 is not",
 )
 masked_as_a_whole = function(
-    "trap", _masked_as_a_whole, x=STEPS, ends="conversion", why="torch answers 0 for a row that is masked as a whole"
+    "trap", _masked_as_a_whole, x=STEPS, ends="operator", why="torch answers 0 for a row that is masked as a whole"
 )
 logaddexp_large = function(
     "trap",
