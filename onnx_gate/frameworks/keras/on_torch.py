@@ -11,7 +11,7 @@ import onnx
 import torch
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks.tensorflow.keras_models import pack_keras
+from onnx_gate.frameworks.tensorflow.keras_models import named_layers, pack_keras
 from onnx_gate.frameworks.torch.load import Source
 from onnx_gate.frameworks.torch.outputs import flatten
 from onnx_gate.records.asked import ModelSpec
@@ -43,7 +43,16 @@ class Called(torch.nn.Module):
 
 def as_torch(model: Any, spec: ModelSpec, translations: Mapping[Any, Any]) -> Source:
     """A source for the plug-in of torch."""
-    return Source(module=Called(model, spec).eval(), translations=translations)
+    called = Called(model, spec).eval()
+    return Source(module=called, translations=translations, layers=_layers(called, model))
+
+
+def _layers(called: Called, model: Any) -> dict[str, str]:
+    """Path of a module → the path of the layer's name: nobody who writes Keras knows modules."""
+    names = {id(layer): path.replace(".", "/") for path, layer in named_layers(model)}
+    # One layer may be reached by several attributes, and the exporter names any of them.
+    paths = called.named_modules(remove_duplicate=False)
+    return {path: names[id(module)] for path, module in paths if id(module) in names}
 
 
 def refuse_unrolled(model: Any, spec: ModelSpec) -> None:

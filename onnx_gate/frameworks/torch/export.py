@@ -59,7 +59,7 @@ def export(
     except MemoryError:
         raise
     except Exception as error:
-        raise export_failed(spec, error) from error
+        raise export_failed(spec, error, source.layers) from error
     made = name_values(path, binding.names, outputs)
     name_dims(path, {given.name: given.shape for given in spec.inputs or ()})
     source.traced = _traced(program, made, outputs)

@@ -43,6 +43,8 @@ class Source:
     """The exported program, where the source is one."""
     translations: Mapping[Any, Any] = field(default_factory=dict)
     """The `register` hook's: operator of torch → onnxscript function."""
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """Path of a module → the name that its users know, where they never see modules; empty for the paths themselves."""
     restricted: dict[str, str] = field(default_factory=dict)
     """Dimensions that the exporter narrowed, and to which sizes."""
     fixed: dict[str, str] = field(default_factory=dict)

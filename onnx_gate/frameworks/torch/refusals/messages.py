@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch.refusals.operators import way_out
@@ -35,10 +36,10 @@ _SIGNS = (
 )
 
 
-def export_failed(spec: ModelSpec, error: Exception) -> CannotJudge:
+def export_failed(spec: ModelSpec, error: Exception, layers: Mapping[str, str] | None = None) -> CannotJudge:
     """The exporter's error with its cause, the user's line and a way out."""
     text = _whole_text(error)
-    spot = spot_of(error, text)
+    spot = spot_of(error, text).called(layers or {})
     where = f"{spec.source.shown}: torch.onnx.export failed"
     if "quantized::" in text or "PackedParams" in text:
         return CannotJudge(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,15 @@ class Spot:
     """The path of the module whose code it is, such as `encoder.layers.3`; empty for the whole model."""
     kind: str = ""
     """The class of that module."""
+    part: str = "module"
+    """What users call it."""
+
+    def called(self, layers: Mapping[str, str]) -> Spot:
+        """The same with the name that users know, of the module or of the nearest one around it."""
+        path = self.module
+        while path and path not in layers:
+            path = path.rpartition(".")[0]
+        return replace(self, module=layers[path], part="layer") if path else self
 
     @property
     def text(self) -> str:
@@ -39,7 +48,9 @@ class Spot:
         """` (model.py, line 31: `if score > 0:`, in the module encoder.0 (Branch))`, for the end of a sentence."""
         line = f"{Path(self.file).name}, line {self.line}" if self.file else ""
         line = f"{line}: `{self.text}`" if self.text else line
-        whose = f"in the module {self.module} ({self.kind})" if self.module else f"in {self.kind}" if self.kind else ""
+        whose = (
+            f"in the {self.part} {self.module} ({self.kind})" if self.module else f"in {self.kind}" if self.kind else ""
+        )
         told = ", ".join(part for part in (line, whose) if part)
         return f" ({told})" if told else ""
 

@@ -1,0 +1,89 @@
+"""Keras models that torch's exporter refuses: the layer is named as its user named it, with the user's line."""
+
+from __future__ import annotations
+
+import importlib.util
+from textwrap import dedent
+
+import pytest
+
+from onnx_gate.vocabulary import Cause
+from tests.conftest import Run, run_manifest
+
+pytestmark = [
+    pytest.mark.keras,
+    pytest.mark.models,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="on the torch backend only"),
+]
+MODELS = dedent("""
+    import keras
+    import torch
+    from keras import layers, ops
+
+    class Chooser(layers.Layer):
+        def call(self, x):
+            score = ops.sum(x)
+            if score > 0:
+                y = x * 2.0
+            else:
+                y = x - 1.0
+            return y
+
+    class Middle(layers.Layer):
+        def call(self, x):
+            return torch.median(x, dim=1).values
+
+    class Encoder(layers.Layer):
+        def __init__(self, inner, **kwargs):
+            super().__init__(**kwargs)
+            self.first, self.second = layers.Dense(4), inner
+
+        def call(self, x):
+            return self.second(self.first(x))
+
+    class Net(keras.Model):
+        def __init__(self, inner):
+            super().__init__()
+            self.encoder = Encoder(inner, name="encoder")
+
+        def call(self, x):
+            return self.encoder(x)
+
+    def built(inner):
+        net = Net(inner)
+        net(ops.ones((2, 4)))
+        return net
+
+    def chooser():
+        return built(Chooser(name="attention_1"))
+
+    def middle():
+        return built(Middle(name="attention_1"))
+""")
+MANIFEST = """
+version: 1
+defaults: {framework: keras, batches: [2], inputs: {x: {dtype: float32, shape: [batch, 4]}}}
+models: [{id: chooser, source: 'm.py:chooser'}, {id: middle, source: 'm.py:middle'}]
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Both in one run."""
+    folder = tmp_path_factory.mktemp("keras-teaching")
+    (folder / "m.py").write_text(MODELS)
+    return run_manifest(folder, MANIFEST)
+
+
+def test_an_operator_without_translation_names_the_layer(models: Run) -> None:
+    """By its own name, not by the attribute that holds it."""
+    assert models["middle"].cause is Cause.UNSUPPORTED_OPERATOR
+    assert "aten.median (in the layer encoder/attention_1 (Middle))" in models["middle"].error
+
+
+def test_a_decision_by_values_names_layer_and_line(models: Run) -> None:
+    """The line is the user's."""
+    line = MODELS.splitlines().index("        if score > 0:") + 1
+    assert models["chooser"].cause is Cause.CONVERSION_FAILED
+    told = f"(m.py, line {line}: `if score > 0:`, in the layer encoder/attention_1 (Chooser))"
+    assert told in models["chooser"].error
