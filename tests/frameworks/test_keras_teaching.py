@@ -59,17 +59,29 @@ MODELS = dedent("""
 
     def middle():
         return built(Middle(name="attention_1"))
+
+    def sequential():
+        return keras.Sequential([keras.Input((4,)), layers.Dense(4), Middle(name="centre")])
+
+    def functional():
+        x = keras.Input((4,), name="x")
+        inner = keras.Sequential([layers.Dense(4), Middle(name="centre")], name="head")
+        return keras.Model(x, inner(layers.Dense(4)(x)))
 """)
 MANIFEST = """
 version: 1
 defaults: {framework: keras, batches: [2], inputs: {x: {dtype: float32, shape: [batch, 4]}}}
-models: [{id: chooser, source: 'm.py:chooser'}, {id: middle, source: 'm.py:middle'}]
+models:
+  - {id: chooser, source: 'm.py:chooser'}
+  - {id: middle, source: 'm.py:middle'}
+  - {id: sequential, source: 'm.py:sequential'}
+  - {id: functional, source: 'm.py:functional'}
 """
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Both in one run."""
+    """All in one run."""
     folder = tmp_path_factory.mktemp("keras-teaching")
     (folder / "m.py").write_text(MODELS)
     return run_manifest(folder, MANIFEST)
@@ -79,6 +91,12 @@ def test_an_operator_without_translation_names_the_layer(models: Run) -> None:
     """By its own name, not by the attribute that holds it."""
     assert models["middle"].cause is Cause.UNSUPPORTED_OPERATOR
     assert "aten.median (in the layer encoder/attention_1 (Middle))" in models["middle"].error
+
+
+@pytest.mark.parametrize(("model", "layer"), [("sequential", "centre"), ("functional", "head/centre")])
+def test_layers_that_are_no_attributes_are_named_too(models: Run, model: str, layer: str) -> None:
+    """Such models keep their layers in lists, where the exporter doesn't look for modules."""
+    assert f"aten.median (in the layer {layer} (Middle))" in models[model].error
 
 
 def test_a_decision_by_values_names_layer_and_line(models: Run) -> None:

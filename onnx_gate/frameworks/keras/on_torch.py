@@ -27,6 +27,7 @@ class Called(torch.nn.Module):
     def __init__(self, model: Any, spec: ModelSpec) -> None:
         super().__init__()
         self.model = model
+        _reach_layers(model)
         self._names = [given.name for given in spec.inputs or ()]
         self._arranged = pack_keras(model, self._names, spec)
 
@@ -39,6 +40,15 @@ class Called(torch.nn.Module):
         if names is None or len(names) != len(leaves) or len(set(names)) != len(names):
             return answered
         return dict(zip(names, leaves, strict=True))
+
+
+def _reach_layers(layer: Any) -> None:
+    """Make modules of layers that are kept in lists: the exporter finds where a node comes from by their paths."""
+    reached = {id(module) for module in layer.modules()}
+    for inner in layer._layers:
+        if id(inner) not in reached and inner.name.isidentifier():
+            torch.nn.Module.add_module(layer, f"layer_{inner.name}", inner)
+        _reach_layers(inner)
 
 
 def as_torch(model: Any, spec: ModelSpec, translations: Mapping[Any, Any]) -> Source:
