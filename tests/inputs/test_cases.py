@@ -152,3 +152,11 @@ def test_a_dimension_of_the_file_without_values_is_an_error():
     with pytest.raises(CannotJudge, match=r"'seq' of the \.onnx has no values") as caught:
         plan_cases(spec(TOKENS), None)
     assert "dims: {seq:" in caught.value.fix
+
+
+def test_all_dimensions_of_the_file_without_values_come_in_one_line():
+    """With those that have some, so that the line can take the place of the one that is there."""
+    given = [InputSpec(name=name, dtype="float32", shape=("batch", f"{name}_dim1")) for name in ("a", "b", "c")]
+    with pytest.raises(CannotJudge, match=r"'a_dim1' and 'c_dim1' of the \.onnx have no values") as caught:
+        plan_cases(spec(*given, dims={"b_dim1": (2, 5)}), None)
+    assert "`dims: {b_dim1: [2, 5], a_dim1: [1, 16, 128], c_dim1: [1, 16, 128]}`" in caught.value.fix

@@ -48,6 +48,8 @@ models:
     outputs: {probabilities: {max_mismatch: 1, min_cosine: -1, min_top1: 0}}
   - {id: renamed, source: "source.py:build", framework: sklearn, onnx: renamed.onnx}
   - {id: by-position, source: "heads.py:build", framework: torch, onnx: heads.onnx}
+  - {id: half-of-two, source: "heads.py:build", framework: torch, onnx: heads.onnx, outputs: {output_0: ignore}}
+  - {id: half-renamed, source: "source.py:build", framework: sklearn, onnx: renamed.onnx, outputs: {klass: ignore}}
 """
 
 
@@ -103,7 +105,7 @@ def test_an_output_that_is_ignored(run: Run) -> None:
     assert run["ignored"].ignored == {"cpu": ("label",)}
     assert run["ignored"].outputs == ("probabilities", "label")
     page = markdown.render(run.result)
-    assert "| label ignored, ⚠️ see below" in page
+    assert "| label ignored, ⚠️ with a warning" in page
     assert "- not compared on cpu, since the manifest ignores it: `label`" in page
     assert "⚠ ignored: output `label` was not compared" in run.log
 
@@ -135,3 +137,13 @@ def test_outputs_that_are_matched_by_position(run: Run) -> None:
             f"`{ours}` of the source was matched with `{theirs}` of the file by position: "
             "nothing but the order of the outputs says so"
         ) in warnings_of(run, "by-position")
+
+
+def test_an_output_that_is_ignored_keeps_its_place(run: Run) -> None:
+    """Of other names than the source's, by role and by position: its partner is no output that the file lacks."""
+    for model_id, kept, left_out in (("half-of-two", "output_1", "output_0"), ("half-renamed", "scores", "klass")):
+        told = warnings_of(run, model_id)
+        assert {check.output for check in run[model_id].checks} == {kept}
+        assert f"output `{left_out}` was not compared: the manifest ignores it" in told
+    assert any("`down` of the source was matched with `output_1`" in told for told in warnings_of(run, "half-of-two"))
+    assert not any("`output_0` of the file" in told for told in warnings_of(run, "half-of-two"))

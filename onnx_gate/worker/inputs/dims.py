@@ -38,16 +38,22 @@ def check_dims(spec: ModelSpec) -> None:
 
 def sizes_to_run(spec: ModelSpec) -> tuple[list[dict[str, int]], list[str]]:
     """Every combination of the sizes to try, and a note where those are too many."""
-    axes = {"batch": spec.batches} if has_batch(spec) else {}
-    for name in named_dims(spec):
-        if name not in spec.dims:
-            raise CannotJudge(
-                Cause.LOAD_FAILED,
-                f"the dimension {name!r} of the .onnx has no values to try",
-                fix=f"add `dims: {{{name}: [1, 16, 128]}}`, or `data`",
-            )
-        axes[name] = spec.dims[name]
-    return combine(axes)
+    _require_sizes(spec)
+    batches = {"batch": spec.batches} if has_batch(spec) else {}
+    return combine({**batches, **{name: spec.dims[name] for name in named_dims(spec)}})
+
+
+def _require_sizes(spec: ModelSpec) -> None:
+    """All dimensions that lack some, in one go; the line to paste holds those that `dims` has already."""
+    lacking = [name for name in named_dims(spec) if name not in spec.dims]
+    if not lacking:
+        return
+    told, several = " and ".join(map(repr, lacking)), len(lacking) > 1
+    message = f"the dimension{'s' if several else ''} {told} of the .onnx ha{'ve' if several else 's'} no values to try"
+    known = {name: list(spec.dims[name]) for name in named_dims(spec) if name in spec.dims}
+    sizes = {**known, **{name: [1, 16, 128] for name in lacking}}
+    line = ", ".join(f"{name}: {some}" for name, some in sizes.items())
+    raise CannotJudge(Cause.LOAD_FAILED, message, fix=f"add `dims: {{{line}}}`, or `data`")
 
 
 def combine(axes: dict[str, tuple[int, ...]]) -> tuple[list[dict[str, int]], list[str]]:

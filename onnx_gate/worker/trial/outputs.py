@@ -36,8 +36,7 @@ def match_outputs(spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dic
     by_role: dict[str, str] = {}
     by_position: dict[str, str] = {}
     if spec.onnx is not None or spec.convert.get("zipmap"):
-        kept = tuple(value for value in outputs if not ignored(spec, value.name))
-        by_role, by_position = _match_rest(kept, answers, names)
+        by_role, by_position = _match_rest(_with_partners(spec, outputs, answers, names), answers, names)
     names |= by_role | by_position
     missing = [name for name in answers if name not in names.values()]
     extra = [value.name for value in outputs if value.name not in names and not ignored(spec, value.name)]
@@ -49,10 +48,15 @@ def match_outputs(spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dic
         return Matching(names, breaches, [], [])
     # The only ones that are left belong together, whatever they are called.
     only = len(by_position) == 1
-    told = {name: f"`{other}` of {_whose(spec)} was matched with `{name}` of the file" for name, other in names.items()}
-    notes = [f"{told[name]} by role: no other output is of this kind" for name in by_role]
-    notes += [f"{told[name]}: no other output is left" for name in by_position if only]
-    doubts = [f"{told[name]} by position: nothing but the order of the outputs says so" for name in by_position]
+    told = {
+        name: f"`{other}` of {_whose(spec)} was matched with `{name}` of the file"
+        for name, other in names.items()
+        if not ignored(spec, name)
+    }
+    notes = [f"{told[name]} by role: no other output is of this kind" for name in by_role if name in told]
+    notes += [f"{told[name]}: no other output is left" for name in by_position if only and name in told]
+    places = [name for name in by_position if name in told]
+    doubts = [f"{told[name]} by position: nothing but the order of the outputs says so" for name in places]
     return Matching(names, breaches, notes, [] if only else doubts)
 
 
@@ -101,6 +105,18 @@ def _variant_rules(spec: ModelSpec) -> list[str]:
     if spec.variant is None or "variants" not in spec.own:
         return []
     return [name for name, rule in spec.outputs.items() if rule.mode != "ignore"]
+
+
+def _with_partners(
+    spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]
+) -> tuple[GraphValue, ...]:
+    """All outputs where each has a place in the source: one that is ignored has its partner there all the same.
+
+    Where the source answers fewer, those that are ignored are the ones that it hasn't got.
+    """
+    if len(outputs) - len(matched) == len(answers) - len(set(matched.values())):
+        return outputs
+    return tuple(value for value in outputs if not ignored(spec, value.name))
 
 
 def _match_rest(
