@@ -24,7 +24,7 @@ from onnx_gate.wording.numbers import cosine, number, two_scalars
 from onnx_gate.wording.repro import failing_lines, shows_again
 from onnx_gate.wording.strength import in_short
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten, visible
-from onnx_gate.wording.verdicts import mismatched, rests_on, tolerance, with_fix
+from onnx_gate.wording.verdicts import compared, mismatched, tolerance, with_fix
 
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")
@@ -134,7 +134,7 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
         known["changed"] = shorten("; ".join(map(_change, model.changes)), LONGEST)
     warnings = [str(warning) for warning in result.warnings if warning.concerns(model.base) or not warning.models]
     if model.coverage:
-        known["coverage"] = rests_on(model.coverage)
+        known["coverage"] = compared(model.coverage)
         warnings += model.coverage.warnings
     for count, warning in enumerate(warnings, start=1):
         known[f"warning {count}"] = shorten(one_line(warning), LONGEST)

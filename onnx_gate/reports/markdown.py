@@ -217,7 +217,12 @@ def _checks_title(model: ModelResult, links: Links) -> Html:
 
 
 def _details(model: ModelResult, rows: Room) -> Md:
-    return join(PARAGRAPH, [all_checks(model, rows), *latency_table(model), *strength_table(model)])
+    return join(PARAGRAPH, [all_checks(model, rows), *_latency(model), *strength_table(model)])
+
+
+def _latency(model: ModelResult) -> list[Md]:
+    how, *rest = latency_table(model) or [text("")]
+    return [md("**Latency.** {}", how), *rest] if rest else []
 
 
 def ran_on(result: GateResult) -> Md:

@@ -171,14 +171,22 @@ def failing_rows(model: ModelResult) -> list[Md]:
 
 def worst_rows(model: ModelResult) -> list[Md]:
     """Folded, with what was fed where that may be shown."""
+    lines = worst_row_lines(model)
+    if model.failing is None or not lines:
+        return []
+    title = f"The worst of {plural(model.failing.failing, 'failing row')}"
+    return [fold(html("{}", title), items(lines))]
+
+
+def worst_row_lines(model: ModelResult) -> list[Md]:
+    """A line for each; empty where nobody looked at rows."""
     failing = model.failing
     if failing is None or not failing.rows:
         return []
     lines = [prose(repro.row_words(row)) for row in failing.rows[:_FEW]]
     if failing.private:
         lines.append(prose("Their values are left out, since they are your data: `repro: {data: true}` shows them."))
-    title = f"The worst of {plural(failing.failing, 'failing row')}"
-    return [fold(html("{}", title), items(lines))]
+    return lines
 
 
 def shows_again(model: ModelResult) -> list[Md]:

@@ -20,14 +20,14 @@ _MOST_OPTIONS = 10
 _MOST_TOLERANCES = 20
 
 
-def facts(model: ModelResult) -> Iterable[Md]:
-    """A line each, for whoever unfolds it."""
+def facts(model: ModelResult, *, log: bool = True) -> Iterable[Md]:
+    """A line each, for whoever unfolds it; without the log where a link leads to it."""
     if allowed := _allowed(model):
         yield md("allowed: {}", allowed)
     if model.headroom is not None:
         yield md("largest error {}", verdicts.headroom(model.headroom))
     if model.coverage:
-        yield text(verdicts.rests_on(model.coverage))
+        yield text(verdicts.compared(model.coverage))
     if model.domains:
         yield prose(verdicts.inputs_from(model.domains))
     for provider, outputs in model.ignored.items():
@@ -42,7 +42,7 @@ def facts(model: ModelResult) -> Iterable[Md]:
     if model.reference:
         yield md("reference: {}", model.reference)
     yield from map(prose, model.notes)
-    if model.log:
+    if log and model.log:
         yield md("log: {}", code(model.log))
 
 
@@ -128,7 +128,7 @@ def latency_table(model: ModelResult) -> list[Md]:
     header = row("provider", "case", "source", "p95", "ONNX Runtime", "p95", "speed-up", "runs")
     rows = [_row(found) for found in model.latency[:_MOST_ROWS]]
     how = f"{HOW} {WEAK}" if model.framework == "onnx" else HOW
-    blocks = [md("Latency. {}", how), table(header, rows, right=range(2, 8))]
+    blocks = [text(how), table(header, rows, right=range(2, 8))]
     if (left_out := len(model.latency) - len(rows)) > 0:
         blocks.append(more(left_out, "times"))
     return blocks

@@ -78,8 +78,13 @@ def _usage(what: str, script: str, model: str, rows: str, *, mended: bool) -> st
 
 def shows_again(repro: Repro) -> list[str]:
     """Commands, from the output folder."""
-    scripts = [("repro.py", repro.model and repro.rows is not ReproRows.NONE), ("place.py", repro.place)]
-    return [f"python {repro.folder}/{name}" for name, there in scripts if there and repro.folder]
+    return [f"python {repro.folder}/{name}" for name in scripts(repro)]
+
+
+def scripts(repro: Repro) -> list[str]:
+    """Names of the scripts that are kept."""
+    made = [("repro.py", repro.model and repro.rows is not ReproRows.NONE), ("place.py", repro.place)]
+    return [name for name, there in made if there and repro.folder]
 
 
 def folder_of(model: str) -> str:

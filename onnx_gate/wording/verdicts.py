@@ -243,15 +243,15 @@ def session(given: SessionSpec) -> str:
     return ", ".join([*changed, *(f"{name} = {value}" for name, value in given.config.items())])
 
 
-def rests_on(coverage: Coverage) -> str:
-    """`Rests on 150 samples, 450 elements, 4 shapes, 1 provider.`"""
+def compared(coverage: Coverage) -> str:
+    """`compared: 150 samples, 450 elements, 4 shapes, 1 provider`."""
     parts = [
         plural(coverage.samples, "sample"),
         plural(coverage.elements, "element"),
         plural(coverage.shapes, "shape"),
         plural(len(coverage.providers), "provider"),
     ]
-    return f"Rests on {', '.join(parts)}."
+    return f"compared: {', '.join(parts)}"
 
 
 _INPUTS_BY = {

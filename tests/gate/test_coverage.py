@@ -12,7 +12,7 @@ from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.found import Spread
 from onnx_gate.records.result import Check, Coverage
 from onnx_gate.vocabulary import BreachKind, Status
-from onnx_gate.wording.verdicts import rests_on
+from onnx_gate.wording.verdicts import compared
 from tests.golden.records import breaches_of
 
 
@@ -58,7 +58,7 @@ def test_numbers_of_a_pass():
         ]
     )
     assert coverage == Coverage(samples=108, elements=500, shapes=2, cases=2, providers=("cpu", "cuda"))
-    assert rests_on(coverage) == "Rests on 108 samples, 500 elements, 2 shapes, 2 providers."
+    assert compared(coverage) == "compared: 108 samples, 500 elements, 2 shapes, 2 providers"
 
 
 def test_nothing_compared_rests_on_nothing():

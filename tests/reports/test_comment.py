@@ -201,9 +201,9 @@ SKIPPED = model("m", skip(), convert=None)
         (good(), SKIPPED, "⏭️ **no longer compared**: `m`"),
         (bad(), good(), "✅ **fixed**: `m`"),
         (BROKEN, good(), "✅ **fixed**: `m`"),
-        (good(1e-6), good(2e-5), "📈 **drifted**: `m` (1e-6 → 2e-5, 1.98 % of its tolerance)"),
-        (good(2e-4), good(6e-4), "📈 **drifted**: `m` (0.0002 → 0.0006, 59.4 % of its tolerance)"),
-        (bad(0.01), bad(0.5), "📈 **drifted**: `m` (0.01 → 0.5)"),
+        (good(1e-6), good(2e-5), "↗️ **larger difference**: `m` (1e-6 → 2e-5, 1.98 % of its tolerance)"),
+        (good(2e-4), good(6e-4), "↗️ **larger difference**: `m` (0.0002 → 0.0006, 59.4 % of its tolerance)"),
+        (bad(0.01), bad(0.5), "↗️ **larger difference**: `m` (0.01 → 0.5)"),
         (
             good(),
             replace(bad(), allow_failure=True),

@@ -169,7 +169,7 @@ def test_what_a_pass_rests_on_is_a_property_of_its_suite() -> None:
     """With the model that a variant is of, and each warning."""
     suites = {suite.get("name"): suite for suite in parse(junit.render(FAMILIES["weak"]()))}
     properties = {each.get("name"): each.get("value") for each in suites["one-class"].iter("property")}
-    assert properties["coverage"] == "Rests on 90 samples, 125 elements, 2 shapes, 1 provider."
+    assert properties["coverage"] == "compared: 90 samples, 125 elements, 2 shapes, 1 provider"
     assert properties["warning 1"].startswith("every label of `label` is ham")
     assert properties["warning 2"].startswith("100 % of `probabilities`")
     variants = {suite.get("name"): suite for suite in parse(junit.render(FAMILIES["variants"]()))}

@@ -414,7 +414,7 @@ def test_a_pass_that_proves_little_stands_out() -> None:
     assert "| compared with itself only, ⚠️ with a warning, uses " in page
     assert "- `tiny`: no element of `y` is larger than 4e-6, and atol allows 1e-5: a model that always" in page
     assert "with a warning" not in markdown.render(FAMILIES["passed"]())
-    assert "- Rests on 14 samples, 70 elements, 1 shape, 1 provider." in page
+    assert "- compared: 14 samples, 70 elements, 1 shape, 1 provider" in page
 
 
 def test_many_weak_passes_are_counted() -> None:

@@ -12,7 +12,9 @@ from xml.etree.ElementTree import Element, SubElement
 
 import pytest
 
+from onnx_gate.records.diagnosis.failing import Failing, FailingRow, RowInput
 from onnx_gate.records.diagnosis.plots import ByRow, Histogram, Matrix, Pairs, Plot
+from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.result import GateResult
 from onnx_gate.reports import page
 from onnx_gate.reports.page import charts
@@ -20,6 +22,7 @@ from onnx_gate.reports.page.anchors import check_anchors, model_anchors
 from onnx_gate.reports.page.charts import Chart, Series, decades, draw, ticks
 from onnx_gate.reports.page.plots import MOST_CHARTS
 from onnx_gate.reports.safe import drawing, relative_link
+from onnx_gate.vocabulary import ReproRows
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, labels, model
 
@@ -177,6 +180,35 @@ def test_the_worst_comes_first_and_what_passed_is_folded() -> None:
     assert [bool(unfolded) for _, unfolded, _ in found] == [True] * 4 + [False]
     rows = re.findall(r'<tr id="row-\d" data-v="(\w+)"', text)
     assert rows == ["diverged"] * 4 + ["passed"]
+
+
+def failing_model() -> GateResult:
+    """A divergence with rows and a folder that shows it again."""
+    rows = (
+        FailingRow(
+            case="batch=8", row=3, output="y", error=0.5, inputs=(RowInput(input="x", values=(1.5, 2.0), count=2),)
+        ),
+    )
+    failing = Failing(provider="cpu", failing=1, passing=7, rows=rows)
+    made = Repro(provider="cpu", case="batch=8", model=True, rows=ReproRows.FED, place=True, folder="repro/m")
+    return gate(model("m", floats("batch=8", "y", 0.5, mismatched=3), failing=failing, repro=made))
+
+
+def test_the_worst_rows_and_the_scripts_that_show_it_again_are_there() -> None:
+    """With what was fed, and links that lead beside the page."""
+    text = page.render(failing_model())
+    assert "The worst rows" in Page(text).words
+    assert re.search(r"1\.5, 2\b", Page(text).words)
+    for name in ("repro.py", "place.py"):
+        assert f'href="./repro/m/{name}"' in text
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.2, 7.9), (1e-9, 2e-9), (0.0, 5e12), (99.999, 100.001)])
+def test_axes_have_round_numbers(low: float, high: float) -> None:
+    """Few of them, all within the axis."""
+    found = charts.round_numbers(low, high)
+    assert 2 <= len(found) <= 8
+    assert all(low - 1e-9 * abs(low) <= place <= high + 1e-9 * abs(high) for place in found)
 
 
 def test_plots_have_the_same_in_words() -> None:

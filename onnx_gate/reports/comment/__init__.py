@@ -159,7 +159,8 @@ def _sections(groups: list[list[ModelResult]], links: Links) -> Iterable[Md]:
 def _folded(result: GateResult, room: int) -> Iterable[Md]:
     """What passed: with warnings, and where models are many."""
     if warnings := weak_passes(result):
-        yield fold(html("{} Passed, with a warning", verdicts.ALLOWED), warnings)
+        few = sum(len(model.coverage.warnings) for model in result.models if model.coverage) <= OPEN_SECTIONS
+        yield fold(html("{} Passed, with a warning", verdicts.ALLOWED), warnings, unfolded=few)
     passed = [model for model in result.models if model.verdict is Status.PASSED]
     if not passed or len(result.models) <= ALL_IN_ONE:
         return

@@ -23,10 +23,12 @@ NEAR = 0.5
 """The share of its tolerance from which a pass is a near one, if it is twice of what it was."""
 _MOST = 10
 _FAILED = (Status.DIVERGED, Status.ERROR)
+LARGER = "larger difference"
+"""Since the last comment; *drifted* is said of the baseline alone, and means something else."""
 _KINDS = {
     "newly diverged": ICONS[Status.DIVERGED],
     "can no longer be judged": ICONS[Status.ERROR],
-    "drifted": "📈",
+    LARGER: "↗️",
     "weaker inputs": "📉",
     "no longer compared": ICONS[Status.SKIPPED],
     "fixed": ICONS[Status.PASSED],
@@ -58,7 +60,7 @@ def _kind(model: ModelResult, old: Remembered | None, before: State) -> str | No
         return "new"
     was, now = old.v if old else None, model.verdict
     if now is was:
-        return "drifted" if old and _drifted(old, remember(model)) else None
+        return LARGER if old and _is_larger(old, remember(model)) else None
     if now is Status.DIVERGED:
         return "newly diverged"
     if now is Status.ERROR:
@@ -68,7 +70,7 @@ def _kind(model: ModelResult, old: Remembered | None, before: State) -> str | No
     return "fixed" if was in _FAILED else None
 
 
-def _drifted(old: Remembered, new: Remembered) -> bool:
+def _is_larger(old: Remembered, new: Remembered) -> bool:
     """The same verdict, and another story: far more than it was, or near to what is allowed."""
     if old.m is None or new.m is None:
         return False
@@ -89,8 +91,8 @@ def _weaker(model: ModelResult, old: Remembered) -> Md | None:
 
 def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
     """The model, with what there is to say of it."""
-    if kind == "drifted" and old:
-        return md("{} ({})", code(model.id), _drift(old, remember(model)))
+    if kind == LARGER and old:
+        return md("{} ({})", code(model.id), _growth(old, remember(model)))
     about = []
     if kind == "new" and model.verdict in _FAILED:
         about.append("diverged" if model.verdict is Status.DIVERGED else "could not be judged")
@@ -102,7 +104,7 @@ def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
     return md("{} ({})", code(model.id), ", ".join(about)) if about else code(model.id)
 
 
-def _drift(old: Remembered, new: Remembered) -> str:
+def _growth(old: Remembered, new: Remembered) -> str:
     share = f", {number(100 * new.u)} % of its tolerance" if new.u is not None and new.v not in _FAILED else ""
     return f"{number(old.m)} → {number(new.m)}{share}"
 

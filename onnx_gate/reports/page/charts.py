@@ -82,6 +82,20 @@ def ticks(places: Iterable[float]) -> tuple[Tick, ...]:
     return tuple((place, number(place)) for place in places)
 
 
+def shares(low: float, high: float) -> tuple[Tick, ...]:
+    """Ticks of a log scale of shares, in percent."""
+    return tuple((place, f"{number(100 * 10.0**place)} %") for place, _ in decades(low, high))
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Three to six numbers between these that people like to read: multiples of 1, 2 or 5 times a power of ten."""
+    decade = 10.0 ** math.floor(math.log10(max((high - low) / 3, _SMALLEST)))
+    step = next(times * decade for times in (5, 2, 1) if times * decade <= (high - low) / 3 or times == 1)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    # Near to a large number there may be no room for three: then its ends.
+    return [count * step for count in range(first, last + 1)] if 2 <= last - first <= _MOST_TICKS else [low, high]
+
+
 def draw(chart: Chart, caption: str) -> Html:
     """The picture; `caption` is the id of the element that says the same in words.
 
@@ -106,6 +120,8 @@ def _drawn(chart: Chart) -> Element:
         width=WIDTH,
         height=HEIGHT,
         margin=10,
+        # Half of the last number below stands beyond the axis.
+        margin_right=24,
         show_legend=False,
         stroke=False,
         show_x_guides=False,

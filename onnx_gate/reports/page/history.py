@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onnx_gate.records.history.past import Baseline, Past
 from onnx_gate.records.result import ModelResult
 from onnx_gate.reports.history import all_runs
-from onnx_gate.reports.page.charts import Chart, Point, Series, Tick, decades, log
+from onnx_gate.reports.page.charts import Chart, Point, Series, Tick, log, shares
 from onnx_gate.reports.page.plots import Paper
 from onnx_gate.reports.safe import Html, html, join_html
 from onnx_gate.vocabulary import Status
@@ -63,13 +63,12 @@ def _of_the_share(runs: Sequence[Past], baseline: Baseline, paper: Paper) -> lis
         Series(colour="within", points=right, size=3),
         Series(colour="beyond", points=wrong, size=4),
     ]
-    chart = _chart(series, end, decades(low, high), (low, high), "share (log scale)")
-    shares = [used for _, used, _ in known]
+    chart = _chart(series, end, shares(low, high), (low, high), "share of tolerance")
+    used = [share for _, share, _ in known]
     words = html(
-        "<b>The last {}</b>, this one to the right: how much of what is allowed the worst difference took, from {} to "
-        "{}, last {}. {}",
+        "<b>The last {}</b> (log scale), this one to the right: the worst difference used {} of what is allowed. {}",
         plural(len(runs), "run"),
-        *map(history.share_words, (min(shares), max(shares), shares[-1])),
+        _range(used),
         _sentences(
             "The dashed line is all of it; red runs diverged.",
             f"{plural(len(runs) - len(known), 'run')} compared nothing." if len(known) < len(runs) else "",
@@ -95,6 +94,12 @@ def _of_the_time(runs: Sequence[Past], baseline: Baseline, paper: Paper) -> list
         _several("machines", [run.cpu for run in baseline.runs]),
     )
     return paper.figure(chart, words)
+
+
+def _range(used: Sequence[float]) -> str:
+    """`from 0.2 % to 45 %, last 45 %`, or the one share that it always was."""
+    low, high, last = map(history.share_words, (min(used), max(used), used[-1]))
+    return f"from {low} to {high}, last {last}," if low != high else f"always {low}"
 
 
 def _sentences(*told: str) -> str:

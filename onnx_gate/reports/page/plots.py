@@ -13,7 +13,7 @@ from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.ran import Latency
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.reports.page import charts
-from onnx_gate.reports.page.charts import Chart, Point, Series, Tick, decades, log, ticks
+from onnx_gate.reports.page.charts import Chart, Point, Series, Tick, decades, log, round_numbers, shares, ticks
 from onnx_gate.reports.page.matrix import matrix
 from onnx_gate.reports.safe import Html, code_html, html, join_html, size_in_bytes
 from onnx_gate.vocabulary import Status, sizes_of
@@ -164,12 +164,11 @@ def _pairs(found: Pairs, plot: Plot, where: Html) -> tuple[Chart, Html]:
     series += _density(found, low, size)
     points = tuple((min(max(r, low), high), min(max(a, low), high)) for r, a in zip(*_both(found), strict=False))
     series += [Series(colour="within", points=points)] if points else []
-    # What is nothing beside the rest is 0.
-    ends = [0.0 if abs(end) < 1e-6 * (high - low) else end for end in (low, low / 2 + high / 2, high)]
+    marks = ticks(round_numbers(low, high))
     chart = Chart(
         series=tuple(series),
-        x=ticks(ends),
-        y=ticks(ends),
+        x=marks,
+        y=marks,
         across=(low, high),
         up=(low, high),
         x_words="source",
@@ -203,8 +202,10 @@ def _by_row(found: ByRow, where: Html) -> tuple[Chart, Html]:
     worst, wrong = max(found.used), sum(used > 1 for used in found.used)
     largest = f"the largest uses {number(100 * worst)} % of the tolerance"
     told = "NaN or Inf is on one side" if worst >= _ODD else largest
-    parts = f"Something is out of tolerance in {wrong:,} of {plural(count, 'part')} of the rows." if wrong else ""
-    return chart, html("<b>By row</b> (log scale), {}: of {}, {}. {}", where, plural(found.rows, "row"), told, parts)
+    out = f"{wrong:,} of {plural(count, 'dot')} {'is' if wrong == 1 else 'are'} out of tolerance." if wrong else ""
+    each = f"Each dot is the worst of up to {math.ceil(per):,} rows." if per > 1 else ""
+    words = html("<b>By row</b> (log scale), {}: of {}, {}.", where, plural(found.rows, "row"), told)
+    return chart, join_html(filter(None, (words, html("{}", out), html("{}", each))), " ")
 
 
 def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: str) -> Chart:
@@ -219,7 +220,7 @@ def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: 
     return Chart(
         series=tuple(each for each in series if each.points),
         x=x,
-        y=tuple((place, f"{number(100 * 10.0**place)} %") for place, _ in decades(low, high)),
+        y=shares(low, high),
         across=across,
         up=(low, high),
         x_words=words,
@@ -262,7 +263,7 @@ def _sizes(name: str, sizes: dict[int, float], where: Html) -> tuple[Chart, Html
     x = tuple((log(max(size, 0.5)), f"{size:,}") for size in shown)
     chart = _shares(places, (places[0][0], places[-1][0]), x, "size (log scale)")
     words = html(
-        "<b>By {}</b> (log scale), {}: the used share of the tolerance. Above 100 % is out of it.", name, where
+        "<b>By {}</b> (log scale), {}: the share of the tolerance that is used. Above 100 % is too much.", name, where
     )
     return chart, words
 
@@ -324,5 +325,5 @@ def _of_latency(times: tuple[Latency, ...], paper: Paper) -> list[Html]:
         x_words="batch",
         y_words="median time",
     )
-    words = html("<b>Latency</b>: source in grey, ONNX Runtime in colour, in the order of the table of latencies.")
+    words = html("<b>Latency</b>: source in grey, ONNX Runtime in blue, in the order of the table below.")
     return paper.figure(chart, words)

@@ -12,6 +12,7 @@ from onnx_gate.records.strength import KindStrength, Strength
 from onnx_gate.reports.checks import Room
 from onnx_gate.reports.layout import items
 from onnx_gate.reports.markdown import failed_body, failed_title_html
+from onnx_gate.reports.model import worst_row_lines
 from onnx_gate.reports.model_details import facts, latency_table, strength_words
 from onnx_gate.reports.overview import FAILED
 from onnx_gate.reports.page.checks import check_table
@@ -19,7 +20,7 @@ from onnx_gate.reports.page.history import earlier_runs
 from onnx_gate.reports.page.plots import Paper, plots
 from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, prose, relative_link, rendered
 from onnx_gate.vocabulary import WEAK_INPUTS, Status
-from onnx_gate.wording import gaps, verdicts
+from onnx_gate.wording import gaps, repro, verdicts
 from onnx_gate.wording.numbers import number, percent, plural
 from onnx_gate.wording.text import shorten
 
@@ -49,6 +50,7 @@ def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper, baseline: 
     return [
         *_all_rendered(failed_body([model]) if model.verdict in FAILED else []),
         *_place(model.place),
+        *_rows(model),
         *plots(model, paper),
         *earlier_runs(model, baseline, paper),
         *_links(model),
@@ -94,7 +96,8 @@ def _fault(fault: PlaceFault) -> Html:
         for name, value in (("module", fault.module), ("line", fault.line), ("value", fault.value))
         if value
     ]
-    nodes = [f"{node.op} {node.name}".strip() for node in fault.nodes[:_MOST_NODES]]
+    # Converters that know no better name call a node as its operator.
+    nodes = [" ".join(dict.fromkeys(filter(None, (node.op, node.name)))) for node in fault.nodes[:_MOST_NODES]]
     more = f" and {fault.count - len(nodes):,} more" if fault.count > len(nodes) else ""
     known += [("nodes", f"{', '.join(nodes)}{more}")] if nodes else []
     known.append(("error", f"{number(fault.error)}, of which {number(fault.noise)} may be rounding"))
@@ -104,6 +107,11 @@ def _fault(fault: PlaceFault) -> Html:
     return html("<li>{}<dl>{}</dl></li>", rendered(prose(fault.what), inline=True), about)
 
 
+def _rows(model: ModelResult) -> list[Html]:
+    """The worst rows, with what was fed where that may be shown."""
+    return _part("The worst rows", [rendered(items(told))] if (told := worst_row_lines(model)) else [])
+
+
 # ── What else is known ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -111,11 +119,19 @@ def _links(model: ModelResult) -> list[Html]:
     """Files beside the page."""
     files = [
         ("log", model.log),
+        *_scripts(model),
         ("mended file, which passes", model.mended.file if model.mended else ""),
         ("inputs that catch survivors", f"{WEAK_INPUTS}/{model.id}.npz" if _offers(model.strength) else ""),
     ]
     made = [html("<li>{}</li>", relative_link(words, path)) for words, path in files if path]
-    return [html('<ul class="links">{}</ul>', join_html(made, ""))] if made else []
+    return _part("Files", [html('<ul class="links">{}</ul>', join_html(made, ""))] if made else [])
+
+
+def _scripts(model: ModelResult) -> list[tuple[str, str]]:
+    """Those that show the failure again."""
+    words = {"repro.py": "script that shows it again", "place.py": "script of the part that is wrong"}
+    folder = model.repro.folder if model.repro else ""
+    return [(words[name], f"{folder}/{name}") for name in (repro.scripts(model.repro) if model.repro else [])]
 
 
 def _offers(strength: Strength | None) -> bool:
@@ -182,5 +198,5 @@ def _table(head: tuple[str, ...], rows: list[Html]) -> Html:
 
 
 def _details(model: ModelResult) -> list[Html]:
-    known = list(facts(model))[:_MOST_FACTS]
+    known = list(facts(model, log=False))[:_MOST_FACTS]
     return [rendered(items(known))] if known else []
