@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+
+import numpy as np
 
 from onnx_gate.worker.place.bench import Array, Bench
 from onnx_gate.worker.place.pairs import Pairs
-from onnx_gate.worker.place.values import agree, layouts, telling
+from onnx_gate.worker.place.values import FLOOR, TIMES, agree, layouts, noise_of, telling
+
+_PROBED = 8
+"""Elements that are looked at first."""
 
 
 def parts_of_values(landmarks: Mapping[str, Array], values: Mapping[str, Array]) -> dict[str, str]:
     """True value → the landmark that it is, the innermost where several are the same."""
-    found: dict[str, str] = {}
-    marks = {name: value for name, value in landmarks.items() if telling(value)}
-    for name, value in values.items():
-        if telling(value):
-            same = next((mark for mark in marks if _same(marks[mark], value)), None)
-            if same:
-                found[name] = same
-    return found
+    marks = _Marks({name: value for name, value in landmarks.items() if telling(value)})
+    found = {name: marks.same_as(value) for name, value in values.items() if telling(value)}
+    return {name: mark for name, mark in found.items() if mark}
+
+
+class _Marks:
+    """Landmarks by size, with a few elements of each: nearly all differ in these already."""
+
+    def __init__(self, landmarks: Mapping[str, Array]) -> None:
+        self._landmarks = landmarks
+        self._names: dict[int, list[str]] = defaultdict(list)
+        for name, value in landmarks.items():
+            self._names[value.size].append(name)
+        self._probes = {
+            size: np.stack([_few(landmarks[name]) for name in names]) for size, names in self._names.items()
+        }
+        self._noise = {
+            size: np.array([noise_of(landmarks[name], 0.0) for name in names]) for size, names in self._names.items()
+        }
+
+    def same_as(self, value: Array) -> str:
+        """The first that is the same; empty where there is none."""
+        names = self._names.get(value.size)
+        if not names:
+            return ""
+        probes, noise = self._probes[value.size], self._noise[value.size]
+        allowed = TIMES * np.maximum(noise[:, None], FLOOR * np.abs(probes))
+        alike = np.flatnonzero((np.abs(_few(value) - probes) <= allowed).all(axis=1))
+        return next((names[at] for at in alike if _same(self._landmarks[names[at]], value)), "")
+
+
+def _few(value: Array) -> Array:
+    """Elements from all over it."""
+    flat = value.reshape(-1).astype("float64")
+    return np.asarray(flat[np.linspace(0, flat.size - 1, min(_PROBED, flat.size)).astype(int)])
 
 
 def _same(mark: Array, value: Array) -> bool:
