@@ -124,7 +124,9 @@ def test_what_is_not_finite(broken: float) -> None:
     assert diff.spread.rows == 38
     actual = reference.copy()
     actual[5, 0] = broken
-    assert compare(reference, actual).column_snr_db == -math.inf
+    seen = Columns()
+    assert compare(reference, actual, seen=seen).column_snr_db == -math.inf
+    assert not seen.not_held, "the limit was held, and missed"
 
 
 def test_columns_of_another_number_start_anew() -> None:

@@ -219,3 +219,40 @@ def test_the_cosine_of_float64_of_any_size(size: float, expected: float | None) 
     elements = Elements(Tolerance(rtol=1e-3, atol=1e-5))
     elements.add(np.array([size, 2 * size]), np.array([size, 2.001 * size]))
     assert elements.metrics()["cosine"] == (pytest.approx(expected) if expected is not None else None)
+
+
+def judged_plainly(reference: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> tuple[np.ndarray, float]:
+    """Which elements are wrong, and the largest share of the tolerance, by the definition in float64."""
+    r, a = reference.astype(np.float64), actual.astype(np.float64)
+    with np.errstate(all="ignore"):
+        finite, distance = np.isfinite(r) & np.isfinite(a), np.abs(a - r)
+        allowed = tolerance.atol + tolerance.rtol * np.abs(r)
+        wrong = np.where(finite, ~(distance <= allowed), ~((r == a) | (np.isnan(r) & np.isnan(a))))
+        differing = finite & (distance > 0)
+        used = float((distance[differing] / allowed[differing]).max(initial=0.0))
+    return wrong, used
+
+
+@pytest.mark.parametrize("chunk", [64, CHUNK])
+@pytest.mark.parametrize("odd", [None, 0.0, math.nan, math.inf], ids=["ordinary", "zeros", "nan", "inf"])
+def test_every_count_is_that_of_the_plain_definition(monkeypatch: pytest.MonkeyPatch, chunk: int, odd: float | None):
+    """Elements, rows and the use of the tolerance, whatever the sizes, tolerances, rows and chunks."""
+    monkeypatch.setattr("onnx_gate.worker.compare.elements.CHUNK", chunk)
+    rng = np.random.default_rng(5)
+    for number in range(200):
+        rows, row = int(rng.integers(1, 40)), int(rng.choice([1, 2, 3, 10, 64, 130]))
+        reference = (rng.standard_normal(rows * row) * 10.0 ** rng.integers(-3, 4)).astype(
+            (np.float32, np.float64)[number % 2]
+        )
+        noise = rng.choice([0.0, 1e-7, 1e-5, 1e-3]) * rng.standard_normal(reference.size)
+        actual = (reference * (1 + noise) + rng.choice([0.0, 1e-5]) * noise).astype(reference.dtype)
+        if odd is not None:
+            (reference, actual)[number % 2][rng.random(reference.size) < 0.02] = odd
+        tolerance = Tolerance(rtol=float(rng.choice([0.0, 1e-5, 1e-3])), atol=float(rng.choice([0.0, 1e-6, 1e-3])))
+        elements = Elements(tolerance)
+        wrong_rows = elements.add(reference, actual, row=row)
+        wrong, used = judged_plainly(reference, actual, tolerance)
+        assert elements.mismatched == np.count_nonzero(wrong)
+        assert wrong_rows == np.count_nonzero(wrong.reshape(rows, row).any(axis=1))
+        assert elements.used == pytest.approx(used, rel=1e-6)
+        assert not wrong.any() or wrong[elements.worst]

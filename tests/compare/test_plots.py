@@ -173,6 +173,23 @@ def test_the_worst_comparison_is_kept() -> None:
     assert [plot.case for plot in looks.plots()] == ["b"]
 
 
+@pytest.mark.parametrize("wrong", [0, 3])
+def test_of_labels_the_comparison_that_shows_the_most_is_kept(wrong: int) -> None:
+    """Two of two are worse than three of a hundred, and a matrix of two labels shows nothing."""
+    looks = Looks()
+    few, many = np.array(["a", "b"]), np.array(["a", "b"] * 50)
+    kept = [
+        offered(looks, few, few[::-1] if wrong else few, case="few"),
+        offered(looks, many, np.array([*["c"] * wrong, *many[wrong:]]), case="many"),
+        offered(looks, few, few, case="last"),
+    ]
+    looks.settle(kept)
+    (plot,) = looks.plots()
+    assert plot.case == "many"
+    assert plot.matrix
+    assert sum(plot.matrix.counts) == 100
+
+
 def test_plots_of_many_outputs_are_bounded() -> None:
     """In number, and in bytes of results.json; the worst are kept."""
     looks = Looks()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import tracemalloc
+from typing import Any
+
 import numpy as np
 import pytest
 
 from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, OutputDiff
 from onnx_gate.vocabulary import BreachKind
+from onnx_gate.worker.compare.differing import same_values
 from onnx_gate.worker.compare.labels import Rows
 from onnx_gate.worker.compare.outputs import OutputComparison
 from tests.golden.records import breaches_of
@@ -95,3 +100,38 @@ def test_a_count_of_elements_is_no_breach_of_a_limit():
         == diff.breaches[1:]
         == breaches_of(BreachKind.LIMIT, "max_abs is 1, at most 0.5 is required")
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, "U6", object])
+@pytest.mark.parametrize("at", [0, 299_999])
+def test_one_value_that_differs_is_seen_wherever_it_is(dtype: Any, at: int) -> None:
+    """Slice by slice, as numpy.array_equal sees it."""
+    one = np.arange(300_000).astype(dtype) if dtype is not object else np.arange(300_000).astype(str).astype(object)
+    other = one.copy()
+    assert same_values(one, other)
+    other[at] = "x" if dtype in ("U6", object) else -1
+    assert not same_values(one, other)
+    assert not same_values(one, one[:-1])
+
+
+def test_nan_is_the_same_as_nan_and_as_nothing_else() -> None:
+    """As a runtime gives it twice."""
+    one = np.array([1.0, np.nan, np.inf], np.float32)
+    assert same_values(one, one.copy())
+    assert not same_values(one, np.array([1.0, 2.0, np.inf], np.float32))
+    assert not same_values(one, np.array([np.nan, np.nan, np.inf], np.float32))
+
+
+def test_large_answers_are_held_against_each_other_in_little_memory() -> None:
+    """Two answers of 32 MiB, and whether all rows are one."""
+    one, other = (np.full((1, 8 * 1024 * 1024), np.nan, np.float32) for _ in range(2))
+    tracemalloc.start()
+    assert same_values(one, other)
+    rows = Rows()
+    rows.add(one)
+    rows.add(other)
+    assert rows.digest == hashlib.sha256(one.tobytes()).hexdigest()[:16]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # One row is kept, and hashed for the test.
+    assert peak < 80 * 1024 * 1024

@@ -85,11 +85,16 @@ class Columns:
             allowed=float(allowed[at]),
         )
 
-    def snr_db(self) -> float | None:
+    def snr_db(self, *, broken: bool = False) -> float | None:
         """The smallest of a column that varies; None of too few rows, and where no column varies.
+
+        Where answers are `broken`, not finite on one side alone, nothing of the signal is left.
 
         The noise is that of the rows since it was last asked for with success, so that no row goes without.
         """
+        if broken:
+            self._held = True
+            return -math.inf
         if self._rows < FEWEST_ROWS or not self._noisy_rows:
             return None
         signal, noise = self._signal_and_noise()

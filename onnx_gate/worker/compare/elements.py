@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.asked import Tolerance
+from onnx_gate.worker.compare.differing import RowCount
 
 CHUNK = 1 << 17
 # Wider than float32's rounding: what lies this near its limit is judged again in float64.
@@ -23,6 +24,7 @@ SATURATED = 1e-4
 """A probability this near to 0 or 1 says little of what is behind it."""
 
 Floats = npt.NDArray[np.floating]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -53,67 +55,92 @@ class Elements:
     """Flat index into everything added so far; among the mismatched elements, if there are any."""
     _worst_rank: tuple[int, float] = (-1, -1.0)
 
-    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic]) -> None:
-        """Take in two arrays of one shape."""
+    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic], *, row: int = 0) -> int:
+        """Take in two arrays of one shape; in how many rows, of so many elements each, they differ."""
         flat_reference, flat_actual = np.ravel(reference), np.ravel(actual)
         fast = flat_reference.dtype == flat_actual.dtype and flat_reference.dtype in (np.float32, np.float64)
         buffers = _Buffers(flat_reference.dtype, min(CHUNK, flat_reference.size)) if fast else None
+        rows = RowCount(row) if row else None
         with np.errstate(all="ignore"):
             for start in range(0, flat_reference.size, CHUNK):
                 r, a = flat_reference[start : start + CHUNK], flat_actual[start : start + CHUNK]
-                if buffers is None or not self._add_fast(r, a, buffers):
-                    self._add_exact(r.astype(np.float64), a.astype(np.float64))
+                if buffers is None or not self._add_fast(r, a, buffers.of(r.size), rows):
+                    self._add_exact(r.astype(np.float64), a.astype(np.float64), rows)
                 self.total += r.size
+        return rows.count if rows else 0
 
-    def _add_fast(self, r: Floats, a: Floats, buffers: _Buffers) -> bool:
+    def _add_fast(self, r: Floats, a: Floats, buffers: _Buffers, rows: RowCount | None) -> bool:
         """Take in a chunk in its own dtype; False, with nothing taken in, where that is not exact enough."""
-        n = r.size
-        d, scale, ones = buffers.first[:n], buffers.second[:n], buffers.ones[:n]
+        n, d, scale = r.size, buffers.first, buffers.second
         np.subtract(a, r, out=d)
-        sum_dd, sum_dr, sum_rr = float(d @ d), float(d @ r), float(r @ r)
+        sum_dd, sum_dr, sum_rr = float(np.dot(d, d)), float(np.dot(d, r)), float(np.dot(r, r))
         np.abs(d, out=d)
-        largest = float(d.max())
+        # Faster than the largest element itself, and as blind to nothing: the first NaN wins.
+        at = int(d.argmax())
+        largest = float(d[at])
         if not math.isfinite(sum_dd + sum_rr + largest) or sum_rr < _VANISHING * n:
             return False
         if largest > 0 and sum_dd < _VANISHING * n:
             return False
-        lowest, highest = self._look_at_range(r)
+        lowest, highest = self._look_at_range(r, buffers)
         np.abs(r, out=scale)
-        if largest > self.tolerance.atol * _DOUBTFUL:
-            self._count_mismatches(r, a, d, scale, buffers.third[:n])
-        if largest > self._worst_rank[1] and self._worst_rank[0] <= 0:
-            self._remember_worst((0, largest), int(d.argmax()))
-        around = lowest <= 0.0 <= highest
-        if largest > (least := self._least_of_note(0.0 if around else min(abs(lowest), abs(highest)))):
-            self._look_at_use(r, a, d, scale, least, buffers)
-        zeros = n - int(np.count_nonzero(scale)) if around and float(scale.min()) == 0.0 else 0
-        if zeros:
-            scale[scale == 0.0] = np.inf
-        sum_abs = float(d @ ones)
-        np.divide(d, scale, out=d)
-        self.max_rel = max(self.max_rel, float(d.max()))
-        self.sum_rel += float(d @ ones)
+        wrong = self._look_at_use(r, a, at, self._least_of_note(lowest, highest), buffers) if largest else None
+        if rows is not None:
+            rows.skip(n) if wrong is None else rows.add(wrong)
+        if self._worst_rank[0] <= 0:
+            self._remember_worst((0, largest), at)
+        sum_abs = float(np.dot(d, buffers.ones)) if largest else 0.0
+        zeros = self._add_relative(buffers, nonzero=not lowest <= 0.0 <= highest, same=not largest)
         self._add_sums(n, n - zeros, largest, sum_abs, sum_dd, sum_dr, sum_rr)
         return True
 
-    def _least_of_note(self, smallest: float) -> float:
-        """What differs by no more can't use more of the tolerance than others do; of a smallest reference."""
+    def _add_relative(self, buffers: _Buffers, *, nonzero: bool, same: bool) -> int:
+        """The relative differences of a chunk; how many elements have none, their reference being 0."""
+        d, scale, work = buffers.first, buffers.second, buffers.third
+        if same:
+            return 0 if nonzero else int(scale.size - np.count_nonzero(np.not_equal(scale, 0, out=buffers.marks)))
+        np.divide(d, scale, out=work)
+        zeros, largest = 0, float(work.max())
+        if not math.isfinite(largest):
+            zeros = int(np.count_nonzero(np.equal(scale, 0, out=buffers.marks)))
+            scale[buffers.marks] = np.inf
+            np.divide(d, scale, out=work)
+            largest = float(work.max())
+        self.max_rel = max(self.max_rel, largest)
+        self.sum_rel += float(np.dot(work, buffers.ones))
+        return zeros
+
+    def _least_of_note(self, lowest: float, highest: float) -> float:
+        """What differs by no more can't use more of the tolerance than others do; of references between these."""
+        smallest = 0.0 if lowest <= 0.0 <= highest else min(abs(lowest), abs(highest))
         return self.used * (self.tolerance.atol + self.tolerance.rtol * smallest)
 
-    def _look_at_use(self, r: Floats, a: Floats, d: Floats, scale: Floats, least: float, buffers: _Buffers) -> None:
-        """All of a first chunk, in its own dtype; of the others only what can use more than it."""
-        atol, work = d.dtype.type(self.tolerance.atol), buffers.third[: d.size]
-        if not least and atol > 0:
-            np.multiply(scale, d.dtype.type(self.tolerance.rtol), out=work)
-            work += atol
-            np.divide(d, work, out=work)
-            at = int(work.argmax())
-            distance, size = abs(float(a[at]) - float(r[at])), abs(float(r[at]))
-            self.used = max(self.used, distance / (self.tolerance.atol + self.tolerance.rtol * size))
-            return
-        more = np.flatnonzero(np.greater(d, d.dtype.type(least), out=buffers.marks[: d.size]))
-        r64 = r[more].astype(np.float64)
-        self._use(np.abs(a[more].astype(np.float64) - r64), r64)
+    def _look_at_use(self, r: Floats, a: Floats, at: int, least: float, buffers: _Buffers) -> Mask | None:
+        """How much of the tolerance is used, and which elements are out of it, if any; `at` differs most."""
+        d, tolerance = buffers.first, self.tolerance
+        if d[at] > tolerance.atol * _DOUBTFUL or not least:
+            self._compute_shares(r, a, buffers)
+            return self._count_mismatches(r, a, at, buffers)
+        if d[at] > least:
+            # Few of them, where another chunk was looked at before.
+            more = np.greater(d, d.dtype.type(least), out=buffers.marks).nonzero()[0]
+            self._use(*_distances(r, a, more))
+        return None
+
+    def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> None:
+        """What share each difference has of what the tolerance allows; exactly, of the largest ones."""
+        d, scale, share = buffers.first, buffers.second, buffers.third
+        np.multiply(scale, d.dtype.type(self.tolerance.rtol), out=share)
+        np.add(share, d.dtype.type(self.tolerance.atol), out=share)
+        np.divide(d, share, out=share)
+        most = share[share.argmax()]
+        if math.isnan(most):
+            # No difference, where none is allowed.
+            share[np.isnan(share, out=buffers.marks)] = 0.0
+            most = share.max()
+        if most > self.used * _DOUBTFUL:
+            more = np.greater_equal(share, most * d.dtype.type(_DOUBTFUL), out=buffers.marks).nonzero()[0]
+            self._use(*_distances(r, a, more))
 
     def _use(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> None:
         differing = distance > 0
@@ -124,28 +151,29 @@ class Elements:
         share[np.isnan(share)] = 1.0
         self.used = max(self.used, float(share.max()))
 
-    def _count_mismatches(self, r: Floats, a: Floats, d: Floats, scale: Floats, work: Floats) -> None:
-        np.multiply(scale, scale.dtype.type(self.tolerance.rtol * _DOUBTFUL), out=work)
-        work += work.dtype.type(self.tolerance.atol * _DOUBTFUL)
-        np.divide(d, work, out=work)
-        beyond = work > 1
-        count = int(np.count_nonzero(beyond))
+    def _count_mismatches(self, r: Floats, a: Floats, at: int, buffers: _Buffers) -> Mask | None:
+        """Which elements are out of tolerance, None if no one is; `at` differs most."""
+        d, share, beyond, sure = buffers.first, buffers.third, buffers.marks, buffers.more_marks
+        count = int(np.count_nonzero(np.greater(share, share.dtype.type(_DOUBTFUL), out=beyond)))
         if not count:
-            return
-        sure = work > 1 / _DOUBTFUL**2
-        sure_count = int(np.count_nonzero(sure))
+            return None
+        sure_count = int(np.count_nonzero(np.greater(share, share.dtype.type(1 / _DOUBTFUL), out=sure)))
+        wrong: list[npt.NDArray[np.intp]] = []
         if sure_count < count:
-            doubtful = np.flatnonzero(beyond & ~sure)
-            r64, a64 = r[doubtful].astype(np.float64), a[doubtful].astype(np.float64)
-            distance = np.abs(a64 - r64)
-            self._count(distance, self._beyond(distance, r64), doubtful)
+            doubtful = np.not_equal(beyond, sure, out=beyond).nonzero()[0]
+            distance, r64 = _distances(r, a, doubtful)
+            indeed = self._beyond(distance, r64)
+            self._count(distance, indeed, doubtful)
+            wrong.append(doubtful[indeed])
         if sure_count:
             self.mismatched += sure_count
-            np.multiply(d, sure, out=work)
-            if (rank := (1, float(work.max()))) > self._worst_rank:
-                self._remember_worst(rank, int(work.argmax()))
+            worst = at if sure[at] else int(np.multiply(d, sure, out=share).argmax())
+            self._remember_worst((1, float(d[worst])), worst)
+        for positions in wrong:
+            sure[positions] = True
+        return sure
 
-    def _add_exact(self, r: npt.NDArray[np.float64], a: npt.NDArray[np.float64]) -> None:
+    def _add_exact(self, r: npt.NDArray[np.float64], a: npt.NDArray[np.float64], rows: RowCount | None) -> None:
         finite = np.isfinite(r) & np.isfinite(a)
         nan_r, nan_a = np.isnan(r), np.isnan(a)
         wrong = ~finite & ~(nan_r & nan_a) & (r != a)
@@ -156,12 +184,20 @@ class Elements:
         if wrong.any():
             self._remember_worst((2, math.inf), int(np.flatnonzero(wrong)[0]))
         positions = np.flatnonzero(finite)
-        if not positions.size:
-            return
-        r, a = r[positions], a[positions]
+        if positions.size:
+            beyond = self._add_finite(r[positions], a[positions], positions)
+            wrong[positions[beyond]] = True
+        if rows is not None:
+            rows.add(wrong)
+
+    def _add_finite(
+        self, r: npt.NDArray[np.float64], a: npt.NDArray[np.float64], positions: npt.NDArray[np.intp]
+    ) -> Mask:
+        """Take in the finite elements of a chunk; which of them are out of tolerance."""
         self._look_at_range(r)
         d = np.abs(a - r)
-        self._count(d, self._beyond(d, r), positions)
+        beyond = self._beyond(d, r)
+        self._count(d, beyond, positions)
         self._use(d, r)
         if self._worst_rank[0] <= 0 and float(d.max()) > self._worst_rank[1]:
             self._remember_worst((0, float(d.max())), int(positions[d.argmax()]))
@@ -172,12 +208,15 @@ class Elements:
             self.sum_rel += float(relative.sum())
         sums = float(d.sum()), float(d @ d), float((a - r) @ r), float(r @ r)
         self._add_sums(r.size, int(relative.size), float(d.max()), *sums)
+        return beyond
 
-    def _look_at_range(self, r: Floats) -> tuple[float, float]:
+    def _look_at_range(self, r: Floats, buffers: _Buffers | None = None) -> tuple[float, float]:
         lowest, highest = float(r.min()), float(r.max())
         self.lowest, self.highest = min(self.lowest, lowest), max(self.highest, highest)
         if self.lowest >= 0.0 and self.highest <= 1.0:
-            self.saturated += r.size - int(np.count_nonzero((r > SATURATED) & (r < 1 - SATURATED)))
+            above = np.greater(r, SATURATED, out=buffers.marks if buffers else None)
+            below = np.less(r, 1 - SATURATED, out=buffers.more_marks if buffers else None)
+            self.saturated += r.size - int(np.count_nonzero(np.logical_and(above, below, out=above)))
         return lowest, highest
 
     def _beyond(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -264,10 +303,26 @@ class Elements:
         return 10 * (math.log10(self.sum_rr) - math.log10(self.sum_dd))
 
 
+def _distances(
+    r: Floats, a: Floats, positions: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """How far some elements lie apart, and their reference."""
+    wide = r[positions].astype(np.float64)
+    return np.abs(a[positions].astype(np.float64) - wide), wide
+
+
 class _Buffers:
     """Work space of one dtype, used for every chunk."""
 
     def __init__(self, dtype: np.dtype[np.generic], size: int) -> None:
         self.first, self.second, self.third = (np.empty(size, dtype) for _ in range(3))
         self.ones = np.ones(size, dtype)
-        self.marks = np.empty(size, np.bool_)
+        self.marks, self.more_marks = (np.empty(size, np.bool_) for _ in range(2))
+
+    def of(self, size: int) -> _Buffers:
+        """Those of a chunk, the last of which may be smaller."""
+        if size == self.ones.size:
+            return self
+        smaller = object.__new__(_Buffers)
+        smaller.__dict__.update({name: buffer[:size] for name, buffer in self.__dict__.items()})
+        return smaller

@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from onnx_gate.records.found import Confusion
 from onnx_gate.vocabulary import Scalar
+from onnx_gate.worker.compare.differing import rows_with_any, same_values
 
 FEW_CLASSES = 12
 MOST_PAIRS = 20
 MOST_COLUMNS = 4096
 MOST_NAN_COLUMNS = 100
+_AT_ONCE = 1 << 18
+"""Elements of rows that are looked at together."""
 
 
 @dataclass
@@ -29,8 +32,8 @@ class Labels:
     """Flat index of the first label that differs."""
     _pairs: dict[tuple[Scalar, Scalar], int] = field(default_factory=dict)
 
-    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic]) -> None:
-        """Take in two arrays of one shape."""
+    def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic], *, row: int = 0) -> int:
+        """Take in two arrays of one shape; in how many rows, of so many elements each, they differ."""
         r, a = np.ravel(reference), np.ravel(actual)
         different = np.asarray(r != a, dtype=bool)
         count = int(np.count_nonzero(different))
@@ -39,6 +42,7 @@ class Labels:
         self.mismatched += count
         self.total += r.size
         self._count_pairs(r, a)
+        return rows_with_any(different.reshape(-1, row)) if count and row else 0
 
     def seen(self) -> tuple[Scalar, ...]:
         """The reference's labels, each once, the first few."""
@@ -92,25 +96,27 @@ class Rows:
             return
         if self._first is None:
             # Of texts, a row may be a plain str.
-            self._first = np.array(rows[0], dtype=rows.dtype)
+            self._first, rows = np.array(rows[0], dtype=rows.dtype), rows[1:]
         # The next one tells, nearly always.
-        self._differ = any(not self._alike(part) for part in (rows[:2], rows[2:]))
+        self._differ = any(not self._alike(part) for part in (rows[:1], rows[1:]))
 
     @property
     def digest(self) -> str:
         """Of the row that all are; empty where they differ, or where there was none."""
         if self._differ or self._first is None:
             return ""
-        text = repr(self._first.tolist()) if self._first.dtype == object else self._first.tobytes()
-        data = text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
-        return hashlib.sha256(data).hexdigest()[:16]
+        if self._first.dtype == object:
+            return hashlib.sha256(repr(self._first.tolist()).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+        # Not as bytes, which would be a copy of what may be a whole answer.
+        return hashlib.sha256(np.ascontiguousarray(self._first).reshape(-1).view(np.uint8).data).hexdigest()[:16]
 
     def _alike(self, rows: npt.NDArray[Any]) -> bool:
         first = self._first
         if first is None or rows.shape[1:] != first.shape:
             return False
-        nan = first.dtype.kind == "f"
-        return bool(np.array_equal(rows, np.broadcast_to(first, rows.shape), equal_nan=nan))
+        step = max(1, _AT_ONCE // max(1, first.size))
+        parts = (rows[start : start + step] for start in range(0, len(rows), step))
+        return all(same_values(part, np.broadcast_to(first, part.shape)) for part in parts)
 
 
 class NanColumns:

@@ -26,7 +26,6 @@ from onnx_gate.records.limits import (
 from onnx_gate.vocabulary import BreachKind, Scalar
 from onnx_gate.wording.numbers import number, percent, two_scalars
 from onnx_gate.worker.compare.columns import Columns
-from onnx_gate.worker.compare.differing import differing_rows
 from onnx_gate.worker.compare.elements import Elements
 from onnx_gate.worker.compare.form import form_breaches, form_of, in_numpys_own, kind_of, pair_parts
 from onnx_gate.worker.compare.labels import Labels, NanColumns, Rows
@@ -108,11 +107,11 @@ class OutputComparison:
         rows_of = (reference, actual) if self._batched else (reference[None], actual[None])
         self._rows.add(rows_of[0])
         side = self._values() if kind_of(reference) == "float" else self._marks()
-        before, worst, wrong = side.total, side.worst, side.mismatched
+        before, worst = side.total, side.worst
         nan_before = side.nan_matched if isinstance(side, Elements) else 0
-        side.add(reference, actual)
-        if self._wrong_rows is not None and side.mismatched > wrong:
-            self._wrong_rows += differing_rows(*rows_of, self._tolerance)
+        wrong_rows = side.add(reference, actual, row=0 if self._wrong_rows is None else rows_of[0][:1].size)
+        if self._wrong_rows is not None:
+            self._wrong_rows += wrong_rows
         if side is self._elements:
             self._nan_columns.add(reference, any_nan=side.nan_matched > nan_before)
         if side.worst != worst:
@@ -185,7 +184,7 @@ class OutputComparison:
     def _column_snr(self, elements: Elements) -> float | None:
         if "min_column_snr_db" not in self._rule.limits or not elements.total:
             return None
-        return -math.inf if elements.nonfinite_mismatched else self._columns.snr_db()
+        return self._columns.snr_db(broken=elements.nonfinite_mismatched > 0)
 
     def _limits_in_force(self, metrics: dict[str, Any]) -> dict[str, float]:
         """Those of the rule, with what is for scores only; a limit of columns waits for rows that vary."""

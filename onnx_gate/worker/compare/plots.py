@@ -101,7 +101,7 @@ class Looks:
         """Of what was offered, that which stands is looked at; the rest was compared again, and is forgotten."""
         kept = {id(each) for each in standing}
         for diff, sample, labels in self._waiting:
-            rank = (float(bool(diff.breaches)), *badness(diff))
+            rank = _rank(diff)
             if id(diff) in kept and (diff.output not in self._worst or rank > self._worst[diff.output][0]):
                 self._worst[diff.output] = rank, _plot(diff, sample, labels)
         self._waiting.clear()
@@ -116,6 +116,12 @@ class Looks:
                 break
             kept.append(plot)
         return kept
+
+
+def _rank(diff: OutputDiff) -> tuple[float, ...]:
+    """The worst is drawn; of labels, the comparison with the most that differ, since few labels make no matrix."""
+    worst = badness(diff) if diff.tolerance is not None else (float(diff.mismatched), float(diff.total))
+    return (float(bool(diff.breaches)), *worst)
 
 
 def _size(plot: Plot) -> int:
