@@ -24,7 +24,7 @@ from onnx_gate.wording.numbers import cosine, number, two_scalars
 from onnx_gate.wording.repro import failing_lines, shows_again
 from onnx_gate.wording.strength import in_short
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten, visible
-from onnx_gate.wording.verdicts import compared, mismatched, tolerance, with_fix
+from onnx_gate.wording.verdicts import compared, mismatched, recalled, tolerance, with_fix
 
 # Decimals add up to what a person would write, in every version of Python.
 _SHORTEST = Decimal("0.001")
@@ -127,6 +127,8 @@ def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
         known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.few(skipped)
     if model.weak_reference:
         known["reference"] = f"{gaps.ITSELF}: {gaps.WHY_ITSELF}"
+    if model.cached:
+        known["cached"] = recalled(model.cached)
     if model.strength:
         known |= _strength(model.strength)
     if result.baseline and model.changes:

@@ -153,16 +153,19 @@ def failed_title_html(group: list[ModelResult]) -> Html:
 
 
 def _what_happened(model: ModelResult) -> str:
-    verdict = "diverged" if model.verdict is Status.DIVERGED else "could not be judged"
+    verdict = verdicts.failure(model)
     cause = f": {model.cause}" if model.cause else ""
     allowed = " (allow_failure: the job doesn't fail)" if verdicts.is_allowed(model) else ""
     return f"{verdict}{cause}{allowed}"
 
 
-def failed_body(group: list[ModelResult]) -> list[Md]:
-    """Why a model diverged and what to change, then its numbers; or the reason that some could not be judged for."""
+def failed_body(group: list[ModelResult], *, confused: bool = True) -> list[Md]:
+    """Why a model diverged and what to change, then its numbers; or the reason that some could not be judged for.
+
+    `confused`: with a table of labels that were taken for others.
+    """
     model = group[0]
-    numbers = [*diverged_blocks(model), *failing_rows(model)]
+    numbers = [*diverged_blocks(model, confused=confused), *failing_rows(model)]
     if len(group) > 1:
         return [*numbers, few((code(one.id) for one in group), FEW_MODELS), error_block(model), *_what_to_change(model)]
     erred = model.verdict is Status.ERROR or any(check.status is Status.ERROR for check in model.checks)

@@ -18,7 +18,7 @@ from onnx_gate.wording.text import LONGEST_NAME
 _FEW = 5
 
 
-def diverged_blocks(model: ModelResult) -> list[Md]:
+def diverged_blocks(model: ModelResult, *, confused: bool = True) -> list[Md]:
     """What is wrong with the form first, then the worst numbers, the data as given, and confused labels."""
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
     given = [check for check in wrong if counts_rows(check.limits)]
@@ -38,7 +38,7 @@ def diverged_blocks(model: ModelResult) -> list[Md]:
     blocks += [items(limits)] if limits else []
     blocks += [_noise(model)] if model.noise else []
     blocks += [_contract(given)] if given else []
-    first = next((check for check in worst if check.confusion), None)
+    first = next((check for check in worst if check.confusion and confused), None)
     return [*blocks, confusion(first)] if first else blocks
 
 

@@ -41,6 +41,8 @@ def facts(model: ModelResult, *, log: bool = True) -> Iterable[Md]:
     yield from _computed(model)
     if model.reference:
         yield md("reference: {}", model.reference)
+    if model.cached:
+        yield text(verdicts.recalled(model.cached))
     yield from map(prose, model.notes)
     if log and model.log:
         yield md("log: {}", code(model.log))
@@ -84,10 +86,11 @@ def _placed(model: ModelResult) -> Iterable[Md]:
         fused = text("(as they ran, fused ones as one)") if placed.counted == "ran" else None
         ran = md("{} ran {:,} of {}", name(provider), placed.on_provider, plural(placed.nodes, "node"))
         ran = md("{} {}", ran, fused) if fused else ran
-        yield md("{}; elsewhere: {}", ran, _elsewhere(placed)) if placed.elsewhere else ran
+        yield md("{}; elsewhere: {}", ran, elsewhere(placed)) if placed.elsewhere else ran
 
 
-def _elsewhere(placed: Placement) -> Md:
+def elsewhere(placed: Placement) -> Md:
+    """`Shape on cpu (2), Gather on cpu (1)`: what did not run where it was asked to."""
     places = Counter(f"{node.op} on {node.provider}" for node in placed.elsewhere)
     return few(md("{} ({})", name(place), count) for place, count in places.most_common())
 

@@ -107,7 +107,7 @@ def _overview_row(model: ModelResult, providers: list[str], links: Links, *, tim
         *["see results.json"] * (len(providers) > MOST_PROVIDERS),
         *[speedups(model)] * timed,
         name(model.framework),
-        unbroken(numbers.seconds(model.seconds)),
+        text("cached") if model.cached else unbroken(numbers.seconds(model.seconds)),
     )
 
 

@@ -162,8 +162,14 @@ def join_html(parts: Iterable[Html], separator: str = "\n") -> Html:
 
 def rendered(block: Md, *, inline: bool = False) -> Html:
     """Markdown as HTML: what is no markup there is none here either. `inline`: without a paragraph around it."""
+    return Html(_as_html(block.markup, inline=inline))
+
+
+@lru_cache(maxsize=2048)
+def _as_html(markup: str, *, inline: bool) -> str:
+    """Of a thousand models, many have the same to say."""
     page = page_markdown()
-    return Html(page.renderInline(block.markup) if inline else page.render(block.markup))
+    return str(page.renderInline(markup) if inline else page.render(markup))
 
 
 def drawing(tree: Element) -> Html:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from onnx_gate.records.asked import SessionSpec
 from onnx_gate.records.badness import distance, worst_first
 from onnx_gate.records.limits import any_element_may_differ, counts_rows
-from onnx_gate.vocabulary import BreachKind, Status
+from onnx_gate.vocabulary import BreachKind, Cause, Status
 
 if TYPE_CHECKING:
     # The console needs words before there is a result: a wrong manifest is answered at once.
     from onnx_gate.records.found import Fed
-    from onnx_gate.records.result import Check, Coverage, GateResult, ModelResult
+    from onnx_gate.records.result import Cached, Check, Coverage, GateResult, ModelResult
 from onnx_gate.wording.gaps import gaps, of_call
 from onnx_gate.wording.hints import listed
 from onnx_gate.wording.numbers import number, percent, plural
@@ -49,11 +49,13 @@ def headline(result: GateResult) -> str:
         return f"onnx-gate: {stopped}{'this shard holds no model' if result.shard else 'no model was judged'}"
     allowed = sum(is_allowed(model) for model in result.models)
     counts = Counter(model.verdict for model in result.models)
+    waiting = sum(was_not_run(model) for model in result.models)
     told = {
         "diverged": counts[Status.DIVERGED] - allowed,
-        "could not be judged": counts[Status.ERROR],
+        "could not be judged": counts[Status.ERROR] - waiting,
         "passed": counts[Status.PASSED],
         "diverged (allowed)": allowed,
+        "not run": waiting,
     }
     if counts[Status.SKIPPED] == total:
         return f"onnx-gate: {stopped}nothing was compared; {total:,} of {plural(total, 'model')} skipped"
@@ -62,6 +64,18 @@ def headline(result: GateResult) -> str:
     strength = of_run([model.strength for model in result.models if model.strength])
     more = (*gaps(result.models), *of_call(result), strength)
     return f"onnx-gate: {stopped}{'; '.join(filter(None, (', '.join(parts), *more)))}"
+
+
+def was_not_run(model: ModelResult) -> bool:
+    """Whether the run was interrupted before anything was known of it."""
+    return model.verdict is Status.ERROR and model.cause is Cause.INTERRUPTED
+
+
+def failure(model: ModelResult) -> str:
+    """What became of a model that did not pass."""
+    if model.verdict is Status.DIVERGED:
+        return "diverged"
+    return "not run" if was_not_run(model) else "could not be judged"
 
 
 def run_icon(result: GateResult) -> str:
@@ -241,6 +255,14 @@ def session(given: SessionSpec) -> str:
     names = ("optimization", "intra_op_threads", "inter_op_threads", "deterministic")
     changed = [f"{name} {getattr(given, name)}" for name in names if getattr(given, name) != getattr(usual, name)]
     return ", ".join([*changed, *(f"{name} = {value}" for name, value in given.config.items())])
+
+
+def recalled(cached: Cached) -> str:
+    """Where a result comes from that no worker made in this run."""
+    of = f" of commit {cached.commit[:10]}" if cached.commit else ""
+    return (
+        f"cached: nothing that it depends on has changed since the run{of} at {cached.made_at}, whose checks these are"
+    )
 
 
 def compared(coverage: Coverage) -> str:

@@ -22,9 +22,9 @@ class Opened:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.tab, name)
 
-    def ask(self, script: str) -> Any:
-        """What an expression of JavaScript comes to, in the page."""
-        return self.tab.evaluate(script)
+    def ask(self, script: str, given: Any = None) -> Any:
+        """What an expression of JavaScript comes to in the page, or a function of what is given."""
+        return self.tab.evaluate(script, given)
 
     def unfold(self) -> None:
         """All that is folded."""

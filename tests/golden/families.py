@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from onnx_gate.gate.coverage import state_coverage
 from onnx_gate.gate.strength.limit import judge_strength, warn_of_strength
@@ -12,7 +13,7 @@ from onnx_gate.records.diagnosis.place import Along, Mended, Place, PlaceFault, 
 from onnx_gate.records.diagnosis.plots import ByRow, Histogram, Matrix, Pairs, Plot
 from onnx_gate.records.found import ConvertInfo, Worst
 from onnx_gate.records.ran import Elsewhere, Latency, Noise, Numerics, Placement, RunToRun, Timing
-from onnx_gate.records.result import Check, GateResult, ModelResult, Part, ProviderState
+from onnx_gate.records.result import Cached, Check, GateResult, ModelResult, Part, ProviderState
 from onnx_gate.records.strength import Strength, Survivors
 from onnx_gate.vocabulary import BreachKind, Cause, Status
 from tests.golden.history import history
@@ -73,6 +74,18 @@ def passed() -> GateResult:
             floats("fixed", "output", 12345.6, reference=2e7, shape=(), total=1, cosine=0.99999997),
             line=14,
         ),
+    )
+
+
+def cached() -> GateResult:
+    """Taken from an earlier run, but for one that changed."""
+    earlier = Cached(made_at="2026-01-01T00:00:00+00:00", commit="0f3a9c1d" * 5, seconds=2.5)
+    unknown = Cached(made_at="2026-01-02T00:00:00+00:00", seconds=0.5)
+    free: dict[str, Any] = {"seconds": 0.0}
+    return gate(
+        model("iris-logreg", labels("batch=1"), floats("batch=1", "probabilities", 9.52e-8), cached=earlier, **free),
+        model("scaler", floats("data", "variable", 0.0, total=1200, shape=(240, 5)), cached=unknown, line=9, **free),
+        model("norm", floats("fixed", "output", 1e-7), line=14),
     )
 
 
@@ -294,11 +307,11 @@ def all_skipped() -> GateResult:
 
 def cancelled() -> GateResult:
     """A run that was stopped: what was judged stays, what wasn't did not pass."""
-    unfinished = "the run was stopped before this provider was compared"
+    unfinished = "the run was interrupted before this provider was compared"
     return gate(
         model("done", floats("batch=7", "logits", 1e-7)),
-        model("running", floats("batch=1", "y", 1e-7), error("cpu", "run", Cause.UNKNOWN, unfinished), line=9),
-        model("waiting", error("cpu", "run", Cause.UNKNOWN, unfinished), line=15, convert=None, seconds=0.0),
+        model("running", floats("batch=1", "y", 1e-7), error("cpu", "run", Cause.INTERRUPTED, unfinished), line=9),
+        model("waiting", error("cpu", "run", Cause.INTERRUPTED, unfinished), line=15, convert=None, seconds=0.0),
         complete=False,
         exit_code=143,
     )
@@ -745,6 +758,7 @@ BEFORE = {"diverged": before_diverged, "strength": before_strength}
 
 FAMILIES = {
     "passed": passed,
+    "cached": cached,
     "strength": strength,
     "diverged": diverged,
     "labels": confused_labels,

@@ -139,7 +139,7 @@ def test_the_verdict_is_in_the_first_line(name: str) -> None:
         ("weak", "## ✅ onnx-gate: 6 of 6 models passed; 1 of 6 models was compared with itself only"),
         ("allow-failure", "## ✅ onnx-gate: 1 of 2 models passed, 1 diverged (allowed)"),
         ("all-skipped", "## 🟥 onnx-gate: nothing was compared; 2 of 2 models skipped"),
-        ("cancelled", "## 🟥 onnx-gate: stopped before the end; 2 of 3 models could not be judged, 1 passed"),
+        ("cancelled", "## 🟥 onnx-gate: stopped before the end; 1 of 3 models passed, 2 not run"),
         ("empty-shard", "## ⏭️ onnx-gate: this shard holds no model"),
     ],
 )

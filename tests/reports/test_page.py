@@ -22,7 +22,8 @@ from onnx_gate.reports.page.anchors import check_anchors, model_anchors
 from onnx_gate.reports.page.charts import Chart, Series, decades, draw, ticks
 from onnx_gate.reports.page.plots import MOST_CHARTS
 from onnx_gate.reports.safe import drawing, relative_link
-from onnx_gate.vocabulary import ReproRows
+from onnx_gate.vocabulary import ReproRows, Status
+from onnx_gate.wording import numbers
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, labels, model
 
@@ -165,6 +166,54 @@ def test_a_page_says_what_the_summary_says() -> None:
     assert "cuda was not compared" in skipped
 
 
+def test_a_page_says_which_run_it_is_of() -> None:
+    """Before anything else, as somebody may have several open."""
+    result = replace(FAMILIES["diverged"](), shard="2/3")
+    words = Page(page.render(result)).words
+    runtime, took = f"ONNX Runtime {result.environment.onnxruntime}", numbers.seconds(result.seconds)
+    assert f"{result.manifest} · shard 2/3 · took {took} · {runtime} · {result.started_at}" in words
+
+
+def test_a_divergence_that_is_allowed_is_counted_apart() -> None:
+    """As in the title: it fails no job."""
+    wrong = floats("data", "y", 0.5, mismatched=3)
+    result = gate(model("a", wrong), replace(model("b", wrong), allow_failure=True))
+    text = page.render(result)
+    assert "1 of 2 models diverged, 1 diverged (allowed)" in Page(text).words
+    assert [(name, int(count)) for name, count in re.findall(r'<li class="v-(\w+)">.*?<b>(\d+)</b>', text)] == [
+        ("diverged", 1),
+        ("allowed", 1),
+    ]
+    assert re.findall(r'data-v="(\w+)" data-p="([^"]*)"', text) == [
+        ("diverged", "0:diverged"),
+        ("allowed", "0:allowed"),
+    ]
+
+
+def test_what_failed_comes_first_among_the_checks() -> None:
+    """Then what was not compared."""
+    checks = [floats("fine", "y"), floats("off", "y", 0.5, mismatched=3), floats("also-fine", "y")]
+    skipped = replace(floats("left-out", "y"), status=Status.SKIPPED, total=0, message="no such device")
+    text = page.render(gate(model("a", *checks, skipped)))
+    assert re.findall(r'">([\w-]+)</a></th><td class="v-', text) == ["off", "left-out", "fine", "also-fine"]
+
+
+def test_labels_that_are_drawn_are_in_no_second_table() -> None:
+    """A heat map shows what the table shows; without what it is drawn from, there is the table."""
+    one = next(each for each in FAMILIES["labels"]().models if each.id == "species")
+    drawn = Plot(
+        provider="cpu",
+        case="data",
+        output="output_label",
+        looked=610,
+        matrix=Matrix(labels=("a", "b"), references=(0, 1), actuals=(1, 1), counts=(600, 10)),
+    )
+    assert "Most frequent confusions" in page.render(gate(one))
+    text = page.render(gate(replace(one, plots=(drawn,))))
+    assert "Most frequent confusions" not in text
+    assert "600 of 610 labels differ" in text
+
+
 def test_a_warning_is_no_markup_of_githubs() -> None:
     """Which is GitHub's own, and no other reader's."""
     words = Page(page.render(FAMILIES["cancelled"]())).words
@@ -203,11 +252,13 @@ def test_the_worst_rows_and_the_scripts_that_show_it_again_are_there() -> None:
         assert f'href="./repro/m/{name}"' in text
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.2, 7.9), (1e-9, 2e-9), (0.0, 5e12), (99.999, 100.001)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (-3.2, 7.9), (1e-9, 2e-9), (0.0, 5e12), (99.999, 100.001), (-0.878, 0.602)]
+)
 def test_axes_have_round_numbers(low: float, high: float) -> None:
     """Few of them, all within the axis."""
     found = charts.round_numbers(low, high)
-    assert 2 <= len(found) <= 8
+    assert 3 <= len(found) <= 6
     assert all(low - 1e-9 * abs(low) <= place <= high + 1e-9 * abs(high) for place in found)
 
 
@@ -227,6 +278,14 @@ def test_plots_have_the_same_in_words() -> None:
     ):
         assert words in read.words
     assert "./repro/segmenter/mended.onnx" in read.values("href")
+
+
+def test_words_under_an_axis_do_not_stand_upon_each_other() -> None:
+    """Batches of 28 and 32 are near to each other on a log scale: the larger is named."""
+    checks = [floats(f"batch={size}", "y", 0.5, mismatched=1) for size in (1, 2, 7, 28, 32)]
+    text = page.render(gate(model("a", *checks)))
+    figure = text[: text.index("<b>By batch</b>")].rpartition("<figure>")[2]
+    assert re.findall(r">([\d,]+)</text>", figure) == ["1", "2", "7", "32"]
 
 
 # ── Anchors and links ───────────────────────────────────────────────────────────────────────────────────

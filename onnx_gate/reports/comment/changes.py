@@ -95,7 +95,7 @@ def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
         return md("{} ({})", code(model.id), _growth(old, remember(model)))
     about = []
     if kind == "new" and model.verdict in _FAILED:
-        about.append("diverged" if model.verdict is Status.DIVERGED else "could not be judged")
+        about.append(verdicts.failure(model))
     if model.verdict in _FAILED and model.cause:
         about.append(str(model.cause))
     if model.verdict is Status.DIVERGED:

@@ -12,7 +12,7 @@ from onnx_gate.records.result import GateResult
 from onnx_gate.reports.checks import Room
 from onnx_gate.reports.markdown import ran_on
 from onnx_gate.reports.page.anchors import model_anchors
-from onnx_gate.reports.page.overview import counts, filters, model_table, of_the_run
+from onnx_gate.reports.page.overview import about, counts, filters, model_table, of_the_run
 from onnx_gate.reports.page.plots import Paper
 from onnx_gate.reports.page.script import SCRIPT
 from onnx_gate.reports.page.section import section
@@ -29,8 +29,8 @@ def render(result: GateResult) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"{title}\n<style>{STYLE}</style>\n</head>\n<body>\n{_body(result).markup}\n"
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        f"{title}\n<style>{STYLE}</style>\n<script>{SCRIPT}</script>\n</head>\n"
+        f"<body>\n{_body(result).markup}\n</body>\n</html>\n"
     )
 
 
@@ -58,6 +58,7 @@ def _body(result: GateResult) -> Html:
             html('<a class="skip" href="#overview">Skip to the models</a>'),
             _top(result),
             html('<main>\n<section id="overview" aria-label="Overview">'),
+            about(result),
             *of_the_run(result),
             *table,
             html("</section>"),
@@ -66,7 +67,7 @@ def _body(result: GateResult) -> Html:
             *paper.notice(),
             _environment(result),
             html("</main>"),
-            html("<footer>onnx-gate {}, {}</footer>", result.environment.onnx_gate, result.started_at),
+            html("<footer>onnx-gate {}</footer>", result.environment.onnx_gate),
         ]
     )
 
@@ -74,7 +75,9 @@ def _body(result: GateResult) -> Html:
 def _top(result: GateResult) -> Html:
     good = result.verdict is Status.PASSED and result.exit_code == 0
     return html(
-        '<header class="top {}"><div><h1>{} {}</h1>\n<ul class="counts">{}</ul></div></header>',
+        '<header class="top {}"><div><h1>{} {}</h1>\n<ul class="counts">{}</ul>\n'
+        '<label class="theme" hidden>theme <select id="theme"><option value="">system</option>'
+        "<option>light</option><option>dark</option></select></label></div></header>",
         "good" if good else "warn" if result.verdict is Status.SKIPPED else "bad",
         verdicts.run_icon(result),
         verdicts.headline(result),

@@ -89,11 +89,13 @@ def shares(low: float, high: float) -> tuple[Tick, ...]:
 
 def round_numbers(low: float, high: float) -> list[float]:
     """Three to six numbers between these that people like to read: multiples of 1, 2 or 5 times a power of ten."""
-    decade = 10.0 ** math.floor(math.log10(max((high - low) / 3, _SMALLEST)))
-    step = next(times * decade for times in (5, 2, 1) if times * decade <= (high - low) / 3 or times == 1)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    decade = 10.0 ** math.floor(math.log10(max((high - low) / _MOST_TICKS, _SMALLEST)))
+    for step in (times * decade for times in (1, 2, 5, 10, 20)):
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if 3 <= last - first + 1 <= _MOST_TICKS:
+            return [count * step for count in range(first, last + 1)]
     # Near to a large number there may be no room for three: then its ends.
-    return [count * step for count in range(first, last + 1)] if 2 <= last - first <= _MOST_TICKS else [low, high]
+    return [low, high]
 
 
 def draw(chart: Chart, caption: str) -> Html:

@@ -13,14 +13,15 @@ from onnx_gate.wording.text import shorten
 
 MOST_ROWS = 500
 """Of one model."""
+_ORDER = (Status.DIVERGED, Status.ERROR, Status.SKIPPED, Status.PASSED)
 _LONGEST_WHY = 400
 _LONGEST_NAME = 80
 
 
 def check_table(model: ModelResult, anchor: str, room: Room) -> Html:
-    """All of them; of very many, what failed first."""
+    """All of them, what failed first and what was not compared next; of very many, as many as there is room for."""
     anchors = dict(zip(map(id, model.checks), check_anchors(anchor, model.checks), strict=True))
-    alone: list[Alike] = [[check] for check in model.checks]
+    alone: list[Alike] = [[check] for check in sorted(model.checks, key=lambda check: _ORDER.index(check.status))]
     shown, left_out = most_urgent(alone, room.take(len(alone), MOST_ROWS))
     telling = any(check.message for (check, *_) in shown)
     rows = join_html(_row(check, anchors[id(check)], telling=telling) for (check, *_) in shown)

@@ -66,11 +66,11 @@ def _of_the_share(runs: Sequence[Past], baseline: Baseline, paper: Paper) -> lis
     chart = _chart(series, end, shares(low, high), (low, high), "share of tolerance")
     used = [share for _, share, _ in known]
     words = html(
-        "<b>The last {}</b> (log scale), this one to the right: the worst difference used {} of what is allowed. {}",
+        "<b>The last {}</b> (log scale), this one to the right: the worst difference was {} of what is allowed. {}",
         plural(len(runs), "run"),
         _range(used),
         _sentences(
-            "The dashed line is all of it; red runs diverged.",
+            f"The dashed line is all of it{'; red runs diverged' if wrong else ''}.",
             f"{plural(len(runs) - len(known), 'run')} compared nothing." if len(known) < len(runs) else "",
             _several("versions of onnxruntime", [run.onnxruntime for run in baseline.runs]),
         ),
@@ -97,9 +97,9 @@ def _of_the_time(runs: Sequence[Past], baseline: Baseline, paper: Paper) -> list
 
 
 def _range(used: Sequence[float]) -> str:
-    """`from 0.2 % to 45 %, last 45 %`, or the one share that it always was."""
+    """`between 0.2 % and 45 %, and in the last of them 45 %,`, or the one share that it always was."""
     low, high, last = map(history.share_words, (min(used), max(used), used[-1]))
-    return f"from {low} to {high}, last {last}," if low != high else f"always {low}"
+    return f"between {low} and {high}, and in the last of them {last}," if low != high else f"always {low}"
 
 
 def _sentences(*told: str) -> str:

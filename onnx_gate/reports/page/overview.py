@@ -3,31 +3,59 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports.history import against
+from onnx_gate.reports.layout import Grid
 from onnx_gate.reports.overview import doubts, overview, skipped, stopped, weak_passes
-from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, md, rendered
+from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, md, rendered, text
 from onnx_gate.vocabulary import Status
-from onnx_gate.wording import verdicts
+from onnx_gate.wording import numbers, verdicts
 
+_NOTHING = (text(""), text("–"))
+"""What a cell says that has nothing to say: a card leaves it out."""
+_ALLOWED = "allowed"
+"""Beside the verdicts: it diverged, and that doesn't fail the job."""
 _WORDS = {
-    Status.DIVERGED: "diverged",
-    Status.ERROR: "could not be judged",
-    Status.PASSED: "passed",
-    Status.SKIPPED: "skipped",
+    Status.DIVERGED: (verdicts.ICONS[Status.DIVERGED], "diverged"),
+    Status.ERROR: (verdicts.ICONS[Status.ERROR], "could not be judged"),
+    _ALLOWED: (verdicts.ALLOWED, "diverged (allowed)"),
+    Status.SKIPPED: (verdicts.ICONS[Status.SKIPPED], "skipped"),
+    Status.PASSED: (verdicts.ICONS[Status.PASSED], "passed"),
 }
 
 
 def counts(result: GateResult) -> Html:
-    """How many of each verdict."""
-    found = Counter(model.verdict for model in result.models)
+    """How many of each verdict, with the signs that the table has for them."""
+    found = Counter(_shown_as(model.verdict, model) for model in result.models)
     return join_html(
-        html('<li class="v-{}"><b>{:,}</b> {}</li>', status, found[status], words)
-        for status, words in _WORDS.items()
-        if found[status]
+        html(
+            '<li class="v-{}"><span aria-hidden="true">{}</span> <b>{:,}</b> {}</li>',
+            verdict,
+            icon,
+            found[verdict],
+            words,
+        )
+        for verdict, (icon, words) in _WORDS.items()
+        if found[verdict]
     )
+
+
+def _shown_as(status: Status, model: ModelResult) -> str:
+    return _ALLOWED if status is Status.DIVERGED and model.allow_failure else status
+
+
+def about(result: GateResult) -> Html:
+    """Which run this is."""
+    known = (
+        result.manifest,
+        f"shard {result.shard}" if result.shard else "",
+        f"took {numbers.seconds(result.seconds)}",
+        f"ONNX Runtime {result.environment.onnxruntime}" if result.environment.onnxruntime else "",
+        result.started_at,
+    )
+    return html('<p class="about">{}</p>', " · ".join(filter(None, known)))
 
 
 def of_the_run(result: GateResult) -> list[Html]:
@@ -44,52 +72,76 @@ def _stopped(result: GateResult) -> list[Md]:
 
 
 def model_table(models: Sequence[ModelResult], anchors: Sequence[str]) -> Html:
-    """The worst first, with a row for each."""
+    """The worst first, with a row for each.
+
+    A narrow screen shows rows as cards, with the word over a column in each cell. What is laid out in another way is no
+    table to some browsers, so each element says what it is.
+    """
     grid = overview(models)
     right = set(grid.right)
     head = join_html(
-        html('<th scope="col"{}>{}</th>', _right(column in right), rendered(cell, inline=True))
+        html('<th scope="col" role="columnheader"{}>{}</th>', _right(column in right), rendered(cell, inline=True))
         for column, cell in enumerate(grid.header)
     )
     providers, frameworks = names_of(models)
     rows = join_html(
         html(
-            '<tr id="row-{}" data-v="{}" data-p="{}" data-f="{}">{}</tr>',
+            '<tr id="row-{}" data-v="{}" data-p="{}" data-f="{}" data-c="{}" role="row">{}</tr>',
             number,
-            model.verdict,
-            " ".join(str(providers.index(name)) for name in verdicts.provider_names([model])),
+            _shown_as(model.verdict, model),
+            " ".join(_on_each(model, providers)),
             frameworks.index(model.framework),
-            join_html([_first(model, anchors[number]), *_cells(model, cells, right)], ""),
+            model.cause or "",
+            join_html([_first(model, anchors[number]), *_cells(model, cells, grid)], ""),
         )
         for number, (model, cells) in enumerate(zip(models, grid.rows, strict=True))
     )
     return html(
-        '<div class="scroll" tabindex="0" role="group"><table id="models"><thead><tr>{}</tr></thead>'
-        "<tbody>\n{}\n</tbody></table></div>",
+        '<div class="scroll" tabindex="0" role="group"><table id="models" role="table"><thead role="rowgroup">'
+        '<tr role="row">{}</tr></thead><tbody role="rowgroup">\n{}\n</tbody></table></div>',
         head,
         rows,
     )
 
 
+def _on_each(model: ModelResult, providers: Sequence[str]) -> Iterator[str]:
+    """`0:passed`, `1:diverged`: what became of it on the providers that it has."""
+    for number, provider in enumerate(providers):
+        if status := verdicts.provider_status(model, provider):
+            yield f"{number}:{_shown_as(status, model)}"
+
+
 def _first(model: ModelResult, anchor: str) -> Html:
     return html(
-        '<th scope="row"><span class="sign" aria-hidden="true">{}</span> <a href="#{}">{}</a> <small>{}</small></th>',
+        '<th scope="row" role="rowheader"><span class="sign" aria-hidden="true">{}</span> <a href="#{}">{}</a> '
+        "<small>{}</small></th>",
         verdicts.model_icon(model),
         anchor,
         code_html(model.id),
-        _WORDS[model.verdict],
+        _WORDS[_shown_as(model.verdict, model)][1],
     )
 
 
-def _cells(model: ModelResult, cells: Sequence[Md], right: set[int]) -> list[Html]:
+def _cells(model: ModelResult, cells: Sequence[Md], grid: Grid) -> list[Html]:
     """Those that are numbers say which, for whoever sorts by them."""
+    right = set(grid.right)
     worst = verdicts.farthest_check(model)
     # A speed-up may be between them.
     keys = {min(right): worst.max_abs if worst else None, max(right): model.seconds}
     return [
-        html("<td{}{}>{}</td>", _right(column in right), _key(keys.get(column)), rendered(cell, inline=True))
+        html(
+            '<td role="cell"{}{}>{}{}</td>',
+            _right(column in right),
+            _key(keys.get(column)),
+            _label(grid.header[column]) if cell not in _NOTHING and column >= min(right) else html(""),
+            rendered(cell, inline=True),
+        )
         for column, cell in enumerate(cells[1:], 1)
     ]
+
+
+def _label(header: Md) -> Html:
+    return html('<span class="label" aria-hidden="true">{}</span>', rendered(header, inline=True))
 
 
 def _right(right: bool) -> Html:
@@ -108,16 +160,21 @@ def names_of(models: Sequence[ModelResult]) -> tuple[list[str], list[str]]:
 def filters(models: Sequence[ModelResult]) -> Html:
     """Hidden until the script is there that they need."""
     providers, frameworks = names_of(models)
-    found = [status for status in _WORDS if any(model.verdict is status for model in models)]
-    verdict = [(str(status), _WORDS[status]) for status in found]
+    # What diverged on one provider may have passed on another.
+    each = ((model, verdicts.provider_status(model, provider)) for model in models for provider in providers)
+    found = {_shown_as(model.verdict, model) for model in models}
+    found |= {_shown_as(status, model) for model, status in each if status}
+    verdict = [(str(status), words) for status, (_, words) in _WORDS.items() if status in found]
+    causes = Counter(str(model.cause) for model in models if model.cause)
     return html(
-        '<form id="filters" role="search" aria-label="Filter the models" hidden>{}{}{}'
+        '<form id="filters" role="search" aria-label="Filter the models" hidden>{}{}{}{}'
         '<label>name or cause <input type="search" id="find" autocomplete="off"></label>'
-        '<button type="button" id="unfold">Open all</button>'
+        '<button type="button" id="clear">Show all</button><button type="button" id="unfold">Open all</button>'
         '<output id="shown" aria-live="polite"></output></form>',
         _choice("verdict", verdict),
         _choice("provider", [(str(number), name) for number, name in enumerate(providers)]),
         _choice("framework", [(str(number), name) for number, name in enumerate(frameworks)]),
+        _choice("cause", [(cause, f"{cause} ({count:,})") for cause, count in causes.most_common()]),
     )
 
 

@@ -29,6 +29,10 @@ _FEW_OUTPUTS = 1
 """Of one that passed."""
 _LEVELS = 4
 _THIN = 0.004
+_ROOM = 0.1
+"""How much of an axis the words of a tick take."""
+_APART = 0.25
+"""How much of a power of ten there is at least between two numbers of an axis."""
 _ODD = 1e299
 """A share of the tolerance that stands for NaN or Inf."""
 
@@ -72,8 +76,14 @@ class Paper:
         return [html("<p>{} would make this page too large. results.json has what they show.</p>", told)]
 
 
+NOT_DRAWN = "Plots are drawn in the run that judges a model, and this one is cached. results.json has what they show."
+"""Of a thousand models that did not change, nobody looks at two thousand pictures that take half a minute."""
+
+
 def plots(model: ModelResult, paper: Paper) -> list[Html]:
     """All plots of a model, the most telling first."""
+    if model.cached and model.plots:
+        return [html("<p>{}</p>", NOT_DRAWN)]
     failed = model.verdict in (Status.DIVERGED, Status.ERROR)
     made = _of_the_place(model.place, paper) if model.place else []
     for plot in _shown(model.plots or (), most=MOST_OUTPUTS if failed else _FEW_OUTPUTS):
@@ -134,9 +144,9 @@ def _histogram(found: Histogram, plot: Plot, check: Check | None, where: Html) -
     chart = Chart(
         series=tuple(series),
         x=decades(low, high),
-        y=tuple((place + 1, words) for place, words in decades(0, tall - 1)),
+        y=_counts(max(*found.counts, 1)),
         across=(low, high),
-        up=(0, tall),
+        up=(0, tall + 0.1),
         x_words="difference (log scale)",
         y_words="count (log scale)",
     )
@@ -145,6 +155,13 @@ def _histogram(found: Histogram, plot: Plot, check: Check | None, where: Html) -
     parts += [f"{found.odd:,} NaN or Inf on one side"] if found.odd else []
     line = f"The line is atol, {number(allowed)}; rtol adds to it." if allowed > 0 else ""
     return chart, html("<b>Differences</b> of {}. {}: {}. {}", where, _sample(plot, check), ", ".join(parts), line)
+
+
+def _counts(most: int) -> tuple[Tick, ...]:
+    """Powers of ten, and the largest count where it is not near to one."""
+    tall = math.log10(most)
+    top = [(tall, f"{most:,}")] if tall - math.floor(tall) > _APART and most < 10**6 else []
+    return tuple((place + 1, words) for place, words in [*decades(0, tall), *top])
 
 
 def _bar(count: int, left: float, right: float) -> tuple[float, float, float]:
@@ -259,13 +276,24 @@ def _sizes(name: str, sizes: dict[int, float], where: Html) -> tuple[Chart, Html
     found = sorted(sizes.items())
     heights = _placed([used for _, used in found])
     places = [(log(max(size, 0.5)), place) for (size, _), place in zip(found, heights, strict=True)]
-    shown = sorted(sizes)[:: max(1, math.ceil(len(sizes) / 8))]
-    x = tuple((log(max(size, 0.5)), f"{size:,}") for size in shown)
-    chart = _shares(places, (places[0][0], places[-1][0]), x, "size (log scale)")
+    across = places[0][0], places[-1][0]
+    chart = _shares(
+        places, across, _apart([(log(max(size, 0.5)), f"{size:,}") for size, _ in found], across), "size (log scale)"
+    )
     words = html(
         "<b>By {}</b> (log scale), {}: the share of the tolerance that is used. Above 100 % is too much.", name, where
     )
     return chart, words
+
+
+def _apart(ticks: Sequence[Tick], across: Point) -> tuple[Tick, ...]:
+    """Without those whose words would stand upon the words of another; the largest stays."""
+    least = _ROOM * (across[1] - across[0])
+    kept: list[Tick] = []
+    for tick in reversed(ticks):
+        if not kept or kept[-1][0] - tick[0] >= least:
+            kept.append(tick)
+    return tuple(reversed(kept))
 
 
 def _of_the_place(place: Place, paper: Paper) -> list[Html]:

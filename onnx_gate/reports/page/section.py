@@ -13,7 +13,7 @@ from onnx_gate.reports.checks import Room
 from onnx_gate.reports.layout import items
 from onnx_gate.reports.markdown import failed_body, failed_title_html
 from onnx_gate.reports.model import worst_row_lines
-from onnx_gate.reports.model_details import facts, latency_table, strength_words
+from onnx_gate.reports.model_details import elsewhere, facts, latency_table, strength_words
 from onnx_gate.reports.overview import FAILED
 from onnx_gate.reports.page.checks import check_table
 from onnx_gate.reports.page.history import earlier_runs
@@ -22,6 +22,7 @@ from onnx_gate.reports.safe import Html, Md, code_html, html, join_html, prose, 
 from onnx_gate.vocabulary import WEAK_INPUTS, Status
 from onnx_gate.wording import gaps, repro, verdicts
 from onnx_gate.wording.numbers import number, percent, plural
+from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.text import shorten
 
 _MOST_FACTS = 100
@@ -39,7 +40,7 @@ def section(
         "</details>",
         number,
         html(" open") if failed else html(""),
-        failed_title_html([model]) if failed else _title(model),
+        _failed_title(model) if failed else _title(model),
         anchor,
         join_html(blocks(model, anchor, room, paper, baseline)),
     )
@@ -48,7 +49,7 @@ def section(
 def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper, baseline: Baseline | None = None) -> list[Html]:
     """What is said of a model, in this order: whoever adds something to a section adds it here."""
     return [
-        *_all_rendered(failed_body([model]) if model.verdict in FAILED else []),
+        *_all_rendered(_why(model) if model.verdict in FAILED else []),
         *_place(model.place),
         *_rows(model),
         *plots(model, paper),
@@ -62,11 +63,23 @@ def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper, baseline: 
     ]
 
 
+def _failed_title(model: ModelResult) -> Html:
+    """What became of it, why, and how far it is off."""
+    told = f", {verdicts.difference(model)}" if verdicts.farthest_check(model) else ""
+    return html("{}{}", failed_title_html([model]), told)
+
+
+def _why(model: ModelResult) -> list[Md]:
+    """Confused labels are among the plots where these were gathered."""
+    return failed_body([model], confused=not any(plot.matrix for plot in model.plots or ()))
+
+
 def _title(model: ModelResult) -> Html:
     """What became of it, and how sure that is."""
     told = [verdicts.difference(model)] if verdicts.farthest_check(model) else []
     told += [verdicts.headroom(model.headroom)] if model.headroom is not None else []
     told += list(gaps.of_model(model)) if model.verdict is not Status.SKIPPED else []
+    told += [row_of(model.strength)] if model.strength else []
     words = f"{model.verdict}{': ' if told else ''}{', '.join(told)}"
     return html("{} {} {}", verdicts.model_icon(model), code_html(model.id), words)
 
@@ -142,19 +155,20 @@ def _placement(model: ModelResult) -> list[Html]:
     """A bar for each provider other than a CPU that ran everything."""
     shown = {name: placed for name, placed in model.placement.items() if name != "cpu" or placed.elsewhere}
     rows = [_placed(name, placed) for name, placed in shown.items()]
-    head = ("provider", "share of nodes", "on it", "elsewhere")
+    head = ("provider", "share of nodes", "on it", "elsewhere", "which")
     return [_table(head, rows)] if rows else []
 
 
 def _placed(provider: str, placed: Placement) -> Html:
     nodes = max(placed.nodes, 1)
     return html(
-        '<tr><th scope="row">{}</th><td>{}</td><td class="r">{:,} of {}</td><td class="r">{:,}</td></tr>',
+        '<tr><th scope="row">{}</th><td>{}</td><td class="r">{:,} of {}</td><td class="r">{:,}</td><td>{}</td></tr>',
         shorten(provider, 80),
         _meter(placed.on_provider, nodes),
         placed.on_provider,
         plural(placed.nodes, "node"),
         max(placed.nodes - placed.on_provider, 0),
+        rendered(elsewhere(placed), inline=True),
     )
 
 
@@ -169,7 +183,7 @@ def _strength(model: ModelResult) -> list[Html]:
 
 def _kind(kind: KindStrength) -> Html:
     return html(
-        '<tr><th scope="row">{}</th><td>{} {}</td><td class="r">{:,} of {:,}</td><td class="r">{:,}</td>'
+        '<tr><th scope="row">{}</th><td class="share">{} {}</td><td class="r">{:,} of {:,}</td><td class="r">{:,}</td>'
         '<td class="r">{:,}</td></tr>',
         shorten(kind.kind, 80),
         _meter(kind.aimed, kind.counted) if kind.counted else html(""),
