@@ -48,14 +48,18 @@ ERRORS = {
 }
 """What the plain check finds of a module that couldn't be judged."""
 HEADER = ("module", "family", "sizes tried", "nodes", "opset", "verdict", "largest difference", "cause and reason")
-INTRO = (
-    "What becomes of torch.nn's layers, of what forward passes do between them, and of whole architectures, when they "
-    "go through the gate: exported by `torch.onnx.export` and compared at every combination of the sizes named, with "
-    "the default tolerance (rtol 1e-3, atol 1e-5; atol 1e-4 for the parts of a Fourier transform). The architectures "
-    "are small and untrained; their weights are drawn large enough for their answers to mean something. The family "
-    "`trap` holds what exports cleanly and is wrong. Each verdict was confirmed by plain code that compares the same "
-    "file on inputs of its own, or exports the same module, without the gate."
-)
+INTRO = """\
+What *passed* rests on: one module with random weights, exported by `torch.onnx.export`. It is compared at every
+combination of the sizes in its row, with the default tolerance (rtol 1e-3, atol 1e-5; atol 1e-4 for the parts
+of a Fourier transform). A second check, written without the gate, comes to the same verdict on inputs of its
+own.
+
+The architectures are small and not trained. Their weights are large enough for the answers to mean something. A
+pass says that the operators are translated rightly, and nothing about a trained model: let the gate judge
+yours.
+
+There are layers of torch.nn, what forward passes do between them, and whole architectures. The family `trap`
+holds modules that export without an error and are wrong."""
 
 
 def catalogue() -> dict[str, tuple[Any, Entry]]:

@@ -19,23 +19,30 @@ ALL, CELL, PLACES, MENDED = 0.95, 0.8, 0.9, 0.8
 """The shares that have to be right: of all causes, of those of every cell, of places; and of files that are mended."""
 MENDABLE = ("weights", "operator", "preprocessing", "output-order", "label-order", "column-order")
 """Causes that an exchange can mend."""
-COMMAND = "make triage-report"
-INTRO = (
-    "Faults as they happen to people, put into models that are drawn at random: architectures, sizes, weights, which "
-    "layer is wrong and by how much, which exporter wrote a shipped file and what other tools made of it (renamed; "
-    "names and metadata stripped; simplified by ONNX Runtime, BatchNorm folded). Each wrong model has a healthy "
-    "look-alike, made in the same way, that differs by rounding only. Before the gate sees them, plain code (the "
-    "framework and ONNX Runtime, nothing of the gate) shows that the wrong one is beyond the limits on the inputs and "
-    "its look-alike is not. *Converted*: the fault comes in through the gate's own conversion: a branch for "
-    "deployment, a translation or a converter that is off, a predict of one's own. *Shipped*: the user's file is "
-    "wrong. *Recorded*: an .onnx with recorded answers. A place is right if the nodes that are named hold the fault "
-    "and are at most three (none where a part is missing: the values before and behind it are named then), or, for "
-    "shipped files, lie within its module (or the module around it). Not here: "
-    "TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which this machine "
-    "has no real fault; and `weak-inputs`, which no divergence has. Faults that two causes describe equally well (a "
-    "converter of scikit-learn that is known to be off; other weights where only answers were recorded) may be called "
-    "either."
-)
+INTRO = """\
+What *right* rests on: the true cause is known, because the fault was put there. Before the gate sees a model,
+plain code (the framework and ONNX Runtime, nothing of the gate) proves two things: the wrong model is beyond
+its limits on the inputs, and its healthy look-alike is not. The look-alike was made in the same way, and
+differs by rounding only.
+
+The faults are those that happen to people. The models are drawn at random: architectures, sizes, weights, which
+layer is wrong and by how much, which exporter wrote a shipped file, and what other tools did to it (renamed;
+names and metadata stripped; simplified by ONNX Runtime; BatchNorm folded). `--seed` makes other models with the
+same faults.
+
+- *Converted*: the fault comes in through the gate's own conversion: a branch for deployment, a translation or a
+  converter that is off, a predict method of one's own.
+- *Shipped*: the user's file is wrong.
+- *Recorded*: an .onnx file with recorded answers.
+
+A place is right if the nodes that are named contain the fault and are at most three. (If a part is missing, the
+values before and after it are named instead.) For shipped files it is also right if the nodes lie within the
+module of the fault, or the module around it.
+
+Not here: TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which
+this machine has no real fault; and `weak-inputs`, which no divergence has. If two causes describe a fault
+equally well, either is right. Examples are a converter of scikit-learn that is known to be off, and other
+weights if only answers were recorded."""
 
 
 def named(each: Marked) -> str:
@@ -167,7 +174,13 @@ def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
         *table(CELL_HEADER, cell_rows(marked, raw)),
         *("", "## Confusion", ""),
         *table(header, rows),
-        *("", "## Mended", "", "Wrong files that were shipped, of which triage made one that passes.", ""),
+        *(
+            "",
+            "## Mended",
+            "",
+            "Wrong files that were shipped, and for how many of them triage made a file that passes.",
+            "",
+        ),
         *table(("true cause", "mended"), mended_rows(marked, raw)),
     ]
 
@@ -176,7 +189,7 @@ def page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, A
     """All of it."""
     text = [
         *("# Does triage name the fault?", "", INTRO, ""),
-        *(f"Written by `{COMMAND}` with the seed {seed} and {versions(environment)}.", ""),
+        *(f"Written by `python -m sweeps.sabotage --seed {seed} --write` with {versions(environment)}.", ""),
         *lines(marked, raw),
         *("", "## Models", ""),
         *table(MODEL_HEADER, model_rows(marked, raw)),

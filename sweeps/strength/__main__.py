@@ -23,21 +23,30 @@ from sweeps.strength.poor import POINTED, Poor
 from sweeps.wrong_models import suite
 
 COMMAND = "make strength-report"
-HEALTHY = (
-    "Models of every framework that runs here, fitted on data sets that come with scikit-learn and judged on the "
-    "quarter of the rows that they have not seen, as people judge theirs: `data` and nothing else. The texts are lines "
-    "of these data sets' own descriptions. A held-out set follows the distribution of the training set, and a forest "
-    "that was grown to its last row has leaves that only rows of the training set reach: below "
-    f"{LEAST:.0%} the report has to name the reason for every survivor, and each such reason was looked at."
-)
-WRONG = (
-    "The wrong files of [wrong models](wrong-models.md), judged with eight rows that don't show what is wrong: numbers "
-    "from N(0, 1), integers from 0 to 9 and four made-up words, or, where a model refuses such words or differs there, "
-    "rows of its own that the wrong file answers rightly. *Caught*: it diverged all the same. *Pointed at*: it passed, "
-    "and a sentence on the survivors names in its back-quotes a tensor, node or category that differs between the "
-    "healthy file and the wrong one, or speaks of missing values where the fault is about them. Which ones differ is "
-    f"read off the two files (`sweeps/strength/faults.py`). At least {POINTED:.0%} have to be caught or pointed at."
-)
+INTRO = """\
+All models in the first table passed. What that rests on is their *strength*: the share of wrong models that the
+same rows would catch. The second table turns the question round: models that are known to be wrong, judged with
+rows that don't show it."""
+HEALTHY = f"""\
+Models of every framework that runs here. They are fitted on data sets that come with scikit-learn, and judged
+on the quarter of the rows that they have not seen, as people judge theirs: `data` and nothing else. The texts
+are lines of the data sets' own descriptions.
+
+Rows that were held out follow the distribution of the training set. A forest that was grown to its last row has
+leaves that only rows of the training set reach. So a low strength is normal there. Below {LEAST:.0%} the report
+has to name the reason for every survivor, and each such reason was looked at."""
+WRONG = f"""\
+The wrong files of [wrong models](wrong-models.md), judged with eight rows that don't show what is wrong. The
+rows are numbers from N(0, 1), integers from 0 to 9 and four made-up words. If a model refuses such words, or
+differs there, they are rows of its own that the wrong file answers rightly.
+
+- *Caught*: it diverged all the same.
+- *Pointed at*: it passed, but a sentence on the survivors names, in back-quotes, a tensor, node or category
+  that differs between the healthy file and the wrong one. If the fault is about missing values, the sentence
+  speaks of these.
+
+Which parts differ is read from the two files (`sweeps/strength/faults.py`). At least {POINTED:.0%} have to be
+caught or pointed at."""
 
 
 def healthy_rows(judged: Sequence[Judged]) -> list[tuple[object, ...]]:
@@ -83,7 +92,7 @@ def write_results(environment: Environment, judged: Sequence[Judged], wrong: Seq
     """docs/strength-models.md."""
     ended = Counter(each.ended for each in wrong)
     lines = [
-        *("# Strength of real inputs", "", f"Written by `{COMMAND}` with {versions(environment)}.", ""),
+        *("# Strength of real inputs", "", INTRO, "", f"Written by `{COMMAND}` with {versions(environment)}.", ""),
         *("## Healthy models with their own test data", "", HEALTHY, ""),
         *(*table(("strength", "models"), distribution(judged)), ""),
         *table(("model", "framework", "data", "rows", "strength", "rows offered", "survivors"), healthy_rows(judged)),

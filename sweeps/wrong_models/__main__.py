@@ -21,18 +21,24 @@ from sweeps.page import write_page
 from sweeps.wrong_models.suite import Outcome, choose, judge, shortcomings, unnoticed
 
 HEADER = ("model", "framework", "where it is wrong, or hard", "own inputs that show it", "wrong file", "healthy file")
-INTRO = (
-    "Can the gate see an error that numbers drawn blindly don't reach? Each model was trained or built on values far "
-    "from N(0, 1), from the integers 0 to 9 and from four made-up words: incomes, ages, codes, cities, long "
-    "sequences. Its file was converted, and then changed in one place. Before the gate sees it, plain ONNX Runtime "
-    "proves three things: the healthy file answers the model's own inputs as its source does; the wrong file answers "
-    "some of them wrongly by more than the default tolerance; and on plain inputs both files answer the same. The "
-    "manifest has the schema alone: no `data`, no `range`, no `values`, no tolerance. A wrong file counts as noticed "
-    "if it diverged, or passed with a kind of warning that the healthy file doesn't get (`warning`). Models without "
-    "a wrong file are there to cause false alarms. Keras runs on PyTorch's backend here; where only TensorFlow is "
-    "installed, the same models run on that, and the families that need PyTorch are left out. `--seed` makes other "
-    "models of the same kinds."
-)
+INTRO = """\
+Can the gate see an error that numbers drawn blindly don't reach? The manifest has the schema alone: no `data`,
+no `range`, no `values`, no tolerance.
+
+What *noticed* rests on: the gate says `diverged`, or it passes with a kind of warning that the healthy file
+doesn't get (`warning`). What *passed* rests on, for a healthy file: inputs that the gate made itself.
+
+Each model was trained or built on values far from N(0, 1), from the integers 0 to 9 and from four made-up
+words: incomes, ages, codes, cities, long sequences. Its file was converted, and then changed in one place.
+Before the gate sees it, plain ONNX Runtime proves three things:
+
+- the healthy file answers the model's own inputs as its source does;
+- the wrong file answers some of them wrongly, by more than the default tolerance;
+- on plain inputs both files give the same answers.
+
+Models without a wrong file are there to provoke false alarms. Keras runs on the PyTorch backend here. If only
+TensorFlow is installed, the same models run on that, and the families that need PyTorch are left out. `--seed`
+makes other models of the same kinds."""
 
 
 def row_of(name: str, outcomes: Sequence[Outcome]) -> tuple[object, ...]:

@@ -24,6 +24,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "keras_nets": ("keras",),
     "rewritten": ("sklearn", "torch"),
     "hidden": ("sklearn", "torch"),
+    "remote": ("sklearn", "torch"),
     "lookalikes": ("sklearn", "torch", "lightgbm", "xgboost"),
 }
 """Modules of this package, and the packages that they need; a family that lacks one is left out."""

@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from onnx_gate.gate.numbers.bookings import _book_noise
 from onnx_gate.gate.numbers.checks import Contradiction
 from onnx_gate.gate.numbers.models import model_contradictions
-from onnx_gate.gate.run import _book_noise
 from onnx_gate.gate.verdict import Findings
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.protocol import Event, Job, Note, decode, encode

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -54,6 +55,84 @@ def test_a_size_that_is_compared_with_a_number_is_found(tmp_path: Path, turned: 
     """On either side of the operator, however the exporter writes it."""
     graph = read_graph(str(branching(tmp_path / "m.onnx", turned=turned, start=start)), "m.onnx")
     assert graph.branches == (SizeBranch(input="x", axis=0, op="Greater", number=100),)
+
+
+COUNTED = {
+    "all elements": ([("Size", ["x"], "n")], "Less", 300, ("Less", 100)),
+    "their product": ([("Shape", ["x"], "shape"), ("ReduceProd", ["shape"], "n")], "Greater", 301, ("Greater", 100)),
+    "a slice": (
+        [("Shape", ["x"], "shape"), ("Slice", ["shape", "begin", "end"], "cut"), ("Squeeze", ["cut"], "n")],
+        "Greater",
+        100,
+        ("Greater", 100),
+    ),
+    "a size of a value within": (
+        [("Relu", ["x"], "inner"), ("Shape", ["inner"], "shape"), ("Gather", ["shape", "begin"], "n")],
+        "GreaterOrEqual",
+        64,
+        ("GreaterOrEqual", 64),
+    ),
+    "less one": ([("Size", ["x"], "all"), ("Sub", ["three", "all"], "n")], "Less", -297, ("Greater", 100)),
+    "no such number": ([("Size", ["x"], "n")], "Equal", 100, None),
+}
+
+
+@pytest.mark.parametrize("how", COUNTED)
+def test_a_number_that_is_made_of_a_size_is_led_back_to_it(tmp_path: Path, how: str) -> None:
+    """Elements are counted, shapes cut and multiplied: the question is the same."""
+    steps, op, number, expected = COUNTED[how]
+    nodes = [helper.make_node(operator, inputs, [output]) for operator, inputs, output in steps]
+    nodes += [
+        helper.make_node(op, ["n", "number"], ["asked"]),
+        helper.make_node("Where", ["asked", "x", "x"], ["y"]),
+    ]
+    stored = {"number": np.array([number]), "begin": np.array([0]), "end": np.array([1]), "three": np.array([3])}
+    path = save(tmp_path / "m.onnx", nodes, [value("x")], [value("y")], stored)
+    model = onnx.load(path)
+    model.graph.value_info.append(value("inner"))
+    onnx.save(model, path)
+    found = tuple(SizeBranch(input="x", axis=0, op=op, number=at) for op, at in ([expected] if expected else []))
+    assert read_graph(str(path), "m.onnx").branches == found
+
+
+def test_an_input_without_a_shape_has_sizes_all_the_same(tmp_path: Path) -> None:
+    """One of them may be looked at; their product is nobody's."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "second"], ["n"]),
+        helper.make_node("Greater", ["n", "number"], ["asked"]),
+        helper.make_node("Size", ["x"], ["all"]),
+        helper.make_node("Greater", ["all", "number"], ["asked_too"]),
+        helper.make_node("Identity", ["x"], ["y"]),
+    ]
+    open_shape = helper.make_tensor_value_info("x", TensorProto.FLOAT, None)
+    stored = {"number": np.array(9), "second": np.array(1)}
+    path = save(tmp_path / "m.onnx", nodes, [open_shape], [value("y")], stored)
+    assert read_graph(str(path), "m.onnx").branches == (SizeBranch(input="x", axis=1, op="Greater", number=9),)
+
+
+def test_a_comparison_within_a_branch_is_found(tmp_path: Path) -> None:
+    """Sub-graphs see the sizes around them."""
+    inner = [
+        helper.make_graph(
+            [
+                helper.make_node("Greater", ["n", "number"], [f"asked_{side}"]),
+                helper.make_node("Where", [f"asked_{side}", "x", "x"], [f"y_{side}"]),
+            ],
+            side,
+            [],
+            [value(f"y_{side}")],
+        )
+        for side in ("then", "else")
+    ]
+    nodes = [
+        helper.make_node("Size", ["x"], ["n"]),
+        helper.make_node("If", ["yes"], ["y"], then_branch=inner[0], else_branch=inner[1]),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("x")], [value("y")], {"number": np.array([29]), "yes": np.array(True)}
+    )
+    assert set(read_graph(str(path), "m.onnx").branches) == {SizeBranch(input="x", axis=0, op="Greater", number=9)}
 
 
 @pytest.mark.parametrize(("op", "number", "warned"), [("Greater", 8, True), ("Equal", 1, False), ("Equal", -1, False)])

@@ -422,6 +422,28 @@ def test_an_imputer_knows_what_is_missing():
     assert (values.missing, values.marks, values.origins) == (False, (-999.0,), (Origin.MISSING,))
 
 
+def test_rows_so_small_that_the_epsilon_of_a_normalisation_is_seen():
+    """Around 0, with deviations about its root; behind a layer nobody knows how small they have to be."""
+    normed = node("LayerNormalization", ["x", "w"], ["y"], epsilon=1e-4)
+    constants = {"w": np.ones(6, np.float32), "m": np.ones((6, 6), np.float32)}
+    found = analyse(model([normed], constants, x=(F, ["b", 6])))
+    assert found.origins == (Origin.CONSTANTS,)
+    rows = np.array([[box["x", place][0] for place in range(6)] for box in found.boxes], dtype=np.float64)
+    assert rows.std(axis=1).min() < 1e-2 < rows.std(axis=1).max()
+    behind = [node("MatMul", ["x", "m"], ["h"]), node("LayerNormalization", ["h", "w"], ["y"])]
+    assert analyse(model(behind, constants, x=(F, ["b", 6]))).boxes == ()
+
+
+@pytest.mark.parametrize(("number", "rows"), [(-1e4, 4), (-1e9, 4), (0.0, 0), (-3.4e38, 0), (-np.inf, 0)])
+def test_rows_beyond_a_number_that_stands_for_minus_infinity(number, rows):
+    """All values of a row are beyond it; where nothing can be, no row is."""
+    chosen = node("Where", ["mask", "x", "low"], ["y"])
+    found = analyse(model([chosen], {"low": np.float32(number)}, x=(F, ["b", 3]), mask=(B, ["b", 3])))
+    assert len(found.boxes) == rows
+    fed = [box["x", place][0] for box in found.boxes for place in range(3)]
+    assert (np.array(fed, dtype=np.float64) < number).all()
+
+
 def test_rows_of_zeros_and_support_vectors():
     """In the values that are fed: before the scaler. Points that a distance is computed to are the same."""
     nodes = [

@@ -14,11 +14,13 @@ import pytest
 from skl2onnx import to_onnx
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.decomposition import PCA
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Cause, Status
@@ -56,6 +58,18 @@ def another_rate(fitted: Any) -> Any:
     return again
 
 
+def another_start(fitted: Any) -> Any:
+    again = copy.deepcopy(fitted)
+    again.init_.constant_ = again.init_.constant_ + 15
+    return again
+
+
+def other_means(fitted: Any) -> Any:
+    again = copy.deepcopy(fitted)
+    again.theta_ = again.theta_ * 1.1
+    return again
+
+
 def models() -> dict[str, tuple[Any, Any, Any]]:
     """Id → the source, what was shipped for it, and data."""
     scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(C, CANCER.target)
@@ -65,6 +79,9 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         network = make_pipeline(StandardScaler(), PCA(5), last).fit(X, Y)
     forest = [RandomForestRegressor(5, max_depth=4, random_state=seed).fit(X, Y) for seed in (0, 1)]
     boosted = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(C, CANCER.target)
+    grown = GradientBoostingRegressor(n_estimators=10, random_state=0).fit(X, Y)
+    near, further = (make_pipeline(RobustScaler(), KNeighborsRegressor(count)).fit(X, Y) for count in (4, 6))
+    naive = GaussianNB().fit(C, CANCER.target)
     order = np.random.default_rng(0).permutation(10)
     straight, moved = (make_pipeline(StandardScaler(), Ridge()).fit(data, Y) for data in (X, X[:, order]))
     return {
@@ -72,6 +89,9 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "other-scaler": (scaled, other_scale(scaled), C),
         "other-forest": (forest[0], forest[1], X),
         "other-rate": (boosted, another_rate(boosted), C),
+        "other-start": (grown, another_start(grown), X),
+        "other-means": (naive, other_means(naive), C),
+        "neighbours": (near, further, X),
         "activation": (network, another_activation(network), X),
         "component": (network, one_component_turned(network), X),
         "columns": (straight, moved, X),
@@ -105,6 +125,9 @@ CASES = {
         "TreeEnsembleRegressor `n0` differs from the source's in",
     ),
     "other-rate": (Cause.WEIGHTS, ["TreeEnsembleClassifier"], "80 of 80 `class_weights`"),
+    "other-start": (Cause.WEIGHTS, ["TreeEnsembleRegressor"], "`base_values` of TreeEnsembleRegressor `n0`"),
+    "other-means": (Cause.WEIGHTS, ["Sub"], "differs from the source's in 16 of 16 numbers"),
+    "neighbours": (Cause.OPERATOR, ["TopK", "Reshape"], "is 6, in the source it is 4"),
     "activation": (Cause.OPERATOR, ["Tanh"], "file computes Tanh where the source computes Relu"),
     "component": (Cause.WEIGHTS, ["MatMul"], "differs from the source's in 10 of 50 numbers"),
 }

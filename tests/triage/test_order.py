@@ -66,3 +66,15 @@ def test_labels_and_columns_may_be_swapped_together():
 def test_other_differences_are_not_taken_for_an_order(references, actuals):
     """Equal, plainly wrong, half of a swap, or too few rows to tell."""
     assert find_order(references, actuals, TOLERANCE) is None
+
+
+def test_labels_of_rows_with_a_tie_say_nothing_of_an_order():
+    """Of neighbours that vote for as many classes, the first class is answered, and another one in another order."""
+    scores = np.tile(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0]], "float32"), (5, 1))
+    order = [1, 2, 0]
+    references = {"label": scores.argmax(1), "p": scores}
+    actuals = {"label": scores[:, order].argmax(1), "p": scores[:, order]}
+    found = find_order(references, actuals, TOLERANCE)
+    assert found is not None
+    assert found.cause is Cause.LABEL_ORDER
+    assert found.labels["label"] == {2: 0, 0: 1, 1: 2}

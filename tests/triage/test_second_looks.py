@@ -14,6 +14,7 @@ from onnx_gate.records.found import Graph, GraphValue, Triage
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.answers import Moved
 from onnx_gate.worker.place.find import Found
+from onnx_gate.worker.share import Share
 from onnx_gate.worker.triage.causes import NOBODY, find_cause
 from onnx_gate.worker.triage.evidence import SecondOpinion
 from onnx_gate.worker.triage.habits import HABITS, changed
@@ -38,6 +39,17 @@ def test_the_same_rows_right_in_smaller_batches_are_a_matter_of_size():
     found = triage(*diffs, right_size=1)
     assert found.cause is Cause.BATCH_BAKED
     assert "It is wrong at batch 7, and right for the same rows at batch 1." in found.advice
+
+
+def test_other_rows_that_are_right_are_no_matter_of_size():
+    """Data sorted by class: the rest of the rows, a batch of its own size, is of a class that was not swapped."""
+    diffs = (diff("batch=1"), diff("batch=7"), diff("batch=3", wrong=False))
+    sizes = {"batch=1": {"batch": 1}, "batch=7": {"batch": 7}, "batch=3": {"batch": 3}}
+    seen = replace(evidence(*diffs), sizes=sizes)
+    assert find_cause(seen).cause is Cause.BATCH_BAKED
+    assert find_cause(replace(seen, rows_asked=True)).cause is Cause.CONVERSION
+    same = replace(seen.ask, right_size=lambda _: 3)
+    assert find_cause(replace(seen, rows_asked=True, ask=same)).cause is Cause.BATCH_BAKED
 
 
 def test_a_form_that_is_wrong_at_every_size_may_be_right_at_one_that_was_not_tried():
@@ -79,6 +91,30 @@ def test_fixed_sizes_are_those_that_the_manifest_wants_dynamic():
     value = GraphValue(name="x", dtype="float32", shape=("batch", 16, 8))
     graph = Graph(inputs=(value,), outputs=(), opsets={"": 18}, ir_version=8, nodes=1, size_bytes=1)
     assert fixed_sizes(spec, graph) == (Fixed(input="x", axis=1, name="seq", size=16),)
+
+
+@pytest.mark.parametrize(("own", "sizes"), [({"batches"}, (4,)), (set(), (4,)), ({"batches"}, ("batch",))])
+def test_batches_that_a_file_fixes_are_named_where_nothing_else_names_them(own, sizes):
+    """Without `inputs` the schema is that of the file; the model's own `batches` still say what has to vary."""
+    value = GraphValue(name="x", dtype="float32", shape=(*sizes, 8))
+    graph = Graph(inputs=(value,), outputs=(), opsets={"": 18}, ir_version=8, nodes=1, size_bytes=1)
+    spec = ModelSpec(
+        id="m",
+        line=1,
+        framework="onnx",
+        folder="/",
+        source=Location(),
+        inputs=(InputSpec(name="x", dtype="float32", shape=(*sizes, 8)),),
+        batches=(1, 4),
+        own=frozenset(own),
+    )
+    fixed = fixed_sizes(spec, graph)
+    assert bool(fixed) is (bool(own) and sizes == (4,))
+    for each in fixed:
+        assert each == Fixed(input="x", axis=0, name="batch", size=4, stated=False)
+        advice = triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed).advice
+        assert 'dynamic_shapes={"x": {0: "batch"}}' in advice
+        assert advice.endswith("If the model takes no other size, remove `batches`.")
 
 
 # ── Numbers ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,6 +242,26 @@ def test_after_its_share_of_the_timeout_nothing_is_asked():
     asker._until, asker.unasked = time.monotonic() - 1, []
     assert asker.wrap("place")(diff()) is NOBODY.place(diff())
     assert asker.unasked == ["place"]
+
+
+def test_the_search_has_time_to_convert_the_source_once_more():
+    """A file of 200 layers takes its converter a minute; half of what is left is for that, and never more."""
+    now = time.monotonic()
+    share = Share(300, started=now - 100)
+    assert share.questions == pytest.approx(now + 60, abs=1)
+    assert share.search == pytest.approx(now + 100, abs=1)
+    assert Share(300, started=now - 299).search < now + 61
+    assert Share(20, started=now).search == pytest.approx(now + 10, abs=1)
+
+
+def test_what_comes_after_a_long_search_still_has_time(monkeypatch):
+    """Rows and noise are looked at then, unless the model's own time is nearly over."""
+    started = time.monotonic()
+    share = Share(300, started=started)
+    monkeypatch.setattr(time, "monotonic", lambda: started + 150)
+    assert share.rest() == pytest.approx(started + 170)
+    monkeypatch.setattr(time, "monotonic", lambda: started + 280)
+    assert share.rest() == pytest.approx(started + 225)
 
 
 def test_a_question_that_fails_leaves_one_line_in_the_log(capfd):

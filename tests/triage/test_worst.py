@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from onnx_gate.records.badness import badness, worst_first
-from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.found import Breach, OutputDiff
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.records.result import Check
 from onnx_gate.reports import markdown
-from onnx_gate.vocabulary import Cause
+from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.wording import verdicts
 from onnx_gate.worker.triage.precision import Rounding
 from tests.golden.records import floats, gate, labels, model
@@ -75,6 +76,34 @@ def test_of_cases_that_are_equally_wrong_triage_asks_about_the_richest():
     wrong = [diff(f"batch={rows}", total=3 * rows, mismatched=3 * rows) for rows in (1, 7, 2)]
     triage(*wrong, order=lambda one: asked.append(one.case))
     assert asked == ["batch=7"]
+
+
+def _noisy(rows: int, column_snr_db: float) -> OutputDiff:
+    broken = (Breach(kind=BreachKind.LIMIT, text="column_snr_db is too low"),)
+    limits = {"min_column_snr_db": 20.0}
+    keys: dict[str, Any] = {
+        "mismatched": 0,
+        "snr_db": 50.0,
+        "limits": limits,
+        "breaches": broken,
+        "shape": (rows, 5),
+        "total": 5 * rows,
+    }
+    return diff(f"batch={rows}", column_snr_db=column_snr_db, **keys)
+
+
+def test_a_case_that_says_nothing_of_its_columns_alone_is_not_the_worst():
+    """Seven rows were held together with those before them; triage runs one case."""
+    few, many = _noisy(7, -3.0), _noisy(32, -1.0)
+    assert worst_first([few, many]) == [many, few]
+
+
+def test_what_is_not_held_again_is_not_gone():
+    """A case of few rows, run alone without optimisations, keeps every limit: that is no fault of an optimiser."""
+    few = _noisy(7, -3.0)
+    again = replace(few, column_snr_db=None, breaches=())
+    assert triage(few, unoptimized=again).cause is not Cause.OPTIMIZER
+    assert triage(few, unoptimized=replace(again, column_snr_db=50.0)).cause is Cause.OPTIMIZER
 
 
 def test_nan_and_other_labels_are_worse_than_any_number() -> None:

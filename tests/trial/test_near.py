@@ -19,7 +19,7 @@ from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.turns import tied_rows
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.runtime.session import open_session
-from onnx_gate.worker.trial.near import excuse_near, moved, tied_labels
+from onnx_gate.worker.trial.doubts.near import excuse_near, moved, tied_labels
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
 

@@ -70,6 +70,8 @@ def test_a_wrong_input_name_is_no_fault_of_an_operator(models):
     assert "name the inputs in `inputs` as the .onnx does" in error
     assert "operator" not in error
     assert models["misnamed"].verdict is Status.DIVERGED
+    said = {check.message for check in models["misnamed"].checks if check.status is Status.ERROR}
+    assert len(said) == 1, "the same reason for each case is said once in the reports"
 
 
 @pytest.mark.parametrize("name", ["renamed", "left-out", "later-mended"])

@@ -14,6 +14,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.tensorflow.keras_models import named_layers, pack_keras
 from onnx_gate.frameworks.torch.load import Source
 from onnx_gate.frameworks.torch.outputs import flatten
+from onnx_gate.frameworks.torch.refusals.idiom import Idiom
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 
@@ -54,7 +55,10 @@ def _reach_layers(layer: Any) -> None:
 def as_torch(model: Any, spec: ModelSpec, translations: Mapping[Any, Any]) -> Source:
     """A source for the plug-in of torch."""
     called = Called(model, spec).eval()
-    return Source(module=called, translations=translations, layers=_layers(called, model))
+    idiom = Idiom(
+        method="call()", ops="keras.ops", clamp="keras.ops.clip", branches=False, layers=_layers(called, model)
+    )
+    return Source(module=called, translations=translations, idiom=idiom)
 
 
 def _layers(called: Called, model: Any) -> dict[str, str]:

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.boosters.common import register_boosters
-from onnx_gate.frameworks.sklearn.options import ML_DOMAIN, ML_OPSET, arguments, supports, without_gaps
+from onnx_gate.frameworks.sklearn.options import ML_DOMAIN, ML_OPSET, arguments, output_names, supports, without_gaps
 from onnx_gate.frameworks.sklearn.parts import last_step
 from onnx_gate.frameworks.sklearn.refusals import refused
 from onnx_gate.records.asked import ModelSpec
@@ -44,7 +44,8 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
                 break
             why = why or describe(error)
             continue
-        _write(_with_columns(converted, spec), path, spec)
+        names = [] if "final_types" in given else output_names(source, spec)
+        _write(_with_columns(_with_names(converted, names), spec), path, spec)
         # What every runtime loads needs no trial.
         if version > ML_OPSET and (told := _load_error(path)) and ML_DOMAIN in told:
             why = told
@@ -85,6 +86,28 @@ def _load_error(path: Path) -> str:
     except Exception as error:
         return describe(error).replace(str(path), path.name)
     return ""
+
+
+def _with_names(model: Any, names: list[str]) -> Any:
+    """Outputs under the names that skl2onnx promised: behind a scaler, some of its converters add a number to them."""
+    given = [output.name for output in model.graph.output]
+    if len(given) == len(names) and set(given) != set(names):
+        # What was called so before gets the other name.
+        pairs = {old: new for old, new in zip(given, names, strict=True) if old not in names}
+        _rename(model.graph, pairs | {new: old for old, new in pairs.items()})
+    return model
+
+
+def _rename(graph: Any, names: dict[str, str]) -> None:
+    """Everywhere, in sub-graphs too."""
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _rename(inner, names)
 
 
 def _with_columns(model: Any, spec: ModelSpec) -> Any:

@@ -18,6 +18,7 @@ from onnx_gate.frameworks.torch.load import Source, Traced
 from onnx_gate.frameworks.torch.outputs import flatten
 from onnx_gate.frameworks.torch.refusals.messages import export_failed
 from onnx_gate.frameworks.torch.refusals.specialised import find_specialised
+from onnx_gate.frameworks.torch.refusals.spots import line_that_calls
 from onnx_gate.records.asked import DimLimits, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.names import WRAPPED, name_dims, name_values, placeholder
@@ -59,7 +60,11 @@ def export(
     except MemoryError:
         raise
     except Exception as error:
-        raise export_failed(spec, error, source.layers) from error
+
+        def find(operator: str) -> tuple[str, int] | None:
+            return line_that_calls(operator, lambda: Flat(_apart(source.module), binding).eval()(*tensors))
+
+        raise export_failed(spec, error, source.idiom, find) from error
     made = name_values(path, binding.names, outputs)
     name_dims(path, {given.name: given.shape for given in spec.inputs or ()})
     source.traced = _traced(program, made, outputs)

@@ -21,37 +21,39 @@ Ask = Callable[[dict[str, Any]], dict[str, Answer]]
 
 def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) -> Triage | None:
     """The first that is so: state, training mode, random numbers, narrowed dimensions, frozen values."""
+    method = source.idiom.method
     if changed := _state(source, feed, ask):
         return Triage(
             cause=Cause.NONDETERMINISTIC,
             advice=f"The source keeps state: each call changes {first(changed, 5)}, and the next one answers "
             "differently. An ONNX file keeps nothing from call to call: make the state an input and an output of "
-            "forward().",
+            f"{method}.",
         )
     if training := in_training(source.module):
         return Triage(
             cause=Cause.TRAIN_MODE,
             advice=f"In training mode, though the module was put into eval mode: {first(training, 5)}. "
-            "Don't call .train() in forward() or overwrite train(), and look for dropout or batch statistics there.",
+            f"Don't call .train() in {method} or overwrite train(), and look for dropout or batch statistics "
+            "there.",
         )
     if spec.onnx and (drawn := random_nodes(spec.onnx)):
         return Triage(
             cause=Cause.NONDETERMINISTIC,
             advice=f"The shipped .onnx draws random numbers ({first(drawn, 5)}), and no two runtimes draw the same. "
-            "Make the noise an input of forward(), and export it again.",
+            f"Make the noise an input of {method}, and export it again.",
         )
     if source.frozen:
         return Triage(
             cause=Cause.CONVERSION,
             advice="The TorchScript exporter follows one example, and took for a constant what depends on a tensor's "
-            f"values: {first(source.frozen, 5)}. Use torch.where there, script the module with torch.jit.script, "
-            "or export it with `convert: {exporter: dynamo}`, which refuses what it can't follow.",
+            f"values: {first(source.frozen, 5)}. Use {source.idiom.ops}.where there, script the module with "
+            "torch.jit.script, or export it with `convert: {exporter: dynamo}`, which refuses what it can't follow.",
         )
     if source.fixed:
         told = "; ".join(f"{name} to {size}" for name, size in source.fixed.items())
         return Triage(
             cause=Cause.BATCH_BAKED,
-            advice=f"forward() ties a size that the manifest wants dynamic to a constant: {told}. Make that line "
+            advice=f"{method} ties a size that the manifest wants dynamic to a constant: {told}. Make that line "
             "general: x.shape[…] without int() and without a loop over it, -1 in a reshape, of a table the part that "
             "is needed (table[:, : x.shape[1]]). Or write the size in the place of "
             f"{', '.join(source.fixed)} in `shape`.",
@@ -60,8 +62,8 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
         told = "; ".join(f"{name} to {sizes}" for name, sizes in source.restricted.items())
         return Triage(
             cause=Cause.BATCH_BAKED,
-            advice=f"The exporter narrowed a dimension without a word: {told}. forward() decides by its size: make the "
-            "code general, or give the manifest the same limits: `dims: {seq: {min: …, max: …}}`.",
+            advice=f"The exporter narrowed a dimension without a word: {told}. {method} decides by its size: "
+            "make the code general, or give the manifest the same limits: `dims: {seq: {min: …, max: …}}`.",
         )
     return None
 

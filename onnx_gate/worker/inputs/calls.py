@@ -63,6 +63,13 @@ class Case:
         return self.name.removeprefix(EDGE_CASE) if self.name.startswith(EDGE_CASE) else ""
 
 
+def spread_calls(case: Case, most: int = 8) -> list[Call]:
+    """Some of its calls, from all over it."""
+    count = sum(1 for _ in case.calls())
+    chosen = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
+    return [call for number, call in enumerate(case.calls()) if number in chosen]
+
+
 @dataclass(frozen=True, kw_only=True)
 class DomainRows:
     """All rows of the case, ready to be cut into calls."""

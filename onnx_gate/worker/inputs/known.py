@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Box, Cut, Domain, Domains, Place, Values
-from onnx_gate.vocabulary import Scalar
+from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, integer_range, is_float, shape_of
 
@@ -36,6 +36,18 @@ def gap_at(given: InputSpec, at: float, reach: float = 0.0) -> float:
 def draws_known(given: InputSpec, domain: Domain | None) -> bool:
     """Whether an input is drawn from what the model knows: what the manifest says of its values comes first."""
     return domain is not None and given.range is None and given.values is None and given.form == "tensor"
+
+
+def each_values(domain: Domain | None) -> Iterator[Values]:
+    """All that is known of an input: of each element, and of its columns."""
+    if domain is not None:
+        yield from (domain.every,) if domain.every else ()
+        yield from domain.columns.values()
+
+
+def says_ordinary(domain: Domain | None) -> bool:
+    """Whether the model says which values are ordinary; the sizes of its weights only hint at it."""
+    return any(set(values.origins) - {Origin.WEIGHTS} for values in each_values(domain))
 
 
 def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -16,7 +16,7 @@ from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.noise.measure import Errors, measure_noise
 from onnx_gate.worker.runtime.session import open_session
-from onnx_gate.worker.trial.near import excuse_near
+from onnx_gate.worker.trial.doubts.near import excuse_near
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import failure_of, run_case
 from onnx_gate.worker.user_code import describe

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import onnx
+from onnx import helper
 
 from onnx_gate.records.found import SizeBranch
 from onnx_gate.worker.runtime.tensors import is_external
@@ -21,51 +24,176 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 _SIGNS = {"Greater": ">", "GreaterOrEqual": ">=", "Less": "<", "LessOrEqual": "<=", "Equal": "=="}
 _TURNED = {"Greater": "Less", "Less": "Greater", "GreaterOrEqual": "LessOrEqual", "LessOrEqual": "GreaterOrEqual"}
-_SAME = ("Squeeze", "Unsqueeze", "Cast", "Identity", "Reshape")
-"""Operators after which a size is the same number."""
-_WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-Place = tuple[str, int]
-"""An input and one of its dimensions."""
+_ROUNDED: dict[str, Callable[[Fraction], int]] = {
+    "Greater": math.floor,
+    "LessOrEqual": math.floor,
+    "Less": math.ceil,
+    "GreaterOrEqual": math.ceil,
+}
+"""The whole number that a size can be compared with instead, with the same answer."""
+_SAME = ("Squeeze", "Unsqueeze", "Cast", "Identity", "Reshape", "ReduceMax", "ReduceMin", "ReduceSum")
+"""Operators after which one size is the same number."""
+_NUMBERS = (
+    *(onnx.TensorProto.INT64, onnx.TensorProto.INT32),
+    *(onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE),
+)
+_MOST_NUMBERS = 16
+"""Of a constant that is computed with: a shape has few."""
+Numbers = list[Fraction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Size:
+    """A number that is made of one dimension of an input: factor · size + more."""
+
+    input: str
+    axis: int
+    factor: Fraction = Fraction(1)
+    more: Fraction = Fraction(0)
+
+    def times(self, number: Fraction) -> _Size:
+        """After multiplying by it."""
+        return _Size(input=self.input, axis=self.axis, factor=self.factor * number, more=self.more * number)
+
+    def plus(self, number: Fraction) -> _Size:
+        """After adding it."""
+        return _Size(input=self.input, axis=self.axis, factor=self.factor, more=self.more + number)
+
+
+_Item = _Size | Fraction | None
+_Items = tuple[_Item, ...]
+"""A shape, or some numbers of one; None where nobody knows."""
 
 
 def size_branches(model: Any) -> tuple[SizeBranch, ...]:
     """Every comparison of a size of an input with a constant, in the order of the nodes."""
-    inputs = {value.name for value in model.graph.input}
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    shapes: dict[str, Place] = {}
-    sizes: dict[str, Place] = {}
-    found = []
-    for node in model.graph.node:
-        first, second = (*node.input, "", "")[:2]
-        if not node.output:
-            continue
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name in ("value", "value_int"):
-            constants[node.output[0]] = node.attribute[0]
-        elif node.op_type == "Shape" and first in inputs:
-            ends = {attribute.name: attribute.i for attribute in node.attribute}
-            start = ends.get("start", 0)
-            shapes[node.output[0]] = first, start
-            if start >= 0 and ends.get("end") == start + 1:
-                sizes[node.output[0]] = first, start
-        elif node.op_type == "Gather" and first in shapes:
-            if (place := _whole(constants.get(second))) is not None and place >= 0:
-                name, start = shapes[first]
-                sizes[node.output[0]] = name, start + place
-        elif node.op_type in _SAME and first in sizes:
-            sizes[node.output[0]] = sizes[first]
-        elif node.op_type in COMPARISONS:
-            found += _comparison(node.op_type, first, second, sizes, constants)
-    return tuple(found)
+    return tuple(_Walk(model.graph).branches(model.graph))
 
 
-def _comparison(
-    op: str, left: str, right: str, sizes: Mapping[str, Place], constants: Mapping[str, Any]
-) -> list[SizeBranch]:
-    turned = left not in sizes
-    place, number = sizes.get(right if turned else left), _whole(constants.get(left if turned else right))
-    if place is None or number is None:
-        return []
-    return [SizeBranch(input=place[0], axis=place[1], op=_TURNED.get(op, op) if turned else op, number=number)]
+class _Walk:
+    """One pass over the nodes; branches and bodies see the values around them."""
+
+    def __init__(self, graph: Any) -> None:
+        self._items: dict[str, _Items] = {}
+        self._shapes = {value.name: tuple(_inputs_own(value)) for value in graph.input}
+        named = {
+            dim.dim_param: size
+            for value in graph.input
+            for dim, size in zip(value.type.tensor_type.shape.dim, self._shapes[value.name], strict=False)
+            if dim.dim_param
+        }
+        for value in (each for each in graph.value_info if each.type.tensor_type.HasField("shape")):
+            self._shapes.setdefault(value.name, tuple(_of_names(value, named)))
+
+    def branches(self, graph: Any) -> Iterator[SizeBranch]:
+        """Of this graph, and of those within it."""
+        for tensor in graph.initializer:
+            self._keep(tensor.name, _numbers(tensor))
+        for node in graph.node:
+            if node.op_type in COMPARISONS and len(node.input) == 2:
+                yield from self._compared(node)
+            elif node.output:
+                self._keep(node.output[0], self._made(node))
+            for attribute in node.attribute:
+                yield from self.branches(attribute.g) if attribute.HasField("g") else ()
+
+    def _keep(self, name: str, items: Sequence[_Item] | None) -> None:
+        if items is not None:
+            self._items[name] = tuple(items)
+
+    def _made(self, node: Any) -> Sequence[_Item] | None:
+        """What a node makes of sizes and constants; None where it is something else."""
+        given = [self._items.get(name) for name in node.input]
+        first = given[0] if given else None
+        if node.op_type == "Constant":
+            return _constant(node)
+        if node.op_type in ("Shape", "Size"):
+            return self._shape(node)
+        if first is None:
+            return None
+        if node.op_type in _SAME:
+            return first if len(first) == 1 else None
+        if node.op_type == "ReduceProd":
+            return [_product(first)]
+        if node.op_type in ("Gather", "Slice"):
+            return _picked(node.op_type, first, given[1:])
+        second = given[1] if len(given) == 2 else None
+        if node.op_type in ("Mul", "Add", "Sub") and second is not None and len(first) == len(second) == 1:
+            return [_computed(node.op_type, first[0], second[0])]
+        return None
+
+    def _shape(self, node: Any) -> Sequence[_Item] | None:
+        shape = self._shapes.get(node.input[0]) if node.input else None
+        if shape is None:
+            return None
+        if node.op_type == "Size":
+            return [_product(shape)]
+        ends = {attribute.name: attribute.i for attribute in node.attribute}
+        return shape[ends.get("start", 0) : ends.get("end", len(shape))]
+
+    def _compared(self, node: Any) -> Iterator[SizeBranch]:
+        left, right = (self._items.get(name) for name in node.input)
+        if left is None or right is None or not len(left) == len(right) == 1:
+            return
+        turned = isinstance(right[0], _Size)
+        size, number = (right[0], left[0]) if turned else (left[0], right[0])
+        if isinstance(size, _Size) and isinstance(number, Fraction):
+            yield from _solved(_TURNED.get(node.op_type, node.op_type) if turned else node.op_type, size, number)
+
+
+def _solved(op: str, size: _Size, number: Fraction) -> Iterator[SizeBranch]:
+    """The same question, asked of the dimension itself."""
+    if not size.factor:
+        return
+    op = _TURNED.get(op, op) if size.factor < 0 else op
+    bound = (number - size.more) / size.factor
+    if op == "Equal" and bound.denominator != 1:
+        return
+    whole = _ROUNDED[op](bound) if op in _ROUNDED else int(bound)
+    yield SizeBranch(input=size.input, axis=size.axis, op=op, number=whole)
+
+
+def _inputs_own(value: Any) -> Iterator[_Item]:
+    """The shape of an input: numbers, and sizes that vary; where it has none, so may all of its sizes."""
+    if not value.type.tensor_type.HasField("shape"):
+        yield from (_Size(input=value.name, axis=axis) for axis in range(_MOST_NUMBERS))
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        yield Fraction(dim.dim_value) if dim.HasField("dim_value") else _Size(input=value.name, axis=axis)
+
+
+def _of_names(value: Any, named: Mapping[str, _Item]) -> Iterator[_Item]:
+    """The shape of a value within, as far as its sizes are named as those of an input."""
+    for dim in value.type.tensor_type.shape.dim:
+        yield Fraction(dim.dim_value) if dim.HasField("dim_value") else named.get(dim.dim_param)
+
+
+def _product(items: Sequence[_Item]) -> _Item:
+    """Of all; None where more than one of them varies."""
+    made: _Item = Fraction(1)
+    for item in items:
+        made = _computed("Mul", made, item)
+    return made
+
+
+def _picked(op: str, items: _Items, given: Sequence[_Items | None]) -> Sequence[_Item] | None:
+    places = [[int(each) for each in part if isinstance(each, Fraction)] if part else [] for part in given]
+    if op == "Gather":
+        chosen = places[0] if places else []
+        return [items[place] for place in chosen if -len(items) <= place < len(items)] or None
+    if len(places) < 2 or not places[0] or not places[1] or any(step != [1] for step in places[3:]):
+        return None
+    return items[places[0][0] : places[1][0]]
+
+
+def _computed(op: str, first: _Item, second: _Item) -> _Item:
+    if isinstance(first, Fraction) and isinstance(second, Fraction):
+        return first * second if op == "Mul" else first + (-second if op == "Sub" else second)
+    if isinstance(first, _Size) and isinstance(second, Fraction):
+        return first.times(second) if op == "Mul" else first.plus(-second if op == "Sub" else second)
+    if isinstance(first, Fraction) and isinstance(second, _Size):
+        turned = second.times(Fraction(-1)) if op == "Sub" else second
+        return turned.times(first) if op == "Mul" else turned.plus(first)
+    return None
 
 
 def untried_branches(
@@ -95,16 +223,27 @@ def _tell(branch: SizeBranch, dim: str, tried: list[int], missing: int) -> str:
     )
 
 
-def _whole(stored: Any) -> int | None:
-    """A constant of one whole number."""
-    if isinstance(stored, onnx.AttributeProto):
-        if stored.name == "value_int":
-            return int(stored.i)
-        stored = stored.t
-    if stored is None or is_external(stored) or stored.data_type not in _WHOLE or math.prod(stored.dims) != 1:
+def _constant(node: Any) -> Numbers | None:
+    """The value of a Constant node."""
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            return _numbers(attribute.t)
+        if attribute.name in ("value_int", "value_float", "value_ints", "value_floats"):
+            value = helper.get_attribute_value(attribute)
+            return _fractions(list(value) if attribute.name.endswith("s") else [value])
+    return None
+
+
+def _numbers(tensor: Any) -> Numbers | None:
+    """A constant of a few numbers."""
+    if is_external(tensor) or tensor.data_type not in _NUMBERS or math.prod(tensor.dims) > _MOST_NUMBERS:
         return None
     try:
-        return int(onnx.numpy_helper.to_array(stored).reshape(-1)[0])
-    except (ValueError, IndexError):
+        return _fractions(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
+    except (ValueError, TypeError, IndexError):
         # A broken tensor, which the runtime refuses.
         return None
+
+
+def _fractions(numbers: Sequence[float]) -> Numbers | None:
+    return [Fraction(number) for number in numbers] if all(map(math.isfinite, numbers)) else None

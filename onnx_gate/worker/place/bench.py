@@ -34,7 +34,10 @@ LEARNT = {
 }
 """Operators that hold what was learnt: as stored tensors among their inputs, or as attributes."""
 
-LEARNT_ATTRIBUTES = ("nodes_", "class_", "target_", "leaf_", "tree_", "coefficients", "intercepts", "support_vectors")
+LEARNT_ATTRIBUTES = (
+    *("nodes_", "class_", "target_", "leaf_", "tree_", "base_values"),
+    *("coefficients", "intercepts", "support_vectors"),
+)
 """Beginnings of attributes that hold what was learnt."""
 COMPARISONS = "nodes_modes"
 """How trees compare: no training has changed it."""

@@ -121,7 +121,7 @@ class NodesExchange:
     node: None = None
 
     def apply(self, draft: Draft) -> None:
-        """What computed the value before stays, and is read by nobody."""
+        """What computed the value before stays, and is read by nobody; the nodes are not in their order then."""
         graph = draft.model.graph
         prefix = f"{MARK}source.{self.end.value}."
         names = {true: self._bring(graph, true, pair) for true, pair in self.starts.items()}
@@ -137,7 +137,6 @@ class NodesExchange:
             rename(copy, names)
             graph.node.append(copy)
         self._end(graph, names[self.end.true])
-        sort_nodes(graph)
 
     def _stored(self, name: str) -> Array:
         found = self.right.constant(name)
@@ -284,9 +283,11 @@ def _copied(attribute: Any) -> Any:
 
 
 def all_of(exchanges: Sequence[Exchange], draft: Draft) -> None:
-    """Apply them; those that change the order of the nodes last."""
+    """Apply them; those that add nodes last, as the others know a node by its place."""
     for exchange in sorted(exchanges, key=lambda one: one.kind == "structure"):
         exchange.apply(draft)
+    if any(isinstance(exchange, NodesExchange) for exchange in exchanges):
+        sort_nodes(draft.model.graph)
 
 
 def parts_of(exchanges: Iterable[Exchange]) -> list[StoredExchange | AttributeExchange | NodesExchange | Removal]:

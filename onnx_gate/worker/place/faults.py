@@ -212,9 +212,16 @@ class Search:
             lacking=tuple(lacking),
             error=largest_error(pairs.true(end.value), pairs.own[end.value]),
             noise=pairs.noise(end.value),
-            first=comes_first(pairs.bench, ours, starts),
+            first=comes_first(pairs.bench, ours, starts) and self._is_before(part),
             exchange=exchange,
         )
+
+    def _is_before(self, part: str) -> bool:
+        """Whether something that was learnt comes after a part: of a model whose operators don't say, another part."""
+        pairs = self.pairs
+        if any(learns(node.proto, pairs.bench.stored) for node in pairs.bench.nodes):
+            return True
+        return not part or part not in {part_of(pairs, true) for true in pairs.truth.ends.values()}
 
     def _is_made(self, exchange: Exchange) -> bool:
         """Whether other numbers are stored of the same weights."""

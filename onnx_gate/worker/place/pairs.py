@@ -30,7 +30,7 @@ from onnx_gate.worker.place.values import (
 
 MOST_ROUNDS = 16
 MOST_DOUBTS = 12
-"""Proposals that are tried one by one."""
+"""Proposals of one round that are tried one by one."""
 MOST_EFFECTS = 48
 """Runs in which a true value is put in the place of another, to see whether something becomes right by it."""
 _LIKE = 0.9
@@ -310,20 +310,22 @@ class Pairs:
 
     def _doubt(self) -> int:
         """Drop the proposals that are wrong, and that nothing becomes right by."""
-        wrong = [pair for pair in self.wrong() if pair.proposed][:MOST_DOUBTS]
-        readers = self._readers()
-        dropped = 0
-        for pair in wrong:
-            after = readers.get(pair.value, [])
-            right = [name for name in after if self._is_right(name, self.own)]
+        readers, tried, dropped = self._readers(), 0, 0
+        for pair in [pair for pair in self.wrong() if pair.proposed]:
+            right = [name for name in readers.get(pair.value, []) if self._is_right(name, self.own)]
             if right:
-                again = self.bench.run(self.feed, right, self.given(without=pair.value))
-                if any(name in again and not self._is_right(name, again) for name in right):
+                tried += 1
+                if tried > MOST_DOUBTS or self._is_needed(pair, right):
                     continue
             del self.found[pair.value]
             self.own.pop(pair.value, None)
             dropped += 1
         return dropped
+
+    def _is_needed(self, pair: Pair, right: Sequence[str]) -> bool:
+        """Whether one of these is wrong without the pair."""
+        again = self.bench.run(self.feed, right, self.given(without=pair.value))
+        return any(name in again and not self._is_right(name, again) for name in right)
 
     def _is_right(self, name: str, seen: Values) -> bool:
         return name in seen and nearly(self.true(name), seen[name], self._measured(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,20 @@ def convert_now(prepared: Prepared, folder: Path, feed: Feed, opset: int) -> Ben
 
 def truth_of(bench: Bench, prepared: Prepared, feed: Feed, answers: Answers) -> Truth | None:
     """What a right graph computes on a feed; None where its answers are not those of the source."""
-    ends = {name: own for name, own in prepared.names.items() if own in bench.outputs}
+    ends = _ends(prepared.names, bench.outputs)
     values = _values(bench, feed)
     if not ends or not all(_answers(prepared, name, answers, values.get(own)) for name, own in ends.items()):
         return None
     return Truth(values=values, ends=ends, bench=bench)
+
+
+def _ends(names: Mapping[str, str], outputs: Sequence[str]) -> dict[str, str]:
+    """Output of the judged file → that of the right one: by name, and in their order where a converter gave others."""
+    left = [own for own in dict.fromkeys(names.values()) if own not in outputs]
+    rest = [name for name in outputs if name not in names.values()]
+    called = dict(zip(left, rest, strict=True)) if len(left) == len(rest) else {}
+    found = {name: called.get(own, own) for name, own in names.items()}
+    return {name: own for name, own in found.items() if own in outputs}
 
 
 def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | None:
@@ -67,11 +76,12 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
         # What was exported answers otherwise than the source does: its values are not the true ones.
         marks = {name: value for name, value in marks.items() if name not in named}
         named = frozenset()
-    others = {f"{name} of the source" if name in ends or name in fed else name: marks[name] for name in marks}
-    values = {**fed, **others, **ends}
-    modules = {name: value for name, value in others.items() if name not in named}
-    parts = {**{name: name for name in modules}, **parts_of_values(modules, ends)}
-    names = frozenset(marks.keys() - named)
+    apart = {name: f"{name} of the source" if name in ends or name in fed else name for name in marks}
+    values = {**fed, **{apart[name]: value for name, value in marks.items()}, **ends}
+    # A tensor of the exported file is no part of the source, whatever it is called here.
+    modules = {name: value for name, value in marks.items() if name not in named}
+    parts = {**{apart[name]: name for name in modules}, **parts_of_values(modules, ends)}
+    names = frozenset(modules)
     return Truth(values=values, ends={name: name for name in ends}, named=named, parts=parts, modules=names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ def what(fault: Fault) -> str:
     parts = parts_of([fault.exchange] if fault.exchange else [])
     told = [_one(part) for part in parts if not isinstance(part, AttributeExchange) or part.kind == "attribute"]
     told = [text for text in told if text]
-    if any(isinstance(part, AttributeExchange) and part.kind == "weights" for part in parts):
-        told.append(_learnt([part for part in parts if isinstance(part, AttributeExchange)]))
+    if learnt := [part for part in parts if isinstance(part, AttributeExchange) and part.kind == "weights"]:
+        told.insert(0, _learnt(learnt))
     return "; ".join(told[:_FEW]) or _structure(fault)
 
 
@@ -53,8 +54,13 @@ def module(fault: Fault) -> str:
     written = [name for node in named if (name := module_of(node.proto))]
     own = [name for node in reversed(fault.nodes) if (name := module_of(node.proto))]
     # Exporters also write down what is no part of the source: a wrapper around it, or how they came to a node.
-    known = [name for name in written[:1] if not fault.modules or name in fault.modules]
+    known = [name for name in written[:1] if not fault.modules or _is_part(name, fault.modules)]
     return next((name for name in (*known, fault.part, *written[:1], *own[:1]) if name), "")
+
+
+def _is_part(name: str, landmarks: Set[str]) -> bool:
+    """Whether a module is one of the source: it says what it gives, or, of several values, what each of them is."""
+    return name in landmarks or any(mark.startswith(f"{name}.") for mark in landmarks)
 
 
 def mended_words(mended: Mended | None) -> str:
@@ -113,6 +119,8 @@ def _difference(before: Array, after: Array) -> tuple[int, float]:
 
 def _learnt(parts: list[AttributeExchange]) -> str:
     node = parts[0].node.proto
+    if len(parts) == 1 and isinstance(parts[0].before, list) and len(parts[0].before) <= _FEW:
+        return _one(parts[0])
     told = []
     for part in parts[:_FEW]:
         before, after = part.before, part.after

@@ -16,7 +16,7 @@ from onnx_gate.worker.compare.form import dtype_name, parts_of
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.runtime.options import runtime_words
 from onnx_gate.worker.strength.feeds import JudgedCall
-from onnx_gate.worker.trial.near import wrong_rows
+from onnx_gate.worker.trial.doubts.near import wrong_rows
 from onnx_gate.worker.trial.run import refuses_form
 
 _WELL = 0.999

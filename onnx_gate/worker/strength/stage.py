@@ -19,7 +19,7 @@ from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.strength.measure import Measured, measure_strength
-from onnx_gate.worker.trial.near import excuse_near
+from onnx_gate.worker.trial.doubts.near import excuse_near
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import failure_of, run_case
 from onnx_gate.worker.user_code import describe

@@ -128,6 +128,8 @@ class Evidence:
     """The file is the user's own, not converted now."""
     recorded: bool
     """The reference was recorded, and nobody was asked."""
+    rows_asked: bool = False
+    """Both sides can be asked for the same rows in batches of another size."""
     variant: str
     """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
     run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
@@ -140,7 +142,7 @@ class Evidence:
 
 def first_guess(evidence: Evidence) -> Triage:
     """The cause as far as the numbers at hand tell, for the case that asking takes too long or ends badly."""
-    return find_cause(replace(evidence, ask=NOBODY))
+    return find_cause(replace(evidence, ask=NOBODY, rows_asked=False))
 
 
 def find_cause(evidence: Evidence) -> Triage:
@@ -170,7 +172,8 @@ def _cause(evidence: Evidence) -> Triage:
     worst = worst_first(compared)[0] if compared and evidence.shown is not Cause.BATCH_BAKED else None
     if worst and not evidence.ask.repeats_itself(worst):
         return _not_repeating(evidence, worst)
-    if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong):
+    asked = evidence.rows_asked and bool(compared)
+    if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong, rows_asked=asked):
         return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
     if dim := baked_dimension(evidence.diffs, evidence.sizes, wrong, evidence.cuts):
         advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)

@@ -19,9 +19,9 @@ import onnx
 from onnx_gate.records.asked import SessionSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import Answer, OutputDiff, Triage
-from onnx_gate.worker.compare.form import parts_of
+from onnx_gate.worker.compare.form import same_bits
 from onnx_gate.worker.compare.rules import rule_for
-from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.inputs.calls import Call, spread_calls
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.onnx_files.lowered import lowered_in
 from onnx_gate.worker.place.columns import Reordered, reordered, search_order
@@ -42,8 +42,9 @@ from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
 from onnx_gate.worker.user_code import describe
 
-MOST_SECONDS = 60.0
-"""After so long no further question is asked."""
+ReadLog = Callable[[], str]
+Ends = tuple[float, float]
+"""Of all questions, and of the search for the place, on the clock of `time.monotonic`."""
 MOST_PARTS = 7
 """First parts of a source that a shipped file may have been exported without."""
 MOST_OTHERS = 4
@@ -54,9 +55,9 @@ ENOUGH_ROWS = 256
 """That the order of classes is looked for in."""
 
 
-def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Callable[[], str]) -> Evidence:
+def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: ReadLog, ends: Ends) -> Evidence:
     """All that is known of a model that diverged, with the questions that may be asked."""
-    ask = SecondOpinion(prepared, read_log, diffs)
+    ask = SecondOpinion(prepared, read_log, diffs, ends)
     spec = prepared.spec
     return Evidence(
         diffs=tuple(diffs),
@@ -66,6 +67,7 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
         fixed=fixed_sizes(spec, read_graph(prepared.onnx, prepared.onnx)),
         shipped=spec.onnx is not None,
         recorded=ask.recorded,
+        rows_asked=not ask.recorded and prepared.source is not None,
         variant=spec.variant.kind if spec.variant else "",
         run_to_run={name: numerics.run_to_run for name, numerics in prepared.numerics.items()},
         unasked=lambda: ask.unasked,
@@ -76,14 +78,14 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: Calla
 class SecondOpinion:
     """Answers triage's questions, in a method for each."""
 
-    def __init__(self, prepared: Prepared, read_log: Callable[[], str], diffs: Sequence[OutputDiff] = ()) -> None:
+    def __init__(self, prepared: Prepared, read_log: ReadLog, diffs: Sequence[OutputDiff], ends: Ends) -> None:
         self._prepared = prepared
         self._diffs = diffs
         self._read_log = read_log
         self._cases = {case.name: case for case in prepared.cases}
         self._seen: dict[tuple[str, int], Seen] = {}
         self._rounding = RoundingOpinion(prepared, read_log)
-        self._until = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
+        self._until, self._search_until = ends
         self._place: tuple[Found | None] | None = None
         self._repeats: dict[str, bool] = {}
         self.unasked: list[str] = []
@@ -181,7 +183,7 @@ class SecondOpinion:
         if self._prepared.framework.drew():
             # It is seeded before each answer, and so repeats itself here and nowhere else.
             return False
-        return all(_same(first[name].value, second[name].value) for name in first if name in second)
+        return all(same_bits(first[name].value, second[name].value) for name in first if name in second)
 
     def right_size(self, diff: OutputDiff) -> int | None:
         """A number of rows at which the rows of the worst batch are right: of those that passed, else any small one."""
@@ -223,14 +225,19 @@ class SecondOpinion:
         return replace(found, mended=mended)
 
     def _others(self, diff: OutputDiff) -> Iterator[Seen]:
-        """Both sides on the first call of other cases, the largest first, until there are rows enough."""
-        others = [case for case in self._prepared.cases if case.name != diff.case and case.held and not case.optional]
+        """Both sides on other calls, those of the largest cases first, until there are rows enough.
+
+        Data may be sorted by class: all calls of a case show more than the first.
+        """
+        cases = [case for case in self._prepared.cases if case.held and not case.optional]
         rows = 0
-        for case in sorted(others, key=lambda each: -each.sizes.get("batch", 1)):
-            if rows >= ENOUGH_ROWS:
-                return
-            rows += case.sizes.get("batch", 1)
-            yield self._look_at(case.name, next(case.calls()))
+        for case in sorted(cases, key=lambda each: -each.sizes.get("batch", 1)):
+            for call in spread_calls(case):
+                if rows >= ENOUGH_ROWS:
+                    return
+                if (case.name, call.first_row) not in self._seen:
+                    rows += case.sizes.get("batch", 1)
+                    yield self._look_at(case.name, call)
 
     def columns(self, diff: OutputDiff) -> Reordered | None:
         """The order in which the file takes the columns of its inputs."""
@@ -286,7 +293,7 @@ class SecondOpinion:
             return None
         if self._place is None:
             rich = self._richest(diff)
-            found = find_place(self._prepared, rich, self._call(rich), self._read_log, self._until)
+            found = find_place(self._prepared, rich, self._call(rich), self._read_log, self._search_until)
             self._place, self._prepared.part = (found,), found.part if found else None
         return self._place[0]
 
@@ -386,14 +393,6 @@ def _tried(mend: Callable[[], Mended | None]) -> Mended | None:
 def _shaped(answer: Answer, actual: Any) -> Any:
     """A single target may be a row on one side and a column on the other."""
     return answer.value.reshape(actual.shape) if answer.column and answer.value.size == actual.size else answer.value
-
-
-def _same(first: Any, second: Any) -> bool:
-    """Bit by bit."""
-    ours, theirs = parts_of(first), parts_of(second)
-    return len(ours) == len(theirs) and all(
-        one.dtype == object or one.tobytes() == other.tobytes() for one, other in zip(ours, theirs, strict=True)
-    )
 
 
 def _parts(number: int) -> str:

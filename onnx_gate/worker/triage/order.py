@@ -67,17 +67,30 @@ def find_order(references: Mapping[str, Array], actuals: Mapping[str, Array], to
         outputs = {name: other for name, other in zip(wrong, partners, strict=True) if other is not None}
         return Swapped(cause=Cause.OUTPUT_ORDER, outputs=outputs)
     columns, labels = dict[str, Moved](), dict[str, Mapping[Any, Any]]()
-    for name in wrong:
-        if references[name].dtype.kind != "f":
-            swapped = _swapped_labels(references[name].ravel().tolist(), actuals[name].ravel().tolist())
-            if swapped is None:
+    for name in sorted(wrong, key=lambda each: references[each].dtype.kind != "f"):
+        if references[name].dtype.kind == "f":
+            moved = _moved(references[name], actuals[name], tolerance)
+            if moved is None:
                 return None
-            labels[name] = swapped
-        elif moved := _moved(references[name], actuals[name], tolerance):
             columns[name] = moved
-        else:
+            continue
+        # Of classes that are equally likely, the first is answered: another one in another order.
+        clear = _clear([references[other] for other in columns], references[name], tolerance)
+        swapped = _swapped_labels(references[name][clear].ravel().tolist(), actuals[name][clear].ravel().tolist())
+        if swapped is None:
             return None
+        labels[name] = swapped
     return Swapped(cause=Cause.LABEL_ORDER, columns=columns, labels=labels) if wrong else None
+
+
+def _clear(scores: Sequence[Array], labels: Array, tolerance: Tolerance) -> Any:
+    """The rows of labels that have one class above all others."""
+    clear = np.ones(len(labels), dtype=bool)
+    for score in scores:
+        if score.ndim == 2 and len(score) == len(labels):
+            best = np.sort(score, axis=1)
+            clear &= best[:, -1] - best[:, -2] > tolerance.atol + tolerance.rtol * np.abs(best[:, -1])
+    return clear
 
 
 def all_agree(references: Mapping[str, Array], actuals: Mapping[str, Array], tolerance: Tolerance) -> bool:

@@ -29,7 +29,7 @@ from onnx_gate.worker.triage.precision import (
     nudge_feed,
     round_feed,
 )
-from onnx_gate.worker.trial.near import held_elements
+from onnx_gate.worker.trial.doubts.near import held_elements
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.user_code import describe
 

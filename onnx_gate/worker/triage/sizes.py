@@ -27,16 +27,37 @@ class Fixed:
     name: str
     """In the manifest."""
     size: int
+    stated: bool = True
+    """Whether `inputs` name it; else `batches` ask for other sizes."""
+
+
+Shapes = Mapping[str, tuple[int | str | None, ...]]
 
 
 def fixed_sizes(spec: ModelSpec, graph: Graph) -> tuple[Fixed, ...]:
-    """All of them."""
+    """All of them; where the manifest has no `inputs`, the batch is what it asks to vary."""
     shapes = {value.name: value.shape or () for value in graph.inputs}
+    return _named(spec, shapes) or _batches(spec, shapes)
+
+
+def _named(spec: ModelSpec, shapes: Shapes) -> tuple[Fixed, ...]:
     return tuple(
         Fixed(input=asked.name, axis=axis, name=name, size=size)
         for asked in spec.inputs or ()
         for axis, (name, size) in enumerate(zip(asked.shape, shapes.get(asked.name, ()), strict=False))
         if isinstance(name, str) and isinstance(size, int)
+    )
+
+
+def _batches(spec: ModelSpec, shapes: Shapes) -> tuple[Fixed, ...]:
+    """First sizes that are not those of the model's own `batches`."""
+    first = {name: shape[0] for name, shape in shapes.items() if shape}
+    if "batches" not in spec.own or any(given.shape[:1] == ("batch",) for given in spec.inputs or ()):
+        return ()
+    return tuple(
+        Fixed(input=name, axis=0, name="batch", size=size, stated=False)
+        for name, size in first.items()
+        if isinstance(size, int) and any(batch != size for batch in spec.batches)
     )
 
 
@@ -48,17 +69,18 @@ def fixed_advice(fixed: Sequence[Fixed], *, shipped: bool) -> str:
         shapes.setdefault(each.input, []).append(f'{each.axis}: "{each.name}"')
     given = ", ".join(f'"{name}": {{{", ".join(axes)}}}' for name, axes in shapes.items())
     start = f"The ONNX file has sizes built in that the manifest wants dynamic: {told}. "
-    if shipped:
+    stated = all(each.stated for each in fixed)
+    otherwise = "write the number in the place of the name in `inputs`" if stated else "remove `batches`"
+    if shipped or not stated:
         return (
             f"{start}It was exported for one size: name the dynamic dimensions in the export "
             f"(`dynamic_shapes={{{given}}}`, or `None` as that size where the exporter takes types of the inputs). If "
-            "the model takes no other size, write the number in the place of the name in `inputs`."
+            f"the model takes no other size, {otherwise}."
         )
     places = ", ".join(dict.fromkeys(f"`x.shape[{each.axis}]`" for each in fixed))
     return (
         f"{start}Look for a number that forward() makes of that size (`int(…)` or a comparison of {places}, a fixed "
-        "reshape): use the size as it is, or -1. If the model takes no other size, write the number in the place of "
-        "the name in `inputs`."
+        f"reshape): use the size as it is, or -1. If the model takes no other size, {otherwise}."
     )
 
 
@@ -75,8 +97,13 @@ def _is_about_size(diff: OutputDiff) -> bool:
     return all(breach.kind in _OF_SIZES for breach in diff.breaches)
 
 
-def depends_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:
-    """Wrong at some batch sizes and right at others, and never both at one."""
+def depends_on_size(
+    diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff], *, rows_asked: bool = False
+) -> bool:
+    """Wrong at some batch sizes and right at others, and never both at one.
+
+    Right at one size only may come of other rows: where the same rows can be asked at that size, that decides.
+    """
     bad, good = _by_size("batch", diffs, sizes, wrong)
     if None in bad or not bad or not good or bad & good:
         return False
@@ -84,7 +111,7 @@ def depends_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[Outpu
     # Right at one size only, and mostly wrong at a smaller one too: more rows, or other ones, don't explain that.
     smallest = min((size for size in bad if size), default=math.inf)
     only_one = _mostly(wrong) and len(good) == 1 and smallest < max(size or 0 for size in good)
-    return refused or bad == {1} or only_one
+    return refused or bad == {1} or (only_one and not rows_asked)
 
 
 def may_depend_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.protocol import Event, Note, Stage
 from onnx_gate.records.asked import InputSpec, ModelSpec
-from onnx_gate.records.domain import NOTHING_KNOWN, Domain, Domains
+from onnx_gate.records.domain import MOST_BOXES, NOTHING_KNOWN, Domain, Domains
 from onnx_gate.records.found import Fed, InputOrigin
 from onnx_gate.vocabulary import DOMAIN_CASE, Origin
 from onnx_gate.wording.numbers import plural
@@ -23,10 +23,12 @@ from onnx_gate.worker.domains.turns import MOST_PAIRS, Told, rows_beside_turns
 from onnx_gate.worker.inputs.calls import Call, DomainRows
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes
-from onnx_gate.worker.inputs.known import draws_known, fixed_elements, generate
+from onnx_gate.worker.inputs.known import draws_known, fixed_elements, generate, says_ordinary
 from onnx_gate.worker.inputs.lacking import lacking
 from onnx_gate.worker.inputs.landmarks import plan_domain
+from onnx_gate.worker.inputs.trails.search import ROWS, is_searched, search
 from onnx_gate.worker.log import log_aside
+from onnx_gate.worker.onnx_files.switches import Switches
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.trial.reference import LONGEST_REASON, refusal
 from onnx_gate.worker.user_code import describe
@@ -56,6 +58,27 @@ def source_domains(framework: Plugin, source: Any, spec: ModelSpec, dataset: Dat
     except Exception as error:
         log_aside(error)
         return NOTHING_KNOWN
+
+
+def with_searched(spec: ModelSpec, domains: Domains) -> Domains:
+    """With rows that reach what a shipped file decides within: the source need not have it, and then says nothing.
+
+    Where anything says which values are ordinary, rows far beyond are none that a model is judged by.
+    """
+    if spec.onnx is None or not is_searched(spec) or any(map(says_ordinary, domains.inputs.values())):
+        return domains
+    try:
+        switches = Switches(spec.onnx, spec.ort_custom_ops)
+        boxes = search(lambda feed: switches.decided(feed, ROWS), spec, domains)
+    except MemoryError:
+        raise
+    except Exception as error:
+        log_aside(error)
+        return domains
+    if not boxes:
+        return domains
+    origins = tuple(dict.fromkeys((*domains.origins, Origin.THRESHOLDS)))
+    return replace(domains, boxes=(*domains.boxes, *boxes)[:MOST_BOXES], origins=origins)
 
 
 def _example(spec: ModelSpec, dataset: Dataset | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from onnx_gate.worker.onnx_files.files import keep_copy, name_weights
 from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes, stated_sizes
 from onnx_gate.worker.runtime.options import missing_inputs
-from onnx_gate.worker.trial.domains import feed_domain, source_domains
+from onnx_gate.worker.trial.domains import feed_domain, source_domains, with_searched
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_watched, refusal
@@ -137,7 +137,7 @@ def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: A
         check_columns(framework.fitted_columns(source), spec, dataset.columns)
     domains = source_domains(framework, source, spec, dataset)
     if spec.onnx:
-        domains = joined(domains, domains_of(spec.onnx, spec.inputs or ()))
+        domains = with_searched(spec, joined(domains, domains_of(spec.onnx, spec.inputs or ())))
     inputs = _Inputs(spec=spec, dataset=dataset, stated=stated, fixed=fixed, domains=domains)
     inputs.plan(domains)
     return inputs
@@ -228,7 +228,7 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
     if case.cut:
         fix = f"remove this size from `dims` if the model isn't to answer it, or {fix}"
     if names := missing_inputs(str(error)):
-        told = f"{spec.source.shown}: {case.name} can't be fed: {other_names(names)}"
+        told = f"{spec.source.shown}: no input can be fed: {other_names(names)}"
         return CannotJudge(Cause.LOAD_FAILED, told, fix=NAME_INPUTS)
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from onnx_gate.records.asked import OutputRule
 from onnx_gate.records.found import Actual, Answer, Breach, OutputDiff
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import BreachKind
 from onnx_gate.wording.numbers import number
+from onnx_gate.worker.compare.differing import same_values
 from onnx_gate.worker.compare.form import dtype_name, parts_of
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.compare.rules import EXACT
@@ -100,8 +99,5 @@ def _same(first: Actual, second: Actual) -> bool:
     return (
         type(first.value) is type(second.value)
         and len(one) == len(other)
-        and all(
-            a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
-            for a, b in zip(one, other, strict=True)
-        )
+        and all(a.dtype == b.dtype and same_values(a, b) for a, b in zip(one, other, strict=True))
     )

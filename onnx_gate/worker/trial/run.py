@@ -149,7 +149,7 @@ def _run_failed(
     if isinstance(error, CannotJudge) or "allocate memory" in text:
         return [failure_of(error, f"run {case.name}", provider=provider)]
     if names := missing_inputs(text):
-        known = CannotJudge(Cause.CONTRACT, f"{case.name} can't be fed: {other_names(names)}", fix=NAME_INPUTS)
+        known = CannotJudge(Cause.CONTRACT, f"no input can be fed: {other_names(names)}", fix=NAME_INPUTS)
         return [failure_of(known, f"run {case.name}", provider=provider)]
     # At another size than its own: it is the size that the runtime refuses, whatever it says.
     if not case.cut and not refuses_form(text):

@@ -9,9 +9,8 @@ import numpy as np
 
 from onnx_gate.frameworks.torch.domain.notes import note
 from onnx_gate.frameworks.torch.domain.rehearsal import rehearse
-from onnx_gate.frameworks.torch.domain.search import MOST_WEIGHTS, is_searched, search
 from onnx_gate.frameworks.torch.domain.steps import follow
-from onnx_gate.frameworks.torch.domain.switches import Switches
+from onnx_gate.frameworks.torch.domain.switches import Array, Switches
 from onnx_gate.frameworks.torch.domain.tracer import Call, Tracer, tracer_for_now
 from onnx_gate.frameworks.torch.inputs import Binding, bind, tensors_of
 from onnx_gate.frameworks.torch.load import Source
@@ -19,6 +18,7 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Box, Domains
 from onnx_gate.worker.inputs.trails.clues import Clues
 from onnx_gate.worker.inputs.trails.findings import Findings
+from onnx_gate.worker.inputs.trails.search import MOST_WEIGHTS, ROWS, Outcome, is_searched, search
 from onnx_gate.worker.inputs.trails.trail import Trail, begin
 
 
@@ -72,11 +72,12 @@ def _weights(source: Source) -> int:
 def _searched(source: Source, spec: ModelSpec, binding: Binding, domains: Domains) -> list[Box]:
     """Rows that reach such places; none where the search fails in any way."""
 
-    def run(feed: dict[str, Any], watching: Switches) -> bool:
+    def run(feed: dict[str, Any]) -> dict[Outcome, Array] | None:
+        watching = Switches(ROWS)
         space, trails = begin(spec.inputs or (), feed)
         unheard = Clues(space=space, findings=Findings(spec=spec, widths={}))
         tracer = tracer_for_now()(unheard, lambda *_: None, follow, watching)
-        return _run(source, spec, binding, feed, trails, tracer)
+        return watching.found if _run(source, spec, binding, feed, trails, tracer) else None
 
     try:
         return search(run, spec, domains)

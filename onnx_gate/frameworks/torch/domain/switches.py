@@ -10,10 +10,9 @@ import torch
 
 from onnx_gate.frameworks.torch.domain.operators import COMPARISONS
 from onnx_gate.frameworks.torch.domain.tracer import Call, Tracer
+from onnx_gate.worker.inputs.trails.search import Outcome
 
 Array = npt.NDArray[Any]
-Outcome = tuple[int, int | str]
-"""The number of a place, in the order of the run, and what was decided there; a whole number is a row of a table."""
 MOST_PLACES = 256
 _CUT = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh", "relu6", "minimum", "maximum", "threshold"})
 _PICKED = {"embedding": "indices", "index_select": "index", "gather": "index"}

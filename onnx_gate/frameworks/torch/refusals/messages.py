@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import replace
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch.refusals.idiom import Idiom
 from onnx_gate.frameworks.torch.refusals.operators import way_out
 from onnx_gate.frameworks.torch.refusals.rewrites import rewrite
 from onnx_gate.frameworks.torch.refusals.spots import Spot, chain, node_of, spot_of
@@ -13,7 +15,9 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import describe, failed, shorten
 
-_OTHERWISE = "rewrite that part of forward(), or export it yourself and name the file as `onnx:`"
+FindOperator = Callable[[str], tuple[str, int] | None]
+"""Operator → file and line of the user's that calls it."""
+_OTHERWISE = "rewrite that part of {}, or export it yourself and name the file as `onnx:`"
 _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'")
 _NO_SYMBOLIC = re.compile(r"Exporting the operator '([^']+)' to ONNX opset version (\d+) is not supported")
 _SUGGESTED = re.compile(r"^\s*(\w+ = [^\n]+)$", re.MULTILINE)
@@ -25,7 +29,7 @@ _BY_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOut
 _SIGNS = (
     (
         ("must be registered as buffers", "assigned during export"),
-        "forward() keeps a tensor in an attribute: make the state an input and an output of forward()",
+        "{0} keeps a tensor in an attribute: make the state an input and an output of {0}",
     ),
     (
         ("number of values and replacements must match",),
@@ -36,10 +40,10 @@ _SIGNS = (
 )
 
 
-def export_failed(spec: ModelSpec, error: Exception, layers: Mapping[str, str] | None = None) -> CannotJudge:
-    """The exporter's error with its cause, the user's line and a way out."""
+def export_failed(spec: ModelSpec, error: Exception, idiom: Idiom, find: FindOperator) -> CannotJudge:
+    """The exporter's error with its cause, the user's line and a way out; `find` gives the line of an operator."""
     text = _whole_text(error)
-    spot = spot_of(error, text).called(layers or {})
+    spot = spot_of(error, text).called(idiom.layers)
     where = f"{spec.source.shown}: torch.onnx.export failed"
     if "quantized::" in text or "PackedParams" in text:
         return CannotJudge(
@@ -49,24 +53,27 @@ def export_failed(spec: ModelSpec, error: Exception, layers: Mapping[str, str] |
             "model, and ask for `variants: [int8-dynamic]`: it quantises the converted one",
         )
     if found := _NO_FUNCTION.search(text) or _NO_SYMBOLIC.search(text):
+        node = node_of(error)
+        if not spot.file and node is not None and (frame := find(str(node.target))):
+            spot = replace(spot, file=frame[0], line=frame[1])
         return CannotJudge(
             Cause.UNSUPPORTED_OPERATOR,
             f"{where}: the exporter has no translation for the operator {found[1]}{spot}",
-            fix=way_out(node_of(error), found[1], spec.convert.get("opset")),
+            fix=way_out(node, found[1], spec.convert.get("opset"), idiom),
         )
     if "ConstraintViolation" in text or "Constraints violated" in text:
         return CannotJudge(
             Cause.CONVERSION_FAILED,
-            f"{where}: forward() doesn't take all sizes that the manifest asks for: {_reasons(error)}{spot}",
+            f"{where}: {idiom.method} doesn't take all sizes that the manifest asks for: {_reasons(error)}{spot}",
             fix=_limits_fix(text),
         )
     if any(sign in text for sign in _BY_VALUES):
         return CannotJudge(
             Cause.CONVERSION_FAILED,
-            f"{where}: forward() decides by the values of a tensor, which an exported graph can't follow{spot}",
-            fix=_decision_fix(spot),
+            f"{where}: {idiom.method} decides by the values of a tensor, which an exported graph can't follow{spot}",
+            fix=_decision_fix(spot, idiom),
         )
-    fix = next((fix for signs, fix in _SIGNS if any(sign in text for sign in signs)), _OTHERWISE)
+    fix = next((fix for signs, fix in _SIGNS if any(sign in text for sign in signs)), _OTHERWISE).format(idiom.method)
     if spot.file:
         return CannotJudge(Cause.CONVERSION_FAILED, f"{where}: {_telling(error)}{spot}", fix=fix)
     told = failed(Cause.CONVERSION_FAILED, where, error, fix=fix)
@@ -90,10 +97,10 @@ def _limits_fix(text: str) -> str:
     )
 
 
-def _decision_fix(spot: Spot) -> str:
+def _decision_fix(spot: Spot, idiom: Idiom) -> str:
     """The user's line written otherwise, where it is understood."""
-    made = rewrite(spot.file, spot.line) if spot.file else None
-    return str(made) if made else "use torch.where or torch.cond there"
+    made = rewrite(spot.file, spot.line, idiom) if spot.file else None
+    return str(made) if made else f"use {idiom.ops}.where{f' or {idiom.ops}.cond' if idiom.branches else ''} there"
 
 
 def _whole_text(error: BaseException) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from onnx_gate.frameworks.torch.refusals.idiom import TORCH, Idiom
+
 _OF_WEIGHTS = (
     "ONNX has no operator for it. If it depends on weights alone, compute it in __init__ and keep the result with "
     "self.register_buffer(…); if it depends on the inputs, compute it outside of the model and make the result an input"
@@ -42,7 +44,7 @@ _SCRIPT_NAME = "{}::{}"
 """An operator, as TorchScript names it."""
 
 
-def way_out(node: Any, name: str, opset: int | None = None) -> str:
+def way_out(node: Any, name: str, opset: int | None = None, idiom: Idiom = TORCH) -> str:
     """The nearest supported way for an operator without translation; `node` is its place in the program, if known."""
     target = node.target if node is not None else None
     full = str(target) if target is not None else ".".join(part for part in name.split(":") if part)
@@ -52,7 +54,7 @@ def way_out(node: Any, name: str, opset: int | None = None) -> str:
     if target is not None and not known and _script_knows(full, opset):
         ways.append("set `convert: {exporter: torchscript}`, which translates it")
     if not ways:
-        ways.append("replace it in forward() by operators that are translated")
+        ways.append(f"replace it in {idiom.method} by operators that are translated")
     register = _REGISTER.format(target=f"torch.ops.{full}")
     return "; or ".join([*ways, register])
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from onnx_gate.frameworks.torch.refusals.idiom import TORCH, Idiom
 
 _MADE_NUMBERS = ("item", "tolist")
 _CASTS = ("float", "int", "bool")
 _SIDES = "both sides are computed, and have to have one shape"
 _LONGEST = 300
+_WHERE = "torch.where("
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,7 @@ class Rewrite:
         return f"{told}: {self.advice}" if self.code and self.advice else told
 
 
-def rewrite(file: str, line: int) -> Rewrite | None:
+def rewrite(file: str, line: int, idiom: Idiom = TORCH) -> Rewrite | None:
     """Of the statement at a line of a file; None where nothing is known of it."""
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
@@ -49,15 +52,21 @@ def rewrite(file: str, line: int) -> Rewrite | None:
     statement = next((node for node in found if isinstance(node, ast.If | ast.While | ast.For)), found[-1])
     function = _function(tree, statement)
     if isinstance(statement, ast.If):
-        made = _of_if(statement, _after(tree, statement), _locals(function))
+        made = _of_if(statement, _after(tree, statement), _locals(function), idiom)
     elif isinstance(statement, ast.While):
-        made = _of_while(statement)
+        made = _of_while(statement, idiom)
     elif isinstance(statement, ast.For):
         made = _of_for(statement)
     else:
-        made = _of_expression(statement)
+        made = _of_expression(statement, idiom)
     made = made if made and len(made.code) <= _LONGEST else None
-    return _with_tensors(made, statement, function) if made else None
+    return _spoken(_with_tensors(made, statement, function), idiom) if made else None
+
+
+def _spoken(made: Rewrite, idiom: Idiom) -> Rewrite:
+    """With the function that the user's framework has for it."""
+    code, advice = (text.replace(_WHERE, f"{idiom.ops}.where(") for text in (made.code, made.advice))
+    return replace(made, code=code, advice=advice)
 
 
 def _heads(node: ast.stmt, line: int) -> bool:
@@ -166,7 +175,7 @@ def _text(node: ast.AST) -> str:
 # ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_if(statement: ast.If, after: ast.stmt | None, known: set[str]) -> Rewrite | None:
+def _of_if(statement: ast.If, after: ast.stmt | None, known: set[str], idiom: Idiom) -> Rewrite | None:
     condition = _condition(statement.test)
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     if len(statement.body) == 1 and len(statement.orelse) <= 1:
@@ -178,7 +187,7 @@ def _of_if(statement: ast.If, after: ast.stmt | None, known: set[str]) -> Rewrit
             return Rewrite(first=first, last=last, code=_text(chosen), advice=_SIDES)
         if made := _assigned(condition, one, other):
             return Rewrite(first=first, last=last, code=made, advice=_SIDES)
-    return _as_cond(statement, condition, known)
+    return _as_cond(statement, condition, known) if idiom.branches else _as_choice(statement, condition)
 
 
 def _is_one(*values: ast.expr | None) -> bool:
@@ -218,6 +227,17 @@ def _as_cond(statement: ast.If, condition: ast.expr, known: set[str]) -> Rewrite
     return Rewrite(first=statement.lineno, last=statement.end_lineno or statement.lineno, code="", advice=advice)
 
 
+def _as_choice(statement: ast.If, condition: ast.expr) -> Rewrite:
+    """Both sides computed, where there is nothing that keeps them apart in a graph."""
+    written = _names(statement.body + statement.orelse, ast.Store) or ["result"]
+    chosen = "; ".join(f"{name} = torch.where({_text(condition)}, {name}_if, {name}_else)" for name in written)
+    advice = (
+        f"compute both sides, each under names of its own, and write `{chosen}` in the place of "
+        f"lines {statement.lineno} to {statement.end_lineno}"
+    )
+    return Rewrite(first=statement.lineno, last=statement.end_lineno or statement.lineno, code="", advice=advice)
+
+
 def _is_read_first(name: str, statement: ast.If) -> bool:
     """Whether a side needs the value that it had before, to change it or because the other side leaves it."""
     for side in (statement.body, statement.orelse):
@@ -240,17 +260,17 @@ def _names(block: list[ast.stmt], context: type[ast.expr_context]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _of_while(statement: ast.While) -> Rewrite | None:
+def _of_while(statement: ast.While, idiom: Idiom) -> Rewrite | None:
     condition = _condition(statement.test)
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     if len(statement.body) == 1 and not statement.orelse and (made := _assigned(condition, statement.body[0], None)):
         code = f"for _ in range(100): {made}"
         return Rewrite(first=first, last=last, code=code, advice="with as many turns as it can ever take")
     names = ", ".join(_names(statement.body, ast.Store)) or "x"
+    other = "; or use torch._higher_order_ops.while_loop" if idiom.branches else ""
     advice = (
         f"give the loop of lines {first} to {last} a fixed number of turns, in which "
-        f"`torch.where({_text(condition)}, new, old)` keeps {names} once it is over; or use "
-        "torch._higher_order_ops.while_loop"
+        f"`torch.where({_text(condition)}, new, old)` keeps {names} once it is over{other}"
     )
     return Rewrite(first=first, last=last, code="", advice=advice)
 
@@ -267,12 +287,12 @@ def _of_for(statement: ast.For) -> Rewrite:
     return Rewrite(first=statement.lineno, last=statement.end_lineno or statement.lineno, code="", advice=advice)
 
 
-def _of_expression(statement: ast.stmt) -> Rewrite | None:
+def _of_expression(statement: ast.stmt, idiom: Idiom) -> Rewrite | None:
     """A statement in which something is decided."""
     decides = [node for node in ast.walk(statement) if isinstance(node, ast.IfExp | ast.BoolOp)]
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     if isinstance(statement, ast.Assert):
-        advice = f"take the assert of line {first} out of forward(), and check it where the model is called"
+        advice = f"take the assert of line {first} out of {idiom.method}, and check it where the model is called"
         return Rewrite(first=first, last=last, code="", advice=advice)
     if decides:
         made = _text(_AsTensor().visit(copy.deepcopy(statement)))
@@ -280,8 +300,10 @@ def _of_expression(statement: ast.stmt) -> Rewrite | None:
         return Rewrite(first=first, last=last, code=made, advice=sides)
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
-            instead = "torch.minimum" if node.func.id == "min" else "torch.maximum"
-            advice = f"use {instead} or torch.clamp for `{_text(node)}`: Python's {node.func.id} has to know the values"
+            instead = f"{idiom.ops}.minimum" if node.func.id == "min" else f"{idiom.ops}.maximum"
+            advice = (
+                f"use {instead} or {idiom.clamp} for `{_text(node)}`: Python's {node.func.id} has to know the values"
+            )
             return Rewrite(first=first, last=last, code="", advice=advice)
     return None
 

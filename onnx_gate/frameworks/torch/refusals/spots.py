@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_gate.worker.onnx_files.names import WRAPPED
-from onnx_gate.worker.onnx_files.origins import user_frame
+from onnx_gate.worker.onnx_files.origins import is_users, user_frame
 
 _LONGEST = 100
 
@@ -102,6 +104,30 @@ def module_of_frames(frames: list[Any], lines: tuple[str, int] | None) -> tuple[
     found = (own or [one for _, one in modules])[-1]
     paths = {id(part): path for path, part in modules[0][1].named_modules()}
     return user_path(paths.get(id(found), "")), type(found).__name__
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees the first call of an operator, and the user's line that it comes from."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._operator = operator
+        self.frame: tuple[str, int] | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run it, whatever it is."""
+        if self.frame is None and str(func) == self._operator:
+            stack = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_stack()]
+            self.frame = next((each for each in reversed(stack) if is_users(each[0])), None)
+        return func(*args, **(kwargs or {}))
+
+
+def line_that_calls(operator: str, run: Callable[[], Any]) -> tuple[str, int] | None:
+    """File and line of the user's, by a run: exporters write down lines of methods that are called `forward` alone."""
+    watch = _Watch(operator)
+    with contextlib.suppress(Exception), torch.no_grad(), watch:
+        run()
+    return watch.frame
 
 
 def _module_of(error: BaseException, frame: tuple[str, int] | None) -> tuple[str, str]:

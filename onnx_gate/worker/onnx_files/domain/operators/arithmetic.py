@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_gate.worker.onnx_files.domain.flow import INTEGERS, MOST_PARTS, Counting, Dim, Flow, Part, Sizes, either
 from onnx_gate.worker.onnx_files.domain.operators.lengths import sizes_plus
-from onnx_gate.worker.onnx_files.domain.operators.points import MOST_POINTS, note_points
+from onnx_gate.worker.onnx_files.domain.operators.points import MOST_POINTS, note_points, note_small
 from onnx_gate.worker.onnx_files.domain.step import Handlers, Known, Step, lose, numbers_of
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
 
@@ -132,6 +132,14 @@ def _normalised(step: Step) -> Sequence[Known]:
     return [with_constant(scaled, bias - mean * factor, Part.plus) if scaled is not None else None]
 
 
+def _normed(step: Step) -> Sequence[Known]:
+    """Each row by its own deviation, to which a little is added."""
+    flow = step.flow()
+    if flow is not None and step.axis(flow, -1) == -1:
+        note_small(step, flow, float(step.attribute("epsilon", 1e-5)) ** 0.5)
+    return lose(step)
+
+
 def _multiplied(step: Step) -> Sequence[Known]:
     """A matrix that picks columns is followed; of any other the number of columns is known."""
     flow, stored = step.flow(0), step.given(1)
@@ -168,6 +176,7 @@ ARITHMETIC: Handlers = {
     "Abs": _absolute,
     **dict.fromkeys(("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum"), _reduced),
     "BatchNormalization": _normalised,
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), _normed),
     "MatMul": _multiplied,
     "Gemm": _multiplied,
 }

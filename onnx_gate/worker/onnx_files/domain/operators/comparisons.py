@@ -8,9 +8,12 @@ import numpy as np
 
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.onnx_files.domain.flow import BOOL, MOST_PARTS, Counting, Flow, Part, either
-from onnx_gate.worker.onnx_files.domain.operators.points import ties
+from onnx_gate.worker.onnx_files.domain.operators.points import note_rows, ties
 from onnx_gate.worker.onnx_files.domain.step import MOST_CONSTANTS, Handlers, Known, Step, lose
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
+
+LARGE, LARGEST = 1e3, 1e30
+"""A number between them may stand for minus infinity, and others lie beyond it."""
 
 
 def _compared(step: Step) -> Sequence[Known]:
@@ -102,9 +105,18 @@ def _chosen(step: Step) -> Sequence[Known]:
         if isinstance(given, Counting):
             return [given]
     flows = [flow for place in (1, 2) if (flow := step.flow(place)) is not None]
+    for place in (1, 2):
+        _beyond_stand_in(step, step.flow(place), step.array(3 - place))
     if not flows:
         return [Flow(dims=condition.dims)] if condition is not None else [None]
     return [flows[0] if len(flows) == 1 else either(*flows)]
+
+
+def _beyond_stand_in(step: Step, flow: Flow | None, array: Array | None) -> None:
+    """Where a large number stands for minus infinity, rows of which all values are beyond it show that it does not."""
+    number = float(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind == "f" else 0.0
+    if flow is not None and LARGE <= abs(number) <= LARGEST:
+        note_rows(step, flow, lambda drawn: number * (1.6 + drawn))
 
 
 def _as_masks(step: Step, flow: Flow) -> None:

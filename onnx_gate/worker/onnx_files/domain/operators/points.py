@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,11 @@ from onnx_gate.worker.onnx_files.domain.flow import BOOL, TEXT, Cell, Flow
 from onnx_gate.worker.onnx_files.domain.step import Step
 
 MOST_TIED = 64
+MOST_DRAWN = 512
+LEAST_SIZE = 3e-4
+"""Below it, what is added is there only lest something be divided by 0: no data is of its size."""
+SMALL = (0.25, 0.5, 1.0, 2.0)
+"""Deviations of rows, in the size that is added to theirs."""
 MOST_POINTS = 100_000
 MOST_ROWS = 512
 
@@ -24,6 +29,21 @@ def note_zeros(step: Step, flow: Flow) -> None:
     if columns:
         row = row_of_values(step, columns, [0.0] * len(columns), exact=True)
         step.findings.boxes([row], Origin.CONSTANTS)
+
+
+def note_small(step: Step, flow: Flow, size: float) -> None:
+    """Rows of so small values that what is added to their size, lest it be 0, is seen."""
+    if size >= LEAST_SIZE:
+        note_rows(step, flow, lambda drawn: 4 * size * drawn * np.array(SMALL)[:, None])
+
+
+def note_rows(step: Step, flow: Flow, make: Callable[[Any], Any]) -> None:
+    """A few rows, each value made of a number from -0.5 to 0.5; none where rounding moves them on their way."""
+    columns = flow.columns() if 1 < (flow.width or 0) <= MOST_DRAWN else None
+    if columns:
+        drawn = np.random.default_rng(0).uniform(-0.5, 0.5, (len(SMALL), len(columns)))
+        boxes = [row_of_values(step, columns, row, exact=True) for row in make(drawn).tolist()]
+        step.findings.boxes(boxes, Origin.CONSTANTS)
 
 
 def ties(step: Step, flow: Flow, *, lowest: bool) -> list[Box]:

@@ -1,18 +1,17 @@
 """Rows that reach what no line leads to: inputs of other sizes are tried, and the way between two rows is halved.
 
-A comparison of two inputs, a clamp behind a layer, a threshold behind a logarithm, a key made of several columns: the
-module itself says, row by row, which side each of its places took.
+A comparison of two inputs, a clamp behind a layer, a threshold behind a logarithm, a key made of several columns: who
+runs the model says, row by row, which side each of its places took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from onnx_gate.frameworks.torch.domain.switches import Outcome, Switches
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import Box, Domain, Domains, Place
 from onnx_gate.vocabulary import Scalar
@@ -22,8 +21,10 @@ from onnx_gate.worker.inputs.known import generate
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
-Run = Callable[[Feed, Switches], bool]
-"""Runs the module with somebody watching; whether it answered."""
+Outcome = tuple[int, int | str]
+"""The number of a place, in the order of the run, and what was decided there; a whole number is a row of a table."""
+Run = Callable[[Feed], Mapping[Outcome, Array] | None]
+"""Runs the model: what was decided → which rows did; None where it did not answer."""
 ROWS = 37
 """Of each run: a number that no other dimension is likely to have."""
 MOST_FOUND = 512
@@ -31,9 +32,9 @@ MOST_WEIGHTS = 5_000_000
 _SIZES = (10.0, 100.0, 1e3, 1e4, 1e5)
 _ID_SIZES = (15, 25, 40, 60, 100, 250, 1000, 10_000, 100_000)
 _MORE_RUNS = 8
-"""With ids as large as the module takes them, where they choose rows of a table together."""
+"""With ids as large as the model takes them, where they choose rows of a table together."""
 _HALVINGS = 14
-"""Then two rows lie within a thousandth of where the module changes its mind, and rounding doesn't decide."""
+"""Then two rows lie within a thousandth of where the model changes its mind, and rounding doesn't decide."""
 
 
 def is_searched(spec: ModelSpec) -> bool:
@@ -50,7 +51,7 @@ def _is_free(given: InputSpec) -> bool:
 
 
 def search(run: Run, spec: ModelSpec, domains: Domains) -> list[Box]:
-    """Rows for each decision of the module that was seen, close to where it changes, and far from there."""
+    """Rows for each decision of the model that was seen, close to where it changes, and far from there."""
     tried = _Tried(run, spec)
     first = generate(spec.inputs or (), {"batch": ROWS}, seed=f"{spec.base}/search", domains=domains)
     if not tried.run(first) or not tried.rows:
@@ -127,11 +128,11 @@ class _Tried:
         """What was decided → a row that didn't."""
 
     def run(self, feed: Feed) -> bool:
-        """Feed so many rows; whether the module answered."""
-        watching = Switches(ROWS)
-        if not self._run(feed, watching):
+        """Feed so many rows; whether the model answered."""
+        found = self._run(feed)
+        if found is None:
             return False
-        for outcome, who in watching.found.items():
+        for outcome, who in found.items():
             if outcome not in self.rows:
                 self.rows[outcome] = _row(feed, int(who.argmax()))
             if outcome not in self._others and not who.all():
@@ -149,11 +150,11 @@ class _Tried:
         without, within = ([pairs[outcome][side] for outcome in outcomes] for side in (0, 1))
         for _ in range(_HALVINGS if outcomes else 0):
             middle = [_between(one, other) for one, other in zip(without, within, strict=True)]
-            watching = Switches(ROWS)
-            if not self._run(_stacked(middle), watching):
+            found = self._run(_stacked(middle))
+            if found is None:
                 return []
             for number, outcome in enumerate(outcomes):
-                decided = outcome in watching.found and bool(watching.found[outcome][number])
+                decided = outcome in found and bool(found[outcome][number])
                 (within if decided else without)[number] = middle[number]
         return [*without, *within]
 
