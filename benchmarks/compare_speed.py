@@ -1,59 +1,107 @@
-"""All metrics in one pass, beside one numpy.allclose on the same arrays."""
+"""One whole comparison of an output, with all metrics, beside one numpy.allclose on the same arrays."""
 
 from __future__ import annotations
 
+import os
+
+# As in a worker of the gate.
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
 import resource
-import statistics
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from figures import Curve, Figure, arguments, figure, finish, ratios
 
-from onnx_gate.records.asked import Tolerance
-from onnx_gate.worker.compare.elements import Elements
+from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.found import Actual, Answer
+from onnx_gate.worker.compare.outputs import OutputComparison
+from onnx_gate.worker.compare.plots import Sample
 
-SIZE = 50_000_000
-ROUNDS = 5
+SIZES = (1_000_000, 10_000_000, 50_000_000, 100_000_000)
+JUDGED = 50_000_000
+MOST = 0.5
+MOST_MIB = 16.0
+WIDTH = 1_000
+TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
+NOISE = {
+    "no difference": 0.0,
+    "differences of rounding": 1e-7,
+    "below the tolerance": 2e-6,
+    "many out of tolerance": 1e-2,
+}
+ROUNDS = 7
 
 
 def main() -> None:
+    asked = arguments(__doc__ or "", rounds=(ROUNDS, "of both, in turn"))
+    sizes = SIZES[:1] if asked.quick else SIZES
+    figures = [memory(sizes[0] if asked.quick else JUDGED)]
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for size in sizes:
+        for name, noise in NOISE.items():
+            found = measure(size, name, noise, asked.rounds)
+            figures += found
+            lines.setdefault(name, []).append((size / 1e6, found[0].value))
+    title = "A comparison with all metrics, beside one numpy.allclose"
+    curve = Curve(name="compare", title=title, x="million elements", y="time, as a multiple of allclose", lines=lines)
+    finish("compare", title, figures, [curve], quick=asked.quick)
+
+
+def compare(reference: np.ndarray, actual: np.ndarray) -> Any:
+    """As a case of the gate does it: with counts of rows, samples for plots, and columns."""
+    rule = OutputRule(tolerance=TOLERANCE)
+    comparison = OutputComparison(provider="cpu", case="data", output="y", rule=rule, sample=Sample(), by_row=True)
+    comparison.add(Answer(value=reference, dtype="float32"), Actual(value=actual), rows=len(reference))
+    return comparison.finish()
+
+
+def arrays(size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    reference = rng.standard_normal(SIZE, dtype=np.float32)
-    actual = np.empty_like(reference)
-    print(f"{SIZE:,} float32 elements, {ROUNDS} rounds, medians")
-    for noise in (0.0, 1e-6, 1e-4, 1e-2):
-        rng.standard_normal(out=actual, dtype=np.float32)
-        np.multiply(actual, np.float32(noise), out=actual)
-        np.add(actual, reference, out=actual)
-        if noise == 0.0:
-            print(f"memory above the two arrays: {memory_above(reference, actual):.1f} MiB")
-        ours, theirs = measure(reference, actual)
-        print(f"noise {noise:g}: metrics {ours:.3f} s, allclose {theirs:.3f} s, ratio {ours / theirs:.2f}")
+    reference = rng.standard_normal((size // WIDTH, WIDTH), dtype=np.float32)
+    actual = rng.standard_normal(reference.shape, dtype=np.float32)
+    np.multiply(actual, np.float32(noise), out=actual)
+    np.add(actual, reference, out=actual)
+    return reference, actual
 
 
-def compare(reference: np.ndarray, actual: np.ndarray) -> Elements:
-    elements = Elements(Tolerance(rtol=1e-3, atol=1e-5))
-    elements.add(reference, actual)
-    return elements
-
-
-def memory_above(reference: np.ndarray, actual: np.ndarray) -> float:
+def memory(size: int) -> Figure:
     """Before anything else has raised the peak of this process."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    compare(reference, actual)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    # What the first comparison imports and allocates is not that of a large one.
+    compare(*arrays(WIDTH, 1e-2))
+    taken = []
+    for noise in (0.0, 1e-2):
+        pair = arrays(size, noise)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        compare(*pair)
+        taken.append((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+        del pair
+    what = f"memory above the two arrays, {size / 1e6:g} M elements"
+    return figure(what, [max(taken)], unit=" MiB", bar=MOST_MIB)
 
 
-def measure(reference: np.ndarray, actual: np.ndarray) -> tuple[float, float]:
-    """In turn, so that a busy moment of the machine hits both."""
+def measure(size: int, name: str, noise: float, rounds: int) -> list[Figure]:
+    """In turn, so that a busy moment of the machine hits both: seconds, and seconds of the CPU."""
+    reference, actual = arrays(size, noise)
     ours, theirs = [], []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        compare(reference, actual)
-        middle = time.perf_counter()
-        np.allclose(actual, reference, rtol=1e-3, atol=1e-5)
-        ours.append(middle - start)
-        theirs.append(time.perf_counter() - middle)
-    return statistics.median(ours), statistics.median(theirs)
+    for _ in range(rounds):
+        ours.append(timed(lambda: compare(reference, actual)))
+        theirs.append(timed(lambda: np.allclose(actual, reference, rtol=TOLERANCE.rtol, atol=TOLERANCE.atol)))
+    bar = MOST if size == JUDGED else None
+    found = []
+    for place, clock in ((0, "time"), (1, "CPU time")):
+        one, other = [pair[place] for pair in ours], [pair[place] for pair in theirs]
+        detail = f"{min(one):.3f} s and {min(other):.3f} s at the least"
+        found.append(figure(f"{size / 1e6:g} M, {name}, {clock}", ratios(one, other), bar=bar, detail=detail))
+    return found
+
+
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    start, used = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - start, time.process_time() - used
 
 
 if __name__ == "__main__":

@@ -1,64 +1,124 @@
-"""Twelve models through the gate, beside twelve scripts that do the same by hand, and with and without strength."""
+"""Twelve small models through the gate, beside twelve scripts that do the same by hand, and beside other tools.
+
+The first figure is without strength, the second with it.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import models
+from figures import KEPT, Figure, arguments, figure, finish, ratios
 from watched import Watched, watched
 
 HERE = Path(__file__).parent
-ROUNDS = 3
-"""Of each of the two, in turn."""
+MOST = 0.20
+"""Times twelve scripts that the gate may take."""
 MIB = 1024 * 1024
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
+FRAMEWORKS = (("torch", models.TORCH), ("sklearn", models.SKLEARN), ("onnx", models.ONNX))
 
 
 def main() -> None:
+    asked = arguments(__doc__ or "", rounds=(3, "of each, in turn"))
+    rounds = 1 if asked.quick else asked.rounds
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for seed, name in enumerate(models.ONNX):
-            models.write_onnx(folder / f"{name}.onnx", seed)
-        shutil.copy(HERE / "models.py", folder)
-        (folder / "onnx-gate.yml").write_text(manifest(strength=True))
-        (folder / "without.yml").write_text(manifest(strength=False))
-        rounds = [(watched([*GATE, "without.yml"], folder), watched([*GATE, "onnx-gate.yml"], folder))]
-        scripts = sum(
-            watched([sys.executable, str(HERE / "one_script.py"), framework, name, str(folder)], folder).seconds
-            for framework, names in (("torch", models.TORCH), ("sklearn", models.SKLEARN), ("onnx", models.ONNX))
-            for name in names
-        )
-        gate = rounds[0][1].seconds
-        print(f"12 models: gate {gate:.1f} s, 12 scripts {scripts:.1f} s, ratio {gate / scripts:.2f}")
-        for _ in range(ROUNDS - 1):
-            rounds.append((watched([*GATE, "without.yml"], folder), watched([*GATE, "onnx-gate.yml"], folder)))
-    print(cost_of_strength(rounds))
+        prepare(folder)
+        found = [one_round(folder) for _ in range(rounds)]
+        peers = [] if asked.quick else beside_peers(folder)
+    sides = {name: [one[name] for one in found] for name in found[0]}
+    figures = [
+        *compared("12 small models, against one script each", sides["without"], sides["scripts"], MOST),
+        *compared("the same with strength", sides["with"], sides["scripts"], None),
+        *compared("with strength, against without", sides["with"], sides["without"], None),
+        grown(sides["with"], sides["without"]),
+        *peers,
+    ]
+    finish("scripts", "Twelve small models, beside one script for each", figures, quick=asked.quick)
 
 
-def cost_of_strength(rounds: Sequence[tuple[Watched, Watched]]) -> str:
-    """Medians without it and with it; of the memory, the model that grows most."""
-    seconds, cpu = (
-        [statistics.median(getattr(one[side], what) for one in rounds) for side in (0, 1)]
-        for what in ("seconds", "cpu")
-    )
-    grown = {
-        name: statistics.median(other.memory.get(name, 0) - one.memory.get(name, 0) for one, other in rounds)
-        for name in (*models.TORCH, *models.SKLEARN, *models.ONNX)
+def prepare(folder: Path) -> None:
+    for seed, name in enumerate(models.ONNX):
+        models.write_onnx(folder / f"{name}.onnx", seed)
+    shutil.copy(HERE / "models.py", folder)
+    (folder / "with.yml").write_text(manifest(FRAMEWORKS, strength=True))
+    (folder / "without.yml").write_text(manifest(FRAMEWORKS, strength=False))
+    (folder / "torch.yml").write_text(manifest(FRAMEWORKS[:1], strength=False))
+
+
+def one_round(folder: Path) -> dict[str, Watched]:
+    scripts = [
+        watched([sys.executable, str(HERE / "one_script.py"), framework, name, str(folder)], folder)
+        for framework, names in FRAMEWORKS
+        for name in names
+    ]
+    return {
+        "scripts": together(scripts),
+        "without": watched([*GATE, "without.yml"], folder),
+        "with": watched([*GATE, "with.yml"], folder),
     }
-    most = max(grown, key=lambda name: grown[name])
-    return (
-        f"strength: {seconds[0]:.1f} s without, {seconds[1]:.1f} s with ({seconds[1] / seconds[0] - 1:+.0%}); "
-        f"CPU {cpu[0]:.1f} s and {cpu[1]:.1f} s ({cpu[1] / cpu[0] - 1:+.0%}); "
-        f"memory a model {grown[most] / MIB:+.0f} MiB at the most ({most})"
-    )
 
 
-def manifest(*, strength: bool) -> str:
+def together(each: Sequence[Watched]) -> Watched:
+    """One after another."""
+    return Watched(seconds=sum(one.seconds for one in each), cpu=sum(one.cpu for one in each))
+
+
+def beside_peers(folder: Path) -> list[Figure]:
+    """The six PyTorch models: one export and check each, as a user calls the tool."""
+    gate = watched([*GATE, "torch.yml"], folder)
+    environ = {**os.environ, "PYTHONPATH": str(polygraphy())}
+    figures = []
+    for tool, title in (("verify", "torch.onnx.export(verify=True)"), ("polygraphy", "Polygraphy")):
+        command = [sys.executable, str(HERE / "peer_script.py"), tool]
+        theirs = together([watched([*command, name, str(folder)], folder, environ=environ) for name in models.TORCH])
+        figures += compared(f"6 PyTorch models, against {title}", [gate], [theirs], None)
+    return figures
+
+
+def polygraphy() -> Path:
+    """In a folder of its own: it needs nothing that isn't here."""
+    place = KEPT / "polygraphy"
+    if not place.exists():
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), "polygraphy"],
+            check=True,
+        )
+    return place
+
+
+def compared(what: str, ours: Sequence[Watched], theirs: Sequence[Watched], bar: float | None) -> list[Figure]:
+    figures = []
+    for clock, title in (("seconds", "time"), ("cpu", "CPU time")):
+        one, other = ([getattr(each, clock) for each in side] for side in (ours, theirs))
+        detail = f"{statistics.median(one):.1f} s and {statistics.median(other):.1f} s"
+        limit = bar if clock == "seconds" else None
+        figures.append(figure(f"{what}, {title}", ratios(one, other), bar=limit, detail=detail))
+    return figures
+
+
+def grown(ours: Sequence[Watched], theirs: Sequence[Watched]) -> Figure:
+    """Of the model whose worker grows most by strength."""
+    names = (*models.TORCH, *models.SKLEARN, *models.ONNX)
+    by_name = {
+        name: [
+            (one.memory.get(name, 0) - other.memory.get(name, 0)) / MIB for one, other in zip(ours, theirs, strict=True)
+        ]
+        for name in names
+    }
+    most = max(by_name, key=lambda name: statistics.median(by_name[name]))
+    return figure("memory that strength takes, at the most", by_name[most], unit=" MiB", detail=most)
+
+
+def manifest(frameworks: Iterable[tuple[str, Sequence[str]]], *, strength: bool) -> str:
     asked = f"strength: {str(strength).lower()}"
     lines = [
         "version: 1",
@@ -66,9 +126,13 @@ def manifest(*, strength: bool) -> str:
         "models:",
     ]
     schema = "inputs: {x: {dtype: float32, shape: [batch, 16]}}"
-    for framework, names in (("torch", models.TORCH), ("sklearn", models.SKLEARN)):
-        lines += [f"  - {{id: {name}, source: 'models.py:{name}', framework: {framework}, {schema}}}" for name in names]
-    lines += [f"  - {{id: {name}, source: {name}.onnx, data: {name}.npz}}" for name in models.ONNX]
+    for framework, names in frameworks:
+        how = (
+            "source: {0}.onnx, data: {0}.npz"
+            if framework == "onnx"
+            else f"source: 'models.py:{{0}}', framework: {framework}, {{1}}"
+        )
+        lines += [f"  - {{id: {name}, {how.format(name, schema)}}}" for name in names]
     return "\n".join(lines) + "\n"
 
 

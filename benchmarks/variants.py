@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
+from figures import arguments, figure, finish, ratios
 from watched import Watched, watched
 
 MOST = 1.6
 """Times the model alone that all four may take."""
 ROUNDS = 3
-"""Of each of the two, in turn."""
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
 NET = """
 import torch
@@ -39,23 +38,19 @@ VARIANTS = f"variants: [{{fp16: {{{LIMITS}}}}}, {{int8-dynamic: {{{LIMITS}}}}}, 
 
 
 def main() -> None:
+    asked = arguments(__doc__ or "", rounds=(ROUNDS, "of each of the two, in turn"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "net.py").write_text(NET)
         (folder / "alone.yml").write_text(manifest(""))
         (folder / "three.yml").write_text(manifest(f", {VARIANTS}"))
-        rounds = [(judged(folder, "alone"), judged(folder, "three")) for _ in range(ROUNDS)]
-    ratios = {
-        what: statistics.median(getattr(three, what) / getattr(alone, what) for alone, three in rounds)
-        for what in ("seconds", "cpu")
-    }
-    alone, three = (statistics.median(one[side].seconds for one in rounds) for side in (0, 1))
-    print(
-        f"a model with three variants: {three:.1f} s, alone {alone:.1f} s, "
-        f"ratio {ratios['seconds']:.2f} (CPU {ratios['cpu']:.2f})"
-    )
-    if max(ratios.values()) > MOST:
-        sys.exit(f"three variants take {max(ratios.values()):.2f} times the model alone, {MOST:g} are allowed")
+        rounds = [(judged(folder, "alone"), judged(folder, "three")) for _ in range(1 if asked.quick else asked.rounds)]
+    figures = []
+    for clock, title in (("seconds", "time"), ("cpu", "CPU time")):
+        alone, three = ([getattr(one[side], clock) for one in rounds] for side in (0, 1))
+        detail = f"{min(three):.1f} s and {min(alone):.1f} s at the least"
+        figures.append(figure(f"with three variants, {title}", ratios(three, alone), bar=MOST, detail=detail))
+    finish("variants", "A PyTorch model with three variants, beside the model alone", figures, quick=asked.quick)
 
 
 def judged(folder: Path, name: str) -> Watched:

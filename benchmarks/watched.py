@@ -1,4 +1,4 @@
-"""One command, with what it takes: seconds, seconds of the CPU, and the memory of each process that has a log."""
+"""One command, with what it takes: seconds, seconds of the CPU, and the memory of every process that it starts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,16 +22,24 @@ class Watched:
     seconds: float
     cpu: float
     """Of the command and all that it started, on all cores."""
+    own: int = 0
+    """The most bytes that its own process took."""
+    largest: int = 0
+    """The most bytes that any process took, its own or one that it started."""
     memory: dict[str, int] = field(default_factory=dict)
     """Log → the most bytes that a process took that writes it."""
 
 
-def watched(command: list[str], folder: Path, *, expected: int = 0) -> Watched:
+def watched(
+    command: list[str], folder: Path, *, expected: int = 0, environ: Mapping[str, str] | None = None
+) -> Watched:
     """Run it to its end; a command that ends with another code than the expected one ends the benchmark."""
     before, start = _cpu(), time.monotonic()
-    running = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    ended, memory = threading.Event(), dict[str, int]()
-    watch = threading.Thread(target=_watch, args=(folder, ended, memory))
+    running = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
+    )
+    ended, looks = threading.Event(), _Looks(running.pid, folder)
+    watch = threading.Thread(target=looks.until, args=(ended,))
     watch.start()
     printed, _ = running.communicate()
     seconds, cpu = time.monotonic() - start, _cpu() - before
@@ -38,7 +47,14 @@ def watched(command: list[str], folder: Path, *, expected: int = 0) -> Watched:
     watch.join()
     if running.returncode != expected:
         sys.exit(f"{' '.join(command)} failed:\n{printed}")
-    return Watched(seconds=seconds, cpu=cpu, memory=memory)
+    peaks = looks.peaks
+    return Watched(
+        seconds=seconds,
+        cpu=cpu,
+        own=peaks.get(running.pid, 0),
+        largest=max(peaks.values(), default=0),
+        memory=looks.by_log,
+    )
 
 
 def _cpu() -> float:
@@ -46,23 +62,36 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _watch(folder: Path, ended: threading.Event, memory: dict[str, int]) -> None:
-    while not ended.wait(_EVERY):
-        for process in Path("/proc").iterdir():
-            if process.name.isdigit():
-                _look(process, folder, memory)
+class _Looks:
+    """At a process and all that comes from it."""
+
+    def __init__(self, root: int, folder: Path) -> None:
+        self.peaks: dict[int, int] = {root: 0}
+        self.by_log: dict[str, int] = {}
+        self._folder = folder
+
+    def until(self, ended: threading.Event) -> None:
+        """Again and again."""
+        while not ended.wait(_EVERY):
+            for process in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+                self._look(process)
+
+    def _look(self, process: int) -> None:
+        try:
+            status = _status(process)
+            # A child has a higher number than its parent, unless the numbers began anew in between.
+            if process not in self.peaks and int(status["PPid"]) not in self.peaks:
+                return
+            peak = int(status.get("VmHWM", "0").split()[0]) * 1024
+            self.peaks[process] = max(self.peaks.get(process, 0), peak)
+            log = Path(f"/proc/{process}/fd/2").readlink()
+            if log.is_relative_to(self._folder):
+                self.by_log[log.stem] = max(self.by_log.get(log.stem, 0), peak)
+        except OSError:
+            # It ended in between.
+            return
 
 
-def _look(process: Path, folder: Path, memory: dict[str, int]) -> None:
-    try:
-        log = (process / "fd" / "2").readlink()
-        if log.is_relative_to(folder):
-            memory[log.stem] = max(memory.get(log.stem, 0), _peak(process))
-    except OSError:
-        # It ended in between, or is somebody else's.
-        return
-
-
-def _peak(process: Path) -> int:
-    lines = (process / "status").read_text().splitlines()
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+def _status(process: int) -> dict[str, str]:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

@@ -25,9 +25,24 @@ def has_vnni() -> bool:
     return platform.machine().lower() not in ("x86_64", "amd64") or bool(int8_features())
 
 
+def processor() -> str:
+    """What libraries choose their instructions by; more than its name, which says nothing of a virtual machine."""
+    wanted = ["vendor_id", "cpu family", "model", "model name", "flags"]
+    wanted += ["CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"]
+    lines = _described()
+    return "\n".join((platform.machine(), *(_first(lines, name) for name in wanted)))
+
+
 def _line(name: str) -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
+    return _first(_described(), name)
+
+
+def _first(lines: list[str], name: str) -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")
+
+
+def _described() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

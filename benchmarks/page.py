@@ -1,0 +1,98 @@
+"""Writes docs/performance.md and its plots from what the benchmarks kept in build/bench."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pygal
+from figures import KEPT, Figure
+from pygal.style import CleanStyle
+
+DOCS = Path(__file__).parent.parent / "docs"
+PLOTS = DOCS / "performance"
+ORDER = ("scripts", "larger", "variants", "compare", "growth", "start")
+"""Of the sections; what was not run is missing in the page, and is named there."""
+COMMANDS = {
+    "scripts": "gate_vs_scripts.py",
+    "larger": "larger_models.py",
+    "variants": "variants.py",
+    "compare": "compare_speed.py",
+    "growth": "growth.py",
+    "start": "start.py",
+}
+INTRODUCTION = """# Performance
+
+Written by `make bench`. Every figure but sizes is a ratio of two things measured in one run, on one machine, in turn;
+it is the median of the rounds, and the brackets hold the middle half of them (of fewer than four, all). *At the most*
+is the bar: a benchmark ends with 1 where it is missed, and each can be run alone. Bars are for idle cores.
+"""
+_AGAIN = re.compile(r"chart-[0-9a-f-]{36}")
+
+
+def main() -> None:
+    PLOTS.mkdir(exist_ok=True)
+    parts = [INTRODUCTION]
+    for name in ORDER:
+        path = KEPT / f"{name}.json"
+        parts.append(section(name, json.loads(path.read_text())) if path.exists() else missing(name))
+    (DOCS / "performance.md").write_text("\n".join(parts).rstrip() + "\n")
+
+
+def missing(name: str) -> str:
+    return f"`benchmarks/{COMMANDS[name]}` was not run when this page was written.\n"
+
+
+def section(name: str, found: dict[str, Any]) -> str:
+    rows = [Figure(**each) for each in found["figures"]]
+    lines = [
+        f"## {found['title']}",
+        "",
+        f"`python benchmarks/{COMMANDS[name]}`, {found['date']}, {found['machine']}.",
+        "",
+        "| what | measured | at the most | |",
+        "|---|---|---|---|",
+        *(row(each) for each in rows),
+        "",
+    ]
+    for curve in found["curves"]:
+        draw(curve)
+        lines += [f"![{curve['title']}](performance/{curve['name']}.svg)", ""]
+    return "\n".join(lines)
+
+
+def row(one: Figure) -> str:
+    noise = "" if one.low == one.high else f" [{one.low:.3g} … {one.high:.3g}]"
+    allowed = "" if one.bar is None else f"{one.bar:g}{one.unit}{' (missed)' if one.missed else ''}"
+    return f"| {one.what} | {one.value:.3g}{one.unit}{noise} | {allowed} | {one.detail} |"
+
+
+def draw(curve: dict[str, Any]) -> None:
+    """As a small file without a script, that is the same for the same numbers."""
+    chart = pygal.XY(
+        title=curve["title"],
+        x_title=curve["x"],
+        y_title=curve["y"],
+        style=CleanStyle(background="white", plot_background="white"),
+        js=[],
+        width=720,
+        height=380,
+        dots_size=3,
+        legend_at_bottom=True,
+        include_x_axis=True,
+        show_x_guides=False,
+        pretty_print=False,
+        disable_xml_declaration=True,
+        range=(0, None),
+    )
+    for title, points in curve["lines"].items():
+        chart.add(title, [tuple(point) for point in points])
+    text = chart.render(is_unicode=True)
+    text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    (PLOTS / f"{curve['name']}.svg").write_text(_AGAIN.sub(f"chart-{curve['name']}", text) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""From start to verdict of one scikit-learn model with the command, beside the script that does the same by hand.
+
+And the sizes of images that are on this machine, where buildah or docker is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from figures import Figure, arguments, figure, finish, ratios
+from watched import watched
+
+HERE = Path(__file__).parent
+GATE = [sys.executable, "-m", "onnx_gate", "run"]
+SCHEMA = "inputs: {x: {dtype: float32, shape: [batch, 16]}}"
+SOURCE = "framework: sklearn, source: 'models.py:pipeline'"
+MANIFEST = f"version: 1\nmodels:\n  - {{id: pipeline, {SOURCE}, {SCHEMA}, strength: %s}}\n"
+
+
+def main() -> None:
+    asked = arguments(__doc__ or "", rounds=(5, "of each, in turn"))
+    rounds = 1 if asked.quick else asked.rounds
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shutil.copy(HERE / "models.py", folder)
+        (folder / "without.yml").write_text(MANIFEST % "false")
+        (folder / "with.yml").write_text(MANIFEST % "true")
+        script = [sys.executable, str(HERE / "one_script.py"), "sklearn", "pipeline", str(folder)]
+        found = [
+            (watched(script, folder), watched([*GATE, "without.yml"], folder), watched([*GATE, "with.yml"], folder))
+            for _ in range(rounds)
+        ]
+    by_hand, without, strong = ([each.seconds for each in side] for side in zip(*found, strict=True))
+    figures = [
+        figure("one scikit-learn model, start to verdict", without, unit=" s"),
+        figure("the same with strength", strong, unit=" s"),
+        figure("against its script", ratios(without, by_hand)),
+        figure(
+            "against its script, CPU time",
+            ratios([each.cpu for _, each, _ in found], [each.cpu for each, _, _ in found]),
+        ),
+        *image_sizes(),
+    ]
+    finish("start", "From start to verdict", figures, quick=asked.quick)
+
+
+def image_sizes() -> list[Figure]:
+    for tool in ("buildah", "docker", "podman"):
+        if not shutil.which(tool):
+            continue
+        form = ["--json"] if tool == "buildah" else ["--format", "json"]
+        listed = subprocess.run([tool, "images", *form], capture_output=True, text=True, check=False).stdout
+        try:
+            images = json.loads(listed or "[]")
+        except ValueError:
+            continue
+        named = [(name, image["size"]) for image in images for name in image.get("names") or () if "onnx-gate" in name]
+        return [figure(f"image {name}", [megabytes(size)], unit=" MB") for name, size in named]
+    print("no buildah, docker or podman here: the images were not looked at")
+    return []
+
+
+def megabytes(size: str | int) -> float:
+    """Of `2.2 GB`, or of bytes."""
+    if isinstance(size, int):
+        return size / 1e6
+    number, _, unit = size.partition(" ")
+    return float(number) * {"GB": 1e3, "MB": 1.0, "KB": 1e-3}.get(unit.upper(), 1e-6)
+
+
+if __name__ == "__main__":
+    main()
