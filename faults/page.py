@@ -15,22 +15,35 @@ from sweeps.page import write_page
 SHOWN = (Ending.SAME, Ending.ERRORS, Ending.INCOMPLETE, Ending.NOT_WRITTEN, Ending.REFUSED, Ending.DIED)
 HEADER = ("kind", "injected", "reached", *SHOWN, "wrong verdicts", "other broken promises")
 INTRO = """\
-Each row counts whole runs of the command on up to five models (two that pass, two that diverge, one that can't be
-loaded), with one fault in each run. Afterwards every model has the verdict that it has without the fault, or is an
-error with a cause; or the run says that it is incomplete; or there are no reports, and the exit code says so. Any
-other verdict would be a wrong one: a pass of what diverges, a divergence of what passes, a run that passes though
-something is missing. The other promises: nothing hangs, no process survives, reports are whole and all there or none,
-exit code and reports agree, a fault of one model changes no other model's verdict, and the next run finds nothing in
-its way.
+What *no wrong verdict* rests on: each row counts whole runs of the command on up to five models: two that pass,
+two that diverge, and one that can't be loaded. One fault is injected into each run. Afterwards one of these
+must hold:
 
-A fault that is *not reached* was planned for a moment that the run did not come to, such as the twelfth file of a run
-that writes ten. A gate that is killed by a signal that nobody can take ends with it, and CI sees that.
+- every model has the verdict that it has without the fault, or is an error with a cause;
+- the run says that it is incomplete;
+- there are no reports, and the exit code says so.
 
-How the faults are injected: a process sends itself the signal at the stage, event or write that the plan names. Disks
-fail in the one object through which the output folder is written; the real ones are small or read-only tmpfs mounts.
-Pipes are spoilt where a worker sends its events. A server on loopback plays GitHub. Clocks jump in what Python reads
-from the wall clock: `time.time` in all processes of a run, `datetime.now` in the gate. Monotonic clocks go on, as they
-do where somebody sets the clock of a real machine."""
+Any other verdict is wrong: a pass of what diverges, a divergence of what passes, or a run that passes though
+something is missing. The other promises are:
+
+- nothing hangs, and no process survives;
+- reports are whole, and all there or none;
+- exit code and reports agree;
+- a fault of one model changes no other model's verdict;
+- the next run finds nothing in its way.
+
+A fault that is *not reached* was planned for a moment that never came, such as the twelfth file of a run that
+writes ten. A gate that is killed by a signal that nobody can catch ends with that signal, and CI sees it.
+
+How the faults are injected:
+
+- A process sends itself the signal at the stage, event or write that the plan names.
+- Disks fail in the one object through which the output folder is written. The real ones are small or read-only
+  tmpfs mounts.
+- Pipes are spoilt where a worker sends its events.
+- A server on loopback plays GitHub.
+- Clocks jump in what Python reads from the wall clock: `time.time` in all processes of a run, `datetime.now` in
+  the gate. Monotonic clocks go on, as they do if somebody sets the clock of a real machine."""
 
 
 def rows(trials: Sequence[Trial]) -> list[list[object]]:

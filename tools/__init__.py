@@ -1,0 +1,1 @@
+"""What builds the docs and makes releases; no part of the package."""
