@@ -1,12 +1,12 @@
-# Three images of one file: `--build-arg VARIANT=cpu` (the default), `VARIANT=gpu` or `VARIANT=tensorflow`.
+# Four images of one file: `--build-arg VARIANT=cpu` (the default), `VARIANT=slim`, `VARIANT=gpu` or `VARIANT=tensorflow`.
 ARG BASE_IMAGE=base
 ARG VARIANT=cpu
 
 # Written out, since Dependabot reads no ARG. Another base comes with `--build-arg BASE_IMAGE=…`.
 FROM debian:12-slim AS base
 
-# --- Python and the frameworks, the same in all. They run the sources, on the CPU.
-FROM ${BASE_IMAGE} AS frameworks
+# --- Python, and what is to be installed, the same in all.
+FROM ${BASE_IMAGE} AS python
 
 # ONNX Runtime's StringNormalizer asks for en_US.UTF-8 by name, and slim images hold no such locale.
 # git: in a container job, actions/checkout makes no .git without it, and fetches nothing from Git LFS.
@@ -27,30 +27,44 @@ ENV PATH=/opt/onnx-gate/bin:$PATH \
 # The dependencies come before the code, so that a change of code doesn't install them anew.
 COPY pyproject.toml constraints.txt /tmp/dependencies/
 
+WORKDIR /tmp/dependencies
+# Extras name each other as onnx-gate[…]; the package isn't here yet, so the names in `frameworks` are looked up.
+# None of them brings onnxruntime: exactly one may be installed, and which one is for the variants to say.
+RUN python -c 'import re, tomllib; \
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+extras = project["optional-dependencies"]; \
+wanted = re.search(r"\[(.+)\]", extras["frameworks"][0])[1].split(","); \
+light = [name for name in wanted if name not in ("torch", "keras")]; \
+listed = {name: project["dependencies"] + [line for extra in names for line in extras[extra]] \
+    for name, names in (("requirements", wanted), ("slim", light))} | {name: extras[name] for name in ("cpu", "gpu", "tensorflow")}; \
+[open(f"{name}.txt", "w").write("\n".join(line for line in lines if not line.startswith("onnx-gate["))) \
+    for name, lines in listed.items()]'
+
+# --- The frameworks. They run the sources, on the CPU.
+FROM python AS frameworks
+
 # Where torch's builds are looked for, beside pip's own index: this one has CPU builds, which are small.
 # Empty for pip's own index alone, whose Linux builds bring gigabytes of CUDA libraries.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 
-WORKDIR /tmp/dependencies
-# Extras name each other as onnx-gate[…]; the package isn't here yet, so the names in `all` are looked up.
-# Exactly one onnxruntime may be installed, and which one is for the variants to say.
-# compileall uses every core where pip compiles on one; tests are never imported, and some need a newer Python.
-RUN python -c 'import re, tomllib; \
-project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-extras = project["optional-dependencies"]; \
-wanted = re.search(r"\[(.+)\]", extras["all"][0])[1].split(","); \
-lines = project["dependencies"] + [line for name in wanted for line in extras[name]]; \
-print(*(line for line in lines if not line.startswith(("onnx-gate[", "onnxruntime"))), sep="\n"); \
-[open(f"{name}.txt", "w").write("\n".join(extras[name])) for name in ("gpu", "tensorflow")]' \
-        > requirements.txt \
-    && pip install --no-cache-dir --no-compile --no-deps --constraint constraints.txt torch \
+# Packages bring tests, and torch what C++ is built and tested with: together 250 MB that nothing imports.
+# compileall uses every core where pip compiles on one; some internal modules need a newer Python.
+RUN pip install --no-cache-dir --no-compile --no-deps --constraint constraints.txt torch \
         ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} \
     && pip install --no-cache-dir --no-compile --requirement requirements.txt --constraint constraints.txt \
-    && python -m compileall -q -j 0 -x '/tests/|/testing/_internal/' /opt/onnx-gate/lib
+    && find /opt/onnx-gate/lib -type d -name tests -prune -exec rm -rf {} + \
+    && rm -rf /opt/onnx-gate/lib/python3*/site-packages/torch/include /opt/onnx-gate/lib/python3*/site-packages/torch/test \
+    && python -m compileall -q -j 0 -x '/testing/_internal/' /opt/onnx-gate/lib
+
+# --- scikit-learn and boosters alone, without PyTorch and what it needs: some 800 MB less.
+FROM python AS slim
+RUN pip install --no-cache-dir --no-compile --constraint constraints.txt --requirement slim.txt --requirement cpu.txt \
+    && find /opt/onnx-gate/lib -type d -name tests -prune -exec rm -rf {} + \
+    && python -m compileall -q -j 0 /opt/onnx-gate/lib
 
 # --- ONNX Runtime for the CPU alone: a tenth of the size of the build that knows CUDA too.
 FROM frameworks AS cpu
-RUN pip install --no-cache-dir --constraint constraints.txt onnxruntime
+RUN pip install --no-cache-dir --constraint constraints.txt --requirement cpu.txt
 
 # --- ONNX Runtime with CUDA, and the CUDA and cuDNN libraries that it loads (onnxruntime.preload_dlls finds them).
 FROM frameworks AS gpu

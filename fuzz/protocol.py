@@ -270,7 +270,7 @@ class _Kept:
     """In the place of the output folder: there are no files."""
 
     def __init__(self) -> None:
-        self.work = self.scratch = self.logs = Path()
+        self.path = self.work = self.scratch = self.logs = Path()
 
     def keep_weak_inputs(self, model_id: str) -> bool:
         """Nothing was left."""

@@ -16,14 +16,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.records.asked import ModelSpec
-from onnx_gate.records.bounds import MANY, Name, Text
+from onnx_gate.records.bounds import MANY, Count, Name, Text
 from onnx_gate.records.diagnosis.failing import Failing
 from onnx_gate.records.diagnosis.plots import Plot
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
 from onnx_gate.records.strength import Strength
-from onnx_gate.vocabulary import JSON, Cause, Config
+from onnx_gate.vocabulary import JSON, Cause, Config, Touch
 
 MADE = "reference"
 """The folder in a worker's own in which it leaves a reference."""
@@ -67,6 +67,8 @@ class Job:
     """It did not die, and did not answer either."""
     calibrates: bool = False
     """Measure how large honest rounding is in every output, instead of looking for the cause of a divergence."""
+    records: bool = False
+    """Also report what the model's code reads and looks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +140,28 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Touched:
+    """Some of what the model's code has read or looked for."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    kind: Touch
+    """What they are."""
+    names: Annotated[tuple[Name, ...], MANY]
+    """Absolute paths, or names of modules or variables."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """All that it has touched was reported."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    count: Count
+    """Of all names: one that is missing was lost on the way."""
+    opaque: Text = ""
+    """Why nobody can know all that it depends on, such as a connection to another machine; empty where it is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Done:
     """The worker has come to its end: without this it did not."""
 
@@ -163,6 +187,8 @@ Event = (
     | Plot
     | Strength
     | Made
+    | Touched
+    | Recorded
     | Done
 )
 
@@ -185,6 +211,8 @@ KINDS: dict[str, type] = {
     "plot": Plot,
     "strength": Strength,
     "made": Made,
+    "touched": Touched,
+    "recorded": Recorded,
     "done": Done,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}

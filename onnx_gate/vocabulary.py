@@ -42,6 +42,8 @@ STRENGTH = "strength"
 WEAK_INPUTS = "weak-inputs"
 """The folder of inputs that catch survivors, and, with `.npz`, the file that a worker leaves of them."""
 
+RESUME_NOTE = ".resume.json"
+"""What an interrupted run leaves in its output folder, for one that goes on."""
 REPRO = "repro"
 """The folder of what shows a divergence again, one folder in it for each model."""
 MENDED = "mended.onnx"
@@ -221,6 +223,29 @@ class LeftOut(StrEnum):
     """The model has inputs or outputs of a type that numpy hasn't got, or sparse ones."""
     PLUG_IN = "plug-in"
     """The provider comes in a library of its own."""
+
+
+class Touch(StrEnum):
+    """What a model's code has touched, of all that could change what it does."""
+
+    FILE = "file"
+    """Opened to be read, mapped into memory, or imported; also where it is not there."""
+    SEEN = "seen"
+    """Looked for and not opened: whether it is there, and how large."""
+    FOLDER = "folder"
+    """Listed."""
+    DESCRIPTIONS = "descriptions"
+    """A folder that was searched for descriptions of installed packages, and nothing else."""
+    LIBRARY = "library"
+    """A file or folder of an installed package."""
+    SEARCHED = "searched"
+    """A folder that modules are imported from, in the order of the search."""
+    MODULE = "module"
+    """The name of a module that was looked for in these folders."""
+    SUBMODULE = "submodule"
+    """A module that was looked for in the folder of its package, by its path without suffix."""
+    VARIABLE = "variable"
+    """The name of an environment variable; `*` for all of them."""
 
 
 class Absence(StrEnum):

@@ -24,6 +24,7 @@ from onnx_gate.records.asked import RunOptions
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import json
 from onnx_gate.shards.verify import require_trust
+from tests.covered import mark_covered
 from tests.nursery import Nursery, servers_of
 from tests.sampled import mark_long
 
@@ -86,6 +87,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: at the end there are short ones for every worker, and none works alone."""
     mark_long(items)
+    mark_covered(items)
     places = {REPOSITORY / "tests" / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from onnx_gate import __version__
 from onnx_gate.frameworks.registry import code_forms
-from onnx_gate.records.settings import CommentMode
+from onnx_gate.records.settings import DEFAULT_CACHE_SIZE, CommentMode
 
 EXIT_CODES = """\
 exit codes:
@@ -39,6 +39,7 @@ def build_parser(**does: Callable[[Namespace], int]) -> ArgumentParser:
     _add_plan(commands.add_parser("plan", help="split a manifest into shards, for the matrix of a workflow"))
     _add_merge(commands.add_parser("merge", help="make one result of the shards' results"))
     _add_calibrate(commands.add_parser("calibrate", help="measure how large rounding is, and propose tolerances"))
+    _add_init(commands.add_parser("init", help="find the models of a repository, and write a first manifest"))
     check = commands.add_parser("check", help="check the manifest only")
     check.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST")
     report = commands.add_parser("report", help="render the reports again from a results.json")
@@ -48,6 +49,10 @@ def build_parser(**does: Callable[[Namespace], int]) -> ArgumentParser:
     )
     _add_baseline(report)
     _add_comment(report)
+    schema = commands.add_parser("schema", help="print the JSON Schema of the manifest, or of results.json")
+    schema.add_argument(
+        "of", nargs="?", choices=("manifest", "results"), default="manifest", help="default: %(default)s"
+    )
     commands.add_parser("doctor", help="tell what this machine can run, and why not")
     for name, command in does.items():
         commands.choices[name].set_defaults(command=command)
@@ -62,7 +67,9 @@ def _add_run(run: ArgumentParser) -> None:
         metavar="DIR",
         help="where the reports go (default: %(default)s)",
     )
-    run.add_argument("--only", action="append", default=[], metavar="ID", help="judge this model only; repeatable")
+    run.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="judge these models only: an id or a glob; repeatable"
+    )
     run.add_argument(
         "--provider",
         action="append",
@@ -80,6 +87,10 @@ def _add_run(run: ArgumentParser) -> None:
         help=f"load sources that run code of their own: {', '.join(code_forms())} "
         "(default: unless the checkout left credentials beside them)",
     )
+    run.add_argument(
+        "--resume", action="store_true", help="judge what an interrupted run in the same output folder has left"
+    )
+    _add_cache(run)
     _add_baseline(run)
     _add_comment(run)
     travelling = run.add_mutually_exclusive_group()
@@ -93,6 +104,30 @@ def _add_run(run: ArgumentParser) -> None:
     )
 
 
+def _add_cache(run: ArgumentParser) -> None:
+    run.add_argument(
+        "--cache",
+        metavar="DIR",
+        help="remember models that passed, and don't run again those of which nothing has changed",
+    )
+    run.add_argument(
+        "--cache-size", metavar="SIZE", help=f"what the cache may hold, such as 512MiB (default: {DEFAULT_CACHE_SIZE})"
+    )
+    run.add_argument(
+        "--explain-cache", action="store_true", help="say for each model why the cache could serve it, or why not"
+    )
+
+
+def _add_init(init: ArgumentParser) -> None:
+    init.add_argument("paths", nargs="*", metavar="PATH", help="files and folders to search (default: this folder)")
+    init.add_argument(
+        "--output", default="onnx-gate.yml", metavar="FILE", help="the manifest to write (default: %(default)s)"
+    )
+    init.add_argument("--data", metavar="FILE", help="a .csv, .npz or .npy file for the models that it fits")
+    init.add_argument("--load", action="store_true", help="load models to see their inputs, which runs their code")
+    init.add_argument("--workflow", action="store_true", help="also write a workflow for GitHub Actions")
+
+
 def _add_calibrate(calibrate: ArgumentParser) -> None:
     calibrate.add_argument(
         "manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST", help="default: %(default)s"
@@ -101,7 +136,9 @@ def _add_calibrate(calibrate: ArgumentParser) -> None:
     calibrate.add_argument(
         "--output", default="onnx-gate-calibration", metavar="DIR", help="where the logs go (default: %(default)s)"
     )
-    calibrate.add_argument("--only", action="append", default=[], metavar="ID", help="this model only; repeatable")
+    calibrate.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="these models only: an id or a glob; repeatable"
+    )
     calibrate.add_argument(
         "--provider", action="append", default=[], metavar="NAME", help="on this provider only; repeatable"
     )
@@ -117,7 +154,7 @@ def _add_plan(plan: ArgumentParser) -> None:
     plan.add_argument("manifest", nargs="?", default="onnx-gate.yml", metavar="MANIFEST", help="default: %(default)s")
     plan.add_argument("--shards", type=_positive, required=True, metavar="N", help="at most so many, up to 256")
     plan.add_argument("--results", metavar="PATH", help="an earlier results.json, or its folder: how long models take")
-    plan.add_argument("--only", action="append", default=[], metavar="ID", help="plan this model only; repeatable")
+    plan.add_argument("--only", action="append", default=[], metavar="ID", help="plan these models only; repeatable")
     plan.add_argument(
         "--provider", action="append", default=[], metavar="NAME", help="for runs on this provider only; repeatable"
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from onnx_gate.frameworks.info import FrameworkInfo
 from onnx_gate.frameworks.registry import REGISTRY
-from onnx_gate.gate.environment import describe_environment, installed, installed_runtimes
+from onnx_gate.gate.environment import INSTALL_RUNTIME, describe_environment, installed, installed_runtimes
 from onnx_gate.providers import PROVIDERS
 from onnx_gate.records.result import ProviderState
 from onnx_gate.vocabulary import Isolation
@@ -45,7 +45,7 @@ def _runtime_lines(runtimes: dict[str, str]) -> list[str]:
     if len(runtimes) == 1:
         return [f"runtime: {names}"]
     if not runtimes:
-        return ["runtime: none. Fix: pip install onnxruntime"]
+        return [f"runtime: none. Fix: {INSTALL_RUNTIME}"]
     return [
         f"runtime: {names}: expected exactly one, their files overwrite each other. Fix: uninstall all, install one"
     ]

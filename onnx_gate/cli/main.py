@@ -49,7 +49,15 @@ def main_action() -> int:
 def build_parser() -> ArgumentParser:
     """The command line, with what each command does."""
     return arguments.build_parser(
-        run=_run, plan=_plan, merge=_merge, calibrate=_calibrate, check=_check, report=_report, doctor=_doctor
+        run=_run,
+        plan=_plan,
+        merge=_merge,
+        calibrate=_calibrate,
+        init=_init,
+        check=_check,
+        report=_report,
+        schema=_schema,
+        doctor=_doctor,
     )
 
 
@@ -76,25 +84,35 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.gate.run import run_gate
     from onnx_gate.gate.selection import require_folders, select_models
     from onnx_gate.publish import results
+    from onnx_gate.shards import resume
+    from onnx_gate.vocabulary import RESUME_NOTE
 
     _say_warnings(manifest.warnings)
     # A call that is wrong costs nothing: not even the reports of the last one.
-    select_models(manifest, asked.options)
+    specs = select_models(manifest, asked.options)
     require_folders(manifest, asked.options)
     # Before the output folder is emptied, which may hold it.
     earlier = find_baseline(asked.baseline, asked.workflow)
     # Before the folder is made ready for the results of this run.
-    last = last_seconds(asked.output) if asked.live else {}
+    last = last_seconds(asked.output)
+    known = resume.digests(manifest, asked.options, asked.output)
+    finished = resume.find_finished(asked.output, known, specs) if asked.resume else {}
     signals = Signals()
-    with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
+    with signals.held(), OutputFolder(asked.output, beside=asked.manifest, kept=finished) as folder:
         progress = LiveProgress(sys.stdout, last) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
-            result = run_gate(manifest, asked.options, folder, progress, signals.raise_if_received)
+            result = run_gate(
+                manifest, asked.options, folder, progress, signals.raise_if_received, last=last, finished=finished
+            )
         finally:
             progress.close()
         # Those that only the run could show.
         _say_warnings(warning for warning in result.warnings if warning not in manifest.warnings)
-        return results.publish(beside(result, earlier), asked, folder).exit_code
+        shown = results.publish(beside(result, earlier), asked, folder)
+        if not shown.complete:
+            folder.write(RESUME_NOTE, resume.note(shown, known, (folder.path / "results.json").read_bytes()))
+            say("to judge those that were not run: the same command with --resume")
+        return shown.exit_code
 
 
 def _plan(given: Namespace) -> int:
@@ -155,11 +173,11 @@ def _calibrate(given: Namespace) -> int:
     _say_warnings(manifest.warnings)
     bare, signals = without_variants(manifest), Signals()
     select_models(bare, asked.options)
-    last = last_seconds(asked.output) if asked.live else {}
+    last = last_seconds(asked.output)
     with signals.held(), OutputFolder(asked.output, beside=asked.manifest) as folder:
         progress = LiveProgress(sys.stdout, last) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
-            result = run_gate(bare, asked.options, folder, progress, signals.raise_if_received)
+            result = run_gate(bare, asked.options, folder, progress, signals.raise_if_received, last=last)
         finally:
             progress.close()
     return tell_and_write(result, manifest, asked.manifest, say, write=given.write and result.complete)
@@ -176,6 +194,22 @@ def _debugger(asked: Settings) -> Callable[[str], None]:
     from onnx_gate.github.commands import debug
 
     return (lambda line: command(debug(line))) if asked.debugs else lambda line: None
+
+
+def _init(given: Namespace) -> int:
+    from onnx_gate.first_manifest.init import Wanted, write_first_manifest
+    from onnx_gate.first_manifest.survey import Surveyor
+
+    wanted = Wanted(
+        paths=tuple(map(Path, given.paths)),
+        manifest=Path(given.output),
+        data=Path(given.data) if given.data else None,
+        load=given.load,
+        workflow=given.workflow,
+    )
+    surveyor = Surveyor(environ=environ.worker_environ(), isolation=environ.isolation())
+    write_first_manifest(wanted, surveyor, say)
+    return EXIT_PASSED
 
 
 def _check(given: Namespace) -> int:
@@ -203,6 +237,14 @@ def _report(given: Namespace) -> int:
     results.say_done(result, folder.path)
     publish_comment(result, CommentMode(given.comment), known)
     return result.exit_code
+
+
+def _schema(given: Namespace) -> int:
+    from onnx_gate.manifest import json_schema
+    from onnx_gate.publish import results_schema
+
+    say((json_schema if given.of == "manifest" else results_schema).render().rstrip("\n"))
+    return EXIT_PASSED
 
 
 def _doctor(given: Namespace) -> int:

@@ -46,7 +46,8 @@ def result_line(result: ModelResult) -> str:
         line += f", {row_of(result.strength)}" if result.strength else ""
     skipped = skipped_providers(result)
     more = f" [{', '.join(skipped)} skipped]" if skipped else ""
-    return one_line(f"{line}{more} ({seconds(result.seconds)})")
+    took = "cached" if result.cached else seconds(result.seconds)
+    return one_line(f"{line}{more} ({took})")
 
 
 def _skips(result: ModelResult) -> list[tuple[str, str]]:
@@ -116,6 +117,10 @@ class PlainProgress:
             if (provider, why) not in self._told:
                 self._told.add((provider, why))
                 self._print(one_line(f"{provider or result.id}: {shorten(why, LONGEST)}"))
+
+    def say(self, line: str) -> None:
+        """Something about the run as a whole."""
+        self._print(one_line(line))
 
     def close(self) -> None:
         """The worst of what failed, for whoever looks at the end first."""

@@ -14,7 +14,14 @@ from onnx_gate.cli.environ import available_cpus, isolation, worker_environ
 from onnx_gate.errors import UsageError
 from onnx_gate.providers import short_name
 from onnx_gate.records.asked import RunOptions
-from onnx_gate.records.settings import CommentMode, Settings, Workflow, parse_shard
+from onnx_gate.records.settings import (
+    DEFAULT_CACHE_SIZE,
+    CommentMode,
+    Settings,
+    Workflow,
+    parse_shard,
+    parse_size,
+)
 
 # Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
 _STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")
@@ -67,12 +74,22 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
             allow_pickle=arguments.allow_pickle,
             save_reference=Path(arguments.save_reference) if arguments.save_reference else None,
             reference=Path(arguments.reference) if arguments.reference else None,
+            **_cache(arguments.cache, arguments.cache_size, "--cache-size", environ),
+            explain_cache=arguments.explain_cache,
             **_surroundings(environ),
         ),
         comment=CommentMode(arguments.comment),
         baseline=arguments.baseline,
+        resume=_resume(arguments),
         **_listeners(environ),
     )
+
+
+def _resume(arguments: Namespace) -> bool:
+    """A reference is made, and used, by a run of all models."""
+    if arguments.resume and (arguments.save_reference or arguments.reference):
+        raise UsageError("--resume goes with neither --save-reference nor --reference. Fix: leave --resume out")
+    return bool(arguments.resume)
 
 
 def from_calibrate(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -110,6 +127,9 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
             shard=parse_shard(shard) if shard else None,
             plan=_plan(_input("plan", environ) or None, shard or None, only),
             allow_pickle=_boolean("allow-pickle", environ) if _input("allow-pickle", environ) else None,
+            **_cache(_input("cache", environ), _input("cache-size", environ), "input 'cache-size'", environ),
+            # In a log it is one line more for each model.
+            explain_cache=bool(_input("cache", environ)),
             **_surroundings(environ),
         ),
         requirements=Path(requirements) if requirements else None,
@@ -144,6 +164,15 @@ def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
     if not text.strip():
         raise UsageError("--plan: got nothing, expected the text of a plan. Fix: is the output's name right?")
     return text.strip()
+
+
+def _cache(folder: str | None, size: str | None, where: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Where models are remembered, and which commit they are of."""
+    return {
+        "cache": Path(folder) if folder else None,
+        "cache_size": parse_size(size or DEFAULT_CACHE_SIZE, where),
+        "commit": environ.get("GITHUB_SHA", ""),
+    }
 
 
 def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:

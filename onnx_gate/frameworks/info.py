@@ -89,6 +89,9 @@ class FrameworkInfo:
     empty where it writes none."""
     saved_version: str = ""
     """The key under which its models keep the version that saved them, as it stands in a pickle; empty where none."""
+    files: str = ""
+    """Where its `Files` are, as `module:NAME`: how its files are read without loading them, for `init`. Only a child
+    imports it; where it is empty, files are known by their suffixes alone."""
     variables: tuple[str, ...] = ()
     """Environment variables that a worker needs for it, as regular expressions; its plug-in may set them."""
 

@@ -17,6 +17,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
+from onnx_gate.records.seen import Seen
 from onnx_gate.vocabulary import Cause
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ def nothing_known(source: Any, spec: ModelSpec, feed: Feed) -> Triage | None:
 def no_columns(source: Any) -> tuple[str, ...]:
     """Models of this framework keep no names of columns."""
     return ()
+
+
+def no_inputs(source: Any) -> Seen | None:
+    """Models of this framework don't say what they take."""
+    return None
 
 
 def none_untrained(source: Any) -> int:
@@ -107,6 +113,8 @@ class Plugin:
     diverged."""
     fitted_columns: Callable[[Any], tuple[str, ...]] = no_columns
     """The names of the columns that the source was fitted on, in their order; empty where it knows none."""
+    takes: Callable[[Any], Seen | None] = no_inputs
+    """What a loaded source says of its inputs, for a first manifest; None where it says nothing."""
     untrained: Callable[[Any], int] = none_untrained
     """How many trainable parameters the source has that nothing in this process has trained; asked of what a factory
     built without reading a file."""

@@ -52,17 +52,27 @@ def _versions() -> dict[str, str]:
 def installed_runtimes() -> dict[str, str]:
     """Every onnxruntime distribution that is installed, with its version."""
     found = {}
-    for distribution in metadata.distributions():
+    for distribution in filter(_may_be_a_runtime, metadata.distributions()):
         name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
         if name.startswith("onnxruntime") and _is_a_runtime(distribution):
             found[name] = distribution.version
     return found
 
 
+def _may_be_a_runtime(distribution: metadata.Distribution) -> bool:
+    """By the name of its folder: to read the descriptions of hundreds of others takes a while."""
+    path = getattr(distribution, "_path", None)
+    return path is None or path.name.lower().replace("_", "-").startswith("onnxruntime")
+
+
 def _is_a_runtime(distribution: metadata.Distribution) -> bool:
     """It brings the package itself: plug-in providers and extensions are named after it, and live beside it."""
     files = distribution.files
     return files is None or any(file.as_posix() == "onnxruntime/__init__.py" for file in files)
+
+
+INSTALL_RUNTIME = "pip install 'onnx-gate[cpu]' (for NVIDIA GPUs: 'onnx-gate[gpu]')"
+"""What brings a runtime; the package itself leaves an installed one alone."""
 
 
 def require_supported_system() -> None:
@@ -77,7 +87,7 @@ def require_one_runtime() -> None:
     if len(found) == 1:
         return
     if not found:
-        raise UsageError("onnxruntime is not installed. Fix: pip install onnxruntime (or onnxruntime-gpu)")
+        raise UsageError(f"onnxruntime is not installed. Fix: {INSTALL_RUNTIME}")
     names = " and ".join(f"{name} {number}" for name, number in sorted(found.items()))
     raise UsageError(
         f"{names} are both installed, and their files overwrite each other; expected exactly one. "

@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from onnx_gate.gate.console import say
 from onnx_gate.gate.lock import FolderLock, Held
 from onnx_gate.kernel import is_ours
 from onnx_gate.processes.handover import left_by
-from onnx_gate.vocabulary import MENDED, REPORTS, REPRO, WEAK_INPUTS
+from onnx_gate.vocabulary import MENDED, REPORTS, REPRO, RESUME_NOTE, WEAK_INPUTS
 
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
 _PARTS = ("models", "logs", WEAK_INPUTS, REPRO)
@@ -59,8 +59,12 @@ class Disk:
 class OutputFolder:
     """Use as a context manager: the work folder inside it goes when it is left."""
 
-    def __init__(self, path: Path, *, beside: Path | None = None, disk: Disk | None = None) -> None:
+    def __init__(
+        self, path: Path, *, beside: Path | None = None, disk: Disk | None = None, kept: Collection[str] = ()
+    ) -> None:
+        """`kept` are ids of models whose files an earlier run has left, and that this one doesn't make again."""
         self.path = path
+        self._kept = frozenset(kept)
         self._disk = disk or Disk()
         if beside is not None:
             self._refuse_to_overwrite(beside)
@@ -105,7 +109,7 @@ class OutputFolder:
         for folder in (self.logs, self.scratch, self._fresh):
             self._disk.make_folder(folder)
         # What an earlier run said is not what this one says.
-        for name in REPORTS:
+        for name in (*REPORTS, RESUME_NOTE):
             self._disk.remove_file(self.path / name)
         offered = self._offered()
         for file in offered:
@@ -125,7 +129,9 @@ class OutputFolder:
         """Inputs and mended models that an earlier run offered; what a link leads to is somebody else's."""
         offered, repro = self.path / WEAK_INPUTS, self.path / REPRO
         inputs = [] if offered.is_symlink() else [file for file in offered.glob("*.npz") if not file.is_dir()]
+        inputs = [file for file in inputs if file.stem not in self._kept]
         folders = [] if repro.is_symlink() else [folder for folder in repro.glob("*") if not folder.is_symlink()]
+        folders = [folder for folder in folders if folder.name not in self._kept]
         ours = [file for folder in folders for file in folder.glob("*") if _REPRO_FILE.fullmatch(file.name)]
         return [*inputs, *(file for file in ours if file.is_symlink() or file.is_file())]
 

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from onnx_gate.gate.environment import describe_environment, require_one_runtime, require_supported_system
 from onnx_gate.gate.kept.offers import keep_mended, keep_weak_inputs
+from onnx_gate.gate.kept.recalled import Recall, open_recall, summary
 from onnx_gate.gate.kept.repro import keep_repro
-from onnx_gate.gate.numbers.checks import Contradiction, require_consistent
+from onnx_gate.gate.numbers.bookings import book
 from onnx_gate.gate.numbers.models import require_consistent_model
 from onnx_gate.gate.rules import judge_rules
-from onnx_gate.gate.selection import describe_scope, require_folders, select_models
-from onnx_gate.gate.strength import numbers as strength_numbers
+from onnx_gate.gate.selection import describe_scope, longest_first, require_folders, select_models
 from onnx_gate.gate.trust import refusal, runs_code
-from onnx_gate.gate.verdict import Findings, compared, judge_model, judge_run
-from onnx_gate.processes.process import Ended, NoStrength, Started
+from onnx_gate.gate.verdict import Findings, judge_model, judge_run
+from onnx_gate.processes.process import Ended, Started
 from onnx_gate.processes.sandbox import Quarters
 from onnx_gate.processes.seclusion import secluded
 from onnx_gate.processes.supervisor import Supervisor
-from onnx_gate.protocol import Computed, Made, Note, Placed, Stage
+from onnx_gate.protocol import Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
-from onnx_gate.records.diagnosis.failing import Failing, failing_contradictions
-from onnx_gate.records.diagnosis.plots import MOST_PLOTS, Plot
-from onnx_gate.records.diagnosis.repro import Repro
-from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
-from onnx_gate.records.ran import Latency, Noise, are_numbers
+from onnx_gate.records.found import Failure
 from onnx_gate.records.result import Check, GateResult, ModelResult, ProviderState
-from onnx_gate.records.strength import Strength
 from onnx_gate.references.read import Reference, check_reference
 from onnx_gate.references.save import ReferenceStore
 from onnx_gate.repository.credentials import find_credentials
@@ -50,6 +44,7 @@ class Cancelled(BaseException):
 class Folder(Protocol):
     """Where a run puts its files."""
 
+    path: Path
     work: Path
     scratch: Path
     logs: Path
@@ -67,6 +62,7 @@ class Watcher(Protocol):
     def started(self, model_id: str) -> None: ...
     def stage(self, model_id: str, name: str) -> None: ...
     def ended(self, result: ModelResult) -> None: ...
+    def say(self, line: str) -> None: ...
 
 
 def run_gate(
@@ -75,8 +71,16 @@ def run_gate(
     folder: Folder,
     watcher: Watcher,
     check_signals: Callable[[], None] = lambda: None,
+    *,
+    last: Mapping[str, float] | None = None,
+    finished: Mapping[str, ModelResult] | None = None,
 ) -> GateResult:
-    """Judge every model that was asked for; `check_signals` is called all the while, and may raise Cancelled."""
+    """Judge every model that was asked for; `check_signals` is called all the while, and may raise Cancelled.
+
+    `last` are the seconds that models took in the run before: they say which of them start first, and nothing else.
+    Those that an interrupted run has `finished` are not run again.
+    """
+    kept = finished or {}
     require_supported_system()
     require_one_runtime()
     started_at, began = datetime.now(UTC), time.monotonic()
@@ -84,37 +88,47 @@ def run_gate(
     require_folders(manifest, options)
     store = ReferenceStore(options.save_reference, describe_environment({})) if options.save_reference else None
     # A reference is worth making for providers that only another machine has.
-    found = {spec.id: Findings(spec=spec, ended=not spec.providers and not store) for spec in specs}
+    found = {
+        spec.id: Findings(spec=spec, ended=spec.id in kept or (not spec.providers and not store)) for spec in specs
+    }
     warnings = _warnings(manifest, found)
     references = _check_references(found, options)
     watcher.began(specs)
     for findings in found.values():
         if findings.ended:
-            watcher.ended(_result(findings))
+            watcher.ended(kept.get(findings.spec.id) or _result(findings))
     loaded = [each.spec for each in found.values() if not each.ended and each.spec.id not in references]
     for model_id, event in _refuse_pickles(loaded, options):
         _take(found[model_id], event, folder, watcher, store)
-    runnable = [findings.spec for findings in found.values() if not findings.ended]
+    recall = open_recall(manifest, options, folder, watcher.say, started_at)
     cancelled = None
     try:
-        with (
-            secluded(options, folder=Path(manifest.path).parent, work=folder.work),
-            Supervisor(
-                jobs=options.jobs,
-                work=folder.work,
-                quarters=_quarters(options, folder),
-                environ=options.environ,
-                save_references=store is not None,
-                references=references,
-                calibrates=options.calibrates,
-            ) as supervisor,
-        ):
-            for model_id, happening in supervisor.run(runnable, tick=check_signals):
-                _take_or_spoil(found[model_id], happening, folder, watcher, store)
-                check_signals()
+        runnable = longest_first(_not_recalled(found, recall, folder, watcher, check_signals), last or {})
+        if runnable:
+            with (
+                secluded(options, folder=Path(manifest.path).parent, work=folder.work),
+                Supervisor(
+                    jobs=options.jobs,
+                    work=folder.work,
+                    quarters=_quarters(options, folder),
+                    environ=options.environ,
+                    save_references=store is not None,
+                    references=references,
+                    calibrates=options.calibrates,
+                    records=recall.cache is not None,
+                ) as supervisor,
+            ):
+                recall.expect(runnable)
+                for model_id, happening in supervisor.run(runnable, tick=check_signals):
+                    recall.hear(model_id, happening)
+                    _take_or_spoil(found[model_id], happening, folder, watcher, store)
+                    if isinstance(happening, Ended):
+                        recall.keep(found[model_id], _result(found[model_id]))
+                    check_signals()
     except Cancelled as error:
         cancelled = error
-    models = tuple(_result(findings) for findings in found.values())
+    recall.close()
+    models = tuple(kept.get(model_id) or _result(findings) for model_id, findings in found.items())
     scope = describe_scope(manifest, options)
     unused, problems = judge_rules(scope.rules, models, manifest.path) if cancelled is None else ((), ())
     verdict, exit_code = judge_run(models, empty_shard=not specs, problems=bool(problems))
@@ -152,6 +166,22 @@ def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tup
         if refused := refusal(spec, allowed=options.allow_pickle, credentials=credentials):
             yield spec.id, refused
             yield spec.id, Ended(seconds=0.0)
+
+
+def _not_recalled(
+    found: dict[str, Findings], recall: Recall, folder: Folder, watcher: Watcher, check_signals: Callable[[], None]
+) -> Iterator[ModelSpec]:
+    """The models that have to run; of all others an earlier run has found out all that there is to know."""
+    waiting = [findings for findings in found.values() if not findings.ended]
+    for findings in waiting:
+        check_signals()
+        if recalled := recall.answer(findings, _result):
+            found[findings.spec.id] = recalled
+            _take(recalled, Ended(seconds=0.0), folder, watcher)
+        else:
+            yield findings.spec
+    if recall.cache:
+        watcher.say(summary(sum(found[each.spec.id] is not each for each in waiting), len(waiting)))
 
 
 def _quarters(options: RunOptions, folder: Folder) -> Quarters:
@@ -205,42 +235,6 @@ def _take(
             watcher.started(found.spec.id)
         case Stage(name=name, case=""):
             watcher.stage(found.spec.id, name)
-        case OutputDiff():
-            _book(found, event)
-        case Failure():
-            _book_failure(found, event)
-        case Expectation():
-            _book_expectation(found, event)
-        case Placed():
-            found.placement[event.provider] = event.placement
-        case Computed():
-            found.numerics[event.provider] = event.numerics
-        case Latency():
-            found.latency[event.provider, event.case] = event
-        case ConvertInfo():
-            found.convert = event
-        case Fed():
-            found.fed = event
-        case Made(weights=weights):
-            found.weights = weights
-        case Triage():
-            found.triage = event
-        case Noise():
-            _book_noise(found, event)
-        case Failing():
-            _book_failing(found, event)
-        case Repro():
-            # The first one: another process may leave files of its own in their place.
-            found.repro = found.repro or replace(event, folder="")
-        case Plot():
-            _book_plot(found, event)
-        case Strength():
-            _book_strength(found, event)
-        case NoStrength(why=why):
-            _book_no_strength(found, why)
-        case Note():
-            found.add_note(event.text, warns=event.warns)
-            found.weak_reference |= event.weak
         case Ended(seconds=seconds):
             found.seconds, found.ended = round(seconds, 3), True
             _keep_reference(found, folder, store)
@@ -250,6 +244,8 @@ def _take(
             _keep_model(found, folder)
             found.close(_result(found))
             watcher.ended(_result(found))
+        case _:
+            book(found, event)
 
 
 def _keep_reference(found: Findings, folder: Folder, store: ReferenceStore | None) -> None:
@@ -267,80 +263,6 @@ def _keep_model(found: Findings, folder: Folder) -> None:
         folder.keep_model(found.spec.id, found.weights)
     except OSError as error:
         found.add_note(f"the model could not be kept in models/ ({error.strerror})")
-
-
-def _book(found: Findings, diff: OutputDiff) -> None:
-    """A second process may compare the same again: what was wrong once stays wrong.
-
-    Numbers that contradict each other are refused here, because `report` and `merge` refuse them later, and with them
-    the results of all models.
-    """
-    if not diff.output and not diff.breaches:
-        raise Contradiction("it compared an output that has no name")
-    require_consistent(compared(diff))
-    key = diff.provider, diff.case, diff.output
-    if key not in found.diffs or not found.diffs[key].breaches:
-        found.diffs[key] = diff
-
-
-def _book_failure(found: Findings, failure: Failure) -> None:
-    """Whether inputs are weak is for us to judge: a worker that says so did not."""
-    if failure.cause is Cause.WEAK_INPUTS:
-        raise Contradiction("it judged the strength of its own inputs")
-    found.add_failure(failure)
-
-
-def _book_expectation(found: Findings, expected: Expectation) -> None:
-    """A second one, with aimed cases, may promise more and never less."""
-    known = found.expectations.get(expected.provider)
-    if known and replace(expected, cases=known.cases) != known:
-        raise Contradiction(f"it was to compare other outputs on {expected.provider} than it announced first")
-    if known and not set(known.cases) <= set(expected.cases):
-        raise Contradiction(f"it was to compare fewer cases on {expected.provider} than it announced first")
-    found.expectations[expected.provider] = expected
-
-
-def _book_noise(found: Findings, event: Noise) -> None:
-    """Of an output that was announced, and of numbers that can be: there are no more of them than of outputs."""
-    expected = found.expectations.get(event.provider)
-    if expected is None or event.output not in expected.outputs or not are_numbers(event):
-        raise Contradiction(f"it measured noise of {event.output!r} on {event.provider} that can't be")
-    found.noise[event.provider, event.output] = event
-
-
-def _book_failing(found: Findings, event: Failing) -> None:
-    """Refused here for the same reason as numbers of a comparison."""
-    for reason in failing_contradictions(event):
-        raise Contradiction(f"rows that fail: {reason}")
-    if event.private is False and found.spec.data is not None and not found.spec.shows_data:
-        # Cases that were generated beside the data: nobody here can tell whose values these are.
-        event = replace(event, rows=tuple(replace(row, inputs=()) for row in event.rows), private=True)
-    found.failing = found.failing or event
-
-
-def _book_plot(found: Findings, plot: Plot) -> None:
-    """Of a comparison that was reported; whether its numbers can be is asked once the model is whole."""
-    if (plot.provider, plot.case, plot.output) not in found.diffs:
-        raise Contradiction(f"it has a plot of {plot.output!r} on {plot.provider}, which was not compared")
-    found.plots[plot.provider, plot.output] = plot
-    if len(found.plots) > MOST_PLOTS * len(found.spec.providers):
-        raise Contradiction(f"it has more than {MOST_PLOTS} plots on a provider")
-
-
-def _book_strength(found: Findings, event: Strength) -> None:
-    """Refused here for the same reason as numbers of a comparison; whether it is believed is known at the end."""
-    for reason in strength_numbers.contradictions(event):
-        raise Contradiction(f"strength: {reason}")
-    if found.strength not in (None, event):
-        raise Contradiction("it has two strengths")
-    found.strength = event
-
-
-def _book_no_strength(found: Findings, why: str) -> None:
-    """What was compared stands, and so does a strength that came before."""
-    found.no_strength = why
-    what = "strength was not computed" if found.strength is None else "its process did not come to its end"
-    found.add_note(f"{what}: {why}", warns=found.strength is None)
 
 
 def _result(found: Findings) -> ModelResult:

@@ -6,23 +6,26 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
 
+from onnx_gate.cache.store import Store
 from onnx_gate.errors import UsageError
 from onnx_gate.providers import PROVIDERS, SHORT_NAMES
 from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions, SharedRule
 from onnx_gate.records.result_scope import AskedModel, Scope
 from onnx_gate.references.read import require_reference
 from onnx_gate.references.save import require_room
-from onnx_gate.wording.hints import suggest
+from onnx_gate.wording.hints import first, suggest
+
+_SIGNS = "*?[]!"
+"""What patterns are made of; no id holds any of them."""
+_SHOWN = 20
 
 
 def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
     """The models and providers that the call asks for; raises UsageError for an id that isn't there."""
-    known = [spec.id for spec in manifest.models]
-    for wanted in options.only:
-        if wanted not in known:
-            hint = suggest(wanted, known) or f"the manifest has: {', '.join(known)}"
-            raise UsageError(f"--only {wanted}: {manifest.path} has no model of this id. Fix: {hint}")
+    _require_known_ids(manifest, options)
     _require_known_providers(manifest, options)
     numbers, own = assign_shards(manifest, options), options.shard[0] if options.shard else 1
     asked = [_with_providers(spec, options) for spec in manifest.models if numbers[spec.id]]
@@ -32,6 +35,47 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
             "Fix: add cuda to `providers`, or don't filter it out"
         )
     return [spec for spec in asked if numbers[spec.id] == own]
+
+
+def _require_known_ids(manifest: Manifest, options: RunOptions) -> None:
+    """A pattern that nothing matches would leave out what was to be judged."""
+    known = [spec.id for spec in manifest.models]
+    for wanted in options.only:
+        if any(_is_meant(spec, (wanted,)) for spec in manifest.models):
+            continue
+        is_pattern = any(sign in wanted for sign in _SIGNS)
+        plain = wanted.translate(str.maketrans("", "", _SIGNS))
+        hint = suggest(plain, known) or f"the manifest has: {first(known, _SHOWN)}"
+        what = "no model whose id matches this pattern" if is_pattern else "no model of this id"
+        raise UsageError(f"--only {wanted}: {manifest.path} has {what}. Fix: {hint}")
+
+
+def _is_meant(spec: ModelSpec, only: Iterable[str]) -> bool:
+    """Whether an id, or a pattern of ids, means a model; that of a model means its variants too."""
+    return any(fnmatchcase(name, wanted) for wanted in only for name in (spec.id, spec.base))
+
+
+def longest_first(specs: Iterable[ModelSpec], last: Mapping[str, float]) -> list[ModelSpec]:
+    """By the seconds that each took in the run before, else by the size of its files; equals as the manifest has them.
+
+    What is long and starts last is what everybody waits for. Seconds and MiB count in whole: below that is noise.
+    """
+    known = sorted(last.values())
+    usual = known[len(known) // 2] if known else 0.0
+    return sorted(specs, key=lambda spec: (int(last.get(spec.id, usual)), _size(spec) >> 20), reverse=True)
+
+
+def _size(spec: ModelSpec) -> int:
+    """Bytes of what is read for a model; what can't be looked at counts nothing, and fails where it is opened."""
+    files = (spec.source.file, spec.onnx, spec.weights, spec.data.file if spec.data else None)
+    return sum(_bytes_of(file) for file in files if file)
+
+
+def _bytes_of(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except (OSError, ValueError):
+        return 0
 
 
 def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
@@ -54,9 +98,11 @@ def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
 
 
 def require_folders(manifest: Manifest, options: RunOptions) -> None:
-    """Refuse folders of references that can't be used; raises UsageError."""
+    """Refuse folders of references, or of a cache, that can't be used; raises UsageError."""
     if options.save_reference and options.reference:
         raise UsageError("--save-reference and --reference: a run makes references or uses them. Fix: leave one out")
+    if options.cache:
+        Store(options.cache)
     if options.save_reference:
         require_room(options.save_reference)
     if options.reference:
@@ -75,7 +121,7 @@ def assign_shards(manifest: Manifest, options: RunOptions) -> dict[str, int]:
     """
     if options.plan:
         return read_plan(options.plan, manifest, _count(options))
-    asked = [spec.id for spec in manifest.models if not options.only or {spec.id, spec.base} & set(options.only)]
+    asked = [spec.id for spec in manifest.models if not options.only or _is_meant(spec, options.only)]
     turns = {model_id: turn % _count(options) + 1 for turn, model_id in enumerate(asked)}
     return {spec.id: turns.get(spec.id, 0) for spec in manifest.models}
 

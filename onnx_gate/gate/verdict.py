@@ -21,7 +21,7 @@ from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo, Expectation, Failure, Fed, OutputDiff, Triage
 from onnx_gate.records.limits import counts_rows
 from onnx_gate.records.ran import Latency, Noise, Numerics, Placement
-from onnx_gate.records.result import Check, GateResult, ModelResult
+from onnx_gate.records.result import Cached, Check, GateResult, ModelResult
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import GIVEN_CASE, Absence, Cause, Status
 from onnx_gate.wording.text import shorten
@@ -64,6 +64,8 @@ class Findings:
     no_strength: str = ""
     """Why its process came to no strength, where that is known."""
     seconds: float = 0.0
+    cached: Cached | None = None
+    """The earlier run that found it out."""
     ended: bool = False
     log: str = ""
     reference: str = ""
@@ -133,6 +135,7 @@ def judge_model(found: Findings) -> ModelResult:
         repro=found.repro if verdict in (Status.DIVERGED, Status.ERROR) else None,
         error=with_fix(first_error) if first_error else "",
         allow_failure=found.spec.allow_failure,
+        cached=found.cached,
         seconds=found.seconds,
         convert=found.convert,
         checks=checks,

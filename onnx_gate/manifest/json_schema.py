@@ -10,6 +10,25 @@ from pydantic import Field
 from onnx_gate.manifest.schema import Model, Settings, Version
 from onnx_gate.manifest.schema.section import Section
 
+ID = "https://raw.githubusercontent.com/onnx-gate/onnx-gate/main/onnx-gate.schema.json"
+"""Where the schema is to be had."""
+EXAMPLES: list[dict[str, Any]] = [
+    {"version": 1, "models": [{"id": "vad", "source": "models/vad.onnx"}]},
+    {
+        "version": 1,
+        "defaults": {"providers": ["cpu"], "tolerance": {"rtol": 1e-3, "atol": 1e-5}},
+        "models": [
+            {
+                "id": "iris",
+                "source": "models/iris.joblib",
+                "inputs": {"X": {"dtype": "float32", "shape": ["batch", 4]}},
+                "data": "data/iris.csv",
+                "batches": [1, 7, 32],
+            }
+        ],
+    },
+]
+
 
 class Document(Section):
     """A manifest of models and tolerances for onnx-gate."""
@@ -24,8 +43,10 @@ def json_schema() -> dict[str, Any]:
     schema = _without_null(Document.model_json_schema(mode="validation"))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
         **schema,
         "title": "onnx-gate manifest",
+        "examples": EXAMPLES,
     }
 
 

@@ -19,6 +19,7 @@ from onnx_gate.protocol import FLOAT32, Event, Made
 from onnx_gate.records.asked import ModelSpec
 
 _AT_ONCE = 4 * 1024 * 1024
+_WEIGHTS = re.compile(r"(\d+\.)?data")
 
 
 class Handover:
@@ -60,8 +61,9 @@ class Handover:
 
 def left_by(model_id: str, weights: Iterable[str]) -> list[str]:
     """The files that a model has made: its weights, then the .onnx; any other name is not believed."""
-    own = re.compile(rf"{re.escape(model_id)}\.onnx\.(\d+\.)?data")
-    return [*dict.fromkeys(name for name in weights if own.fullmatch(name)), f"{model_id}.onnx"]
+    own = f"{model_id}.onnx."
+    kept = (name for name in weights if name.startswith(own) and _WEIGHTS.fullmatch(name[len(own) :]))
+    return [*dict.fromkeys(kept), f"{model_id}.onnx"]
 
 
 def _copied(names: list[str], source: Path, place: Place) -> str:

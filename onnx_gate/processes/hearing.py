@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from onnx_gate.protocol import LONGEST_LINE, Done, Event, GarbageReply, ProviderDone, Stage, decode
+from onnx_gate.protocol import LONGEST_LINE, Done, Event, GarbageReply, ProviderDone, Stage, Touched, decode
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.bounds import MOST_COMPARISONS
 from onnx_gate.records.found import Expectation, OutputDiff
@@ -22,6 +22,8 @@ MOST_SAID = 80 * 1024 * 1024
 """Bytes that those of one model may take: some 14,000 comparisons."""
 ENOUGH = 2 * 1024 * 1024
 """Bytes that those of a model may take in any case: some 350 comparisons."""
+MOST_TOUCHED = 8 * 1024 * 1024
+"""Bytes of the names of what a model has read."""
 RECORD = 4_000
 """Bytes that a comparison or a time takes, as a record and in the reports, beside its texts."""
 VALUE = 40
@@ -53,6 +55,7 @@ class Hearing:
         self.limit = limit
         """Bytes that all reports may take."""
         self._buffer = bytearray()
+        self._touched = 0
         self.weight = 0
         """Of all that came so far, in bytes."""
         self.at = Stage(name="start")
@@ -96,6 +99,12 @@ class Hearing:
         return event
 
     def _weighed(self, event: Event, line: bytes) -> Event:
+        if isinstance(event, Touched):
+            # Kept until its model has ended, and so no part of what all models share.
+            self._touched += len(line)
+            if self._touched > MOST_TOUCHED:
+                raise SaidTooMuch
+            return event
         self.weight += weigh(line) + RECORD * isinstance(event, OutputDiff | Latency)
         if self.weight > self.limit:
             raise SaidTooMuch

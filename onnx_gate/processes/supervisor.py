@@ -73,15 +73,14 @@ class Supervisor:
         save_references: bool = False,
         references: Mapping[str, str] | None = None,
         calibrates: bool = False,
+        records: bool = False,
     ) -> None:
-        self._jobs = jobs
-        self._work = work
-        self._quarters = quarters
+        self._jobs, self._work, self._quarters = jobs, work, quarters
         self._environ = environ
         # What a server has imported can't be replaced in its children.
         self._fork = fork and not shadows_ours(quarters.packages)
         self._patience = patience
-        self._save_references = save_references
+        self._save_references, self._records = save_references, records
         self._references = references or {}
         self._calibrates = calibrates
         self._handover = Handover(quarters, but=self._references)
@@ -192,6 +191,7 @@ class Supervisor:
             converted=self._handover.give(spec, place),
             crashed=self._crashed.get(spec.id, ()),
             calibrates=self._calibrates,
+            records=self._records,
             **{"save": self._save_references, **self._to_show(spec)},
         )
         hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])

@@ -7,6 +7,9 @@ from typing import Any
 
 from onnx_gate.reports.json import adapter
 
+ID = "https://raw.githubusercontent.com/onnx-gate/onnx-gate/main/onnx-gate-results.schema.json"
+"""Where the schema is to be had."""
+
 
 def json_schema() -> dict[str, Any]:
     """The schema of a results.json, as draft 2020-12 has it."""
@@ -17,7 +20,7 @@ def json_schema() -> dict[str, Any]:
         for name, field in part.get("properties", {}).items():
             if field.get("type") == "null":
                 part["properties"][name] = {key: value for key, value in field.items() if key != "type"}
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "onnx-gate results"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ID, "title": "onnx-gate results"}
     return {**head, **{key: value for key, value in schema.items() if key != "title"}}
 
 

@@ -363,3 +363,11 @@ class RunOptions:
     """A folder of such references, to compare with instead of the sources."""
     calibrates: bool = False
     """Also measure how large honest rounding is in every output."""
+    cache: Path | None = None
+    """A folder that remembers models of which nothing has changed."""
+    cache_size: int = 2 * 1024**3
+    """Bytes that it may hold."""
+    explain_cache: bool = False
+    """Say of each model why it was taken from there, or why not."""
+    commit: str = ""
+    """The commit that is judged; empty where the workflow doesn't say."""

@@ -45,4 +45,7 @@ def _shortfall(diff: OutputDiff) -> list[float]:
 def _beyond(limit: Limit, diff: OutputDiff) -> float:
     if limit.name not in diff.limits or not diff.limit_breaches:
         return 0.0
+    if diff.total // (diff.shape[-1] if len(diff.shape) > 1 and diff.shape[-1] else 1) < limit.fewest:
+        # Run again alone, as triage does, the case would seem to be right.
+        return 0.0
     return distance_beyond(limit, diff.limits[limit.name], getattr(diff, limit.metric))

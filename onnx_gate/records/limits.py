@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["floats", "labels"]
+FEWEST_ROWS = 8
+"""Rows from which a column says how much it varies: of fewer, two that are alike by chance look like a constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,8 @@ class Limit:
     output, in force also where the manifest sets none: then no element may be wrong."""
     noise: bool = False
     """A signal-to-noise ratio: the most telling of all limits, and above 0 an answer of 0 never reaches it."""
+    fewest: int = 0
+    """Rows from which a case can miss it by itself: with fewer, the cases before have to be run too."""
 
 
 LIMITS: Mapping[str, Limit] = {
@@ -94,6 +98,7 @@ LIMITS: Mapping[str, Limit] = {
             of="floats",
             meaning="smallest signal-to-noise ratio of a column about its mean, in decibels",
             noise=True,
+            fewest=FEWEST_ROWS,
         ),
         Limit(
             name="min_top1",
@@ -109,8 +114,6 @@ LIMITS: Mapping[str, Limit] = {
 """By name, in the order in which reports and messages list them."""
 
 
-FEWEST_ROWS = 8
-"""Rows from which a column says how much it varies: of fewer, two that are alike by chance look like a constant."""
 FEWEST_RANKED = 20
 """Rows of a case from which a default for `min_top1` is held: below, one row alone would miss 0.95."""
 TOP1_OF_SCORES = 0.95

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from onnx_gate.records.asked import ManifestWarning, SessionSpec
-from onnx_gate.records.bounds import FEW, Name
+from onnx_gate.records.bounds import FEW, Name, Seconds
 from onnx_gate.records.diagnosis.failing import Failing
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.diagnosis.plots import Plot
@@ -65,6 +65,19 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cached:
+    """The earlier run that a result was taken from, since nothing that it depends on has changed."""
+
+    __pydantic_config__: ClassVar[Config] = JSON
+    made_at: str
+    """When that run began; UTC, ISO 8601."""
+    commit: str = ""
+    """The commit that it judged; empty where nobody knew."""
+    seconds: Seconds = 0.0
+    """Wall time of the model's workers in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelResult:
     """All that is known of one model."""
 
@@ -87,8 +100,8 @@ class ModelResult:
     """Why it could not be judged, and what to do, in one line: the first of its errors."""
     allow_failure: bool = False
     """A divergence doesn't fail the job."""
-    cached: None = None
-    """Reserved: which earlier run it was taken from."""
+    cached: Cached | None = None
+    """Which earlier run it was taken from; None where it was judged in this one."""
     seconds: float = 0.0
     """Wall time in its workers."""
     convert: ConvertInfo | None = None

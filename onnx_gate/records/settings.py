@@ -10,6 +10,9 @@ from pathlib import Path
 from onnx_gate.errors import UsageError
 from onnx_gate.records.asked import RunOptions
 
+DEFAULT_CACHE_SIZE = "2GiB"
+"""What a cache may hold, unless somebody says otherwise."""
+
 
 class CommentMode(StrEnum):
     """When to write the comment on the pull request."""
@@ -75,6 +78,8 @@ class Settings:
     """The workflow that this is a step of, if any."""
     baseline: str = ""
     """What to compare the run with: `auto`, `auto:` and the name of an artifact, or a file; empty for nothing."""
+    resume: bool = False
+    """Models that an interrupted run has finished in the same folder are not run again."""
     live: bool = False
     """Somebody watches a terminal."""
 
@@ -95,3 +100,13 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(f"--shard: got {text!r}, expected I/N with I from 1 to N, such as 2/5")
     return int(match[1]), int(match[2])
+
+
+def parse_size(text: str, where: str) -> int:
+    """`512MiB` → bytes."""
+    match = re.fullmatch(r"([0-9]{1,9}) ?([KMGT])iB", text)
+    if not match:
+        raise UsageError(
+            f"{where}: got {text!r}, expected a number with a unit, such as 512MiB or {DEFAULT_CACHE_SIZE}"
+        )
+    return int(match[1]) << 10 * " KMGT".index(match[2])

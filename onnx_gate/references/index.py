@@ -110,7 +110,7 @@ def describe_spec(spec: ModelSpec) -> dict[str, Any]:
             continue
         if field.name in _PATHS and value is not None:
             value = os.path.relpath(value, spec.folder)
-        described[field.name] = _plain(value)
+        described[field.name] = plain(value)
     return described
 
 
@@ -175,16 +175,17 @@ def describe_machine(environment: Environment) -> dict[str, str]:
     return {**environment.versions, **known}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A record as JSON has it; places as the manifest has them."""
     if isinstance(value, Location):
         return value.shown
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):
-        return sorted(map(_plain, value))
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+        return sorted(map(plain, value))
+    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def _canonical(content: Any) -> bytes:

@@ -12,13 +12,13 @@ from onnx_gate.gate.strength.limit import is_believed, is_of_strength, judge_str
 from onnx_gate.gate.verdict import judge_checks
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import ConvertInfo
-from onnx_gate.records.result import Check, ModelResult
+from onnx_gate.records.result import Cached, Check, ModelResult
 from onnx_gate.records.result_scope import AskedModel
 from onnx_gate.records.strength import Strength
 from onnx_gate.shards.verify import NOWHERE, was_not_asked
 from onnx_gate.vocabulary import Cause, Status
 from onnx_gate.wording.numbers import plural, size
-from onnx_gate.wording.verdicts import with_fix
+from onnx_gate.wording.verdicts import recalled, with_fix
 
 Known = TypeVar("Known")
 
@@ -53,6 +53,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         repro=_repro(ran) if verdict in (Status.DIVERGED, Status.ERROR) else None,
         error=with_fix(first_error) if first_error else "",
         allow_failure=asked.allow_failure,
+        cached=_cached(ran) if verdict is Status.PASSED else None,
         seconds=round(sum(model.seconds for model in ran), 3),
         convert=next((model.convert for model in ran if model.convert), None),
         checks=checks,
@@ -68,11 +69,29 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         noise=tuple(found for model in ran for found in model.noise or ()) or None,
         plots=tuple(found for model in ran for found in model.plots or ()) or None,
         headroom=headroom_of(checks),
-        notes=tuple(dict.fromkeys([*(note for model in ran for note in model.notes), *_different_files(ran)])),
+        notes=tuple(
+            dict.fromkeys(
+                [*(note for model in ran for note in model.notes), *_partly_cached(ran), *_different_files(ran)]
+            )
+        ),
         log=next((model.log for model in ran if model.log), ""),
         reference="; ".join(dict.fromkeys(model.reference for model in ran if model.reference)),
         weak_reference=weak,
     )
+
+
+def _cached(ran: Sequence[ModelResult]) -> Cached | None:
+    """The oldest run, where none of the machines judged it now."""
+    found = [model.cached for model in ran if model.cached]
+    return min(found, key=lambda cached: cached.made_at) if found and len(found) == len(ran) else None
+
+
+def _partly_cached(ran: Sequence[ModelResult]) -> Iterable[str]:
+    """What some of the machines took from their caches, while others judged it now."""
+    if _cached(ran) is None:
+        for model in ran:
+            if model.cached:
+                yield f"{', '.join(_providers(model))}: {recalled(model.cached)}"
 
 
 def _repro(ran: Sequence[ModelResult]) -> Repro | None:

@@ -20,29 +20,33 @@ from onnx_gate.worker.compare.plots import MOST_BYTES, Looks
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
 from onnx_gate.worker.failing.stage import tell_failing
 from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.noise.stage import calibrate, tell_noise
+from onnx_gate.worker.observed.opened import MOST_FILES, Opened
+from onnx_gate.worker.observed.recorder import Recorder
+from onnx_gate.worker.observed.weights import watch_factory
 from onnx_gate.worker.onnx_files.files import weights_of
-from onnx_gate.worker.opened import MOST_FILES, Opened
 from onnx_gate.worker.references import load_reference, save_reference
 from onnx_gate.worker.repro.crash import leave_crash
 from onnx_gate.worker.repro.stage import Failures, leave_repro, leave_unloaded
 from onnx_gate.worker.runtime.placement import breaches
 from onnx_gate.worker.runtime.precision import fast_options
 from onnx_gate.worker.runtime.session import Session, open_session
+from onnx_gate.worker.share import Share
 from onnx_gate.worker.strength.stage import judge_strength
 from onnx_gate.worker.triage.causes import find_cause, first_guess
-from onnx_gate.worker.triage.evidence import MOST_SECONDS, gather_evidence
+from onnx_gate.worker.triage.evidence import gather_evidence
 from onnx_gate.worker.triage.given import explain_given, guess_given
 from onnx_gate.worker.triage.variants import find_variant_cause, gather_variant_evidence, without_variant
+from onnx_gate.worker.trial.doubts.near import excuse_near
+from onnx_gate.worker.trial.doubts.overflow import overflow_warning
 from onnx_gate.worker.trial.latency import measure_latency
-from onnx_gate.worker.trial.near import excuse_near
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
 from onnx_gate.worker.variants.in_place import half_session
-from onnx_gate.worker.weights import watch_factory
 
 Send = Callable[[Event], None]
 OF_THE_FILE = (Cause.INVALID_MODEL, Cause.UNSUPPORTED_OPERATOR)
@@ -71,6 +75,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     """Tell the parent everything there is to know about one model."""
     stage, started = "load", time.monotonic()
     said: list[Event] = []
+    recorder = Recorder(apart=Path(job.scratch).parents[1], within=(Path(job.spec.folder),)) if job.records else None
+    send = recorder.sending(send) if recorder else send
     watch = watch_factory(job)
 
     def tell(event: Event) -> None:
@@ -104,7 +110,18 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
             _judge_prepared(prepared, send, read_log, Path(job.scratch), started, calibrates=job.calibrates)
         if opened and prepared.strength:
             _save_again(prepared, said, Path(job.scratch) / MADE, opened.files(), send)
+    if recorder:
+        _tell_touched(recorder, send)
     send(Done())
+
+
+def _tell_touched(recorder: Recorder, send: Send) -> None:
+    """What can't be reported is not remembered; the model is judged all the same."""
+    try:
+        for event in recorder.events():
+            send(event)
+    except Exception as error:
+        log_aside(error)
 
 
 def _save_again(prepared: Prepared, said: list[Event], folder: Path, read: list[str], send: Send) -> None:
@@ -173,10 +190,10 @@ def _compare(
         send(Triage(cause=Cause.PROVIDER, advice=TOO_SLOW))
     if any(diff.breaches for diff in diffs):
         send(Stage(name=TRIAGE))
-        deadline = time.monotonic() + min(MOST_SECONDS, prepared.spec.timeout / 4)
+        share = Share(prepared.spec.timeout, started=started)
         if prepared.source is None:
             send(Note(text=NOT_ASKED))
-        evidence = gather_evidence(prepared, diffs, read_log)
+        evidence = gather_evidence(prepared, diffs, read_log, share.ends)
         # Stands if asking crashes the process or outlasts its time.
         send(first_guess(evidence))
         lowered = gather_variant_evidence(prepared, diffs, evidence, read_log)
@@ -184,9 +201,11 @@ def _compare(
             send(cause)
             return diffs
         # Where a variant is not to blame, the model that it was made of is.
-        send(find_cause(gather_evidence(without_variant(prepared), diffs, read_log) if lowered else evidence))
-        tell_failing(prepared, diffs, send, read_log, deadline)
-        tell_noise(prepared, diffs, send, read_log, deadline)
+        send(
+            find_cause(gather_evidence(without_variant(prepared), diffs, read_log, share.ends) if lowered else evidence)
+        )
+        tell_failing(prepared, diffs, send, read_log, share.rest())
+        tell_noise(prepared, diffs, send, read_log, share.rest())
     return diffs
 
 
@@ -299,6 +318,9 @@ def _run_provider(
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)
+    differs = any(diff.breaches for diff in diffs)
+    if not differs and (warning := overflow_warning(prepared, answers, provider.name, rules)):
+        send(Note(text=warning, warns=True))
     return diffs, _tell_given(given, diffs, send)
 
 

@@ -135,6 +135,17 @@ def test_an_unknown_id_exits_2_and_runs_nothing(
     assert nothing_was_run(project)
 
 
+@pytest.mark.parametrize(("wanted", "hint"), [("irs*", "did you mean 'iris'?"), ("x?", "the manifest has: iris, wine")])
+def test_a_pattern_that_no_id_matches_exits_2(
+    project: Path, wanted: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would leave out what was to be judged."""
+    assert main(["run", "--only", wanted]) == 2
+    err = capsys.readouterr().err
+    assert f"--only {wanted}: onnx-gate.yml has no model whose id matches this pattern. Fix: {hint}" in err
+    assert nothing_was_run(project)
+
+
 @pytest.mark.parametrize("argv", [["--provider", "gpu"], ["--shard", "3/2"], ["--shard", ""]])
 def test_a_wrong_argument_exits_2_and_runs_nothing(
     project: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
@@ -228,7 +239,7 @@ def test_a_bug_exits_4_with_a_report_to_paste(
 ) -> None:
     """Versions and the traceback; a bug is never taken for a verdict on the models."""
 
-    def broken(manifest: Manifest, options: RunOptions, *rest: Any) -> GateResult:
+    def broken(manifest: Manifest, options: RunOptions, *rest: Any, **earlier: Any) -> GateResult:
         raise ZeroDivisionError("a slip of ours")
 
     monkeypatch.setattr("onnx_gate.gate.run.run_gate", broken)

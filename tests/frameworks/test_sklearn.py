@@ -14,6 +14,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.multioutput import MultiOutputClassifier
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -30,6 +31,7 @@ MODELS = {
     "bools": lambda: LogisticRegression(max_iter=500).fit(IRIS.data, IRIS.target == 1),
     "pipeline": lambda: make_pipeline(StandardScaler(), LogisticRegression()).fit(IRIS.data, IRIS.target),
     "boosting": lambda: HistGradientBoostingClassifier(max_iter=5).fit(IRIS.data, IRIS.target),
+    "neighbours": lambda: make_pipeline(StandardScaler(), KNeighborsRegressor(3)).fit(IRIS.data, IRIS.data[:, 0]),
     "svc-pipeline": lambda: make_pipeline(StandardScaler(), LinearSVC()).fit(IRIS.data, IRIS.target),
     "scaler": lambda: StandardScaler().fit(IRIS.data),
     "kmeans": lambda: KMeans(3, n_init=1, random_state=0).fit(IRIS.data),
@@ -104,6 +106,7 @@ class _WithState:
         ("pipeline", {"label": "int64", "probabilities": "float32"}),
         ("boosting", {"label": "int64", "probabilities": "float32"}),
         ("svc-pipeline", {"label": "int64", "probabilities": "float32"}),
+        ("neighbours", {"variable": "float32"}),
         ("scaler", {"variable": "float32"}),
         ("kmeans", {"label": "int64", "scores": "float32"}),
         ("ridge", {"variable": "float32"}),

@@ -32,6 +32,8 @@ BOTH = manifest(a=("cpu", "cuda"), b=("cpu",), c=("cuda",))
     [
         ({}, {"a": ["cpu", "cuda"], "b": ["cpu"], "c": ["cuda"]}),
         ({"only": ("b",)}, {"b": ["cpu"]}),
+        ({"only": ("[ac]",)}, {"a": ["cpu", "cuda"], "c": ["cuda"]}),
+        ({"only": ("b", "c*"), "shard": (2, 2)}, {"c": ["cuda"]}),
         ({"providers": ("cuda",)}, {"a": ["cuda"], "b": [], "c": ["cuda"]}),
         ({"shard": (1, 2)}, {"a": ["cpu", "cuda"], "c": ["cuda"]}),
         ({"shard": (2, 2)}, {"b": ["cpu"]}),

@@ -222,7 +222,7 @@ def test_a_bug_of_ours_takes_an_old_verdict_down(
 ) -> None:
     """Exit code 4, and no green comment beside it."""
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a slip of ours")
 
     monkeypatch.setattr("onnx_gate.gate.run.run_gate", broken)

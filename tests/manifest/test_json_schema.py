@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from onnx_gate.cli.main import main
 from onnx_gate.manifest.json_schema import json_schema, render
 from onnx_gate.manifest.yaml_tree import read_tree
 from tests.manifest.conftest import Project
@@ -159,3 +160,20 @@ def test_documents_that_are_no_manifest_are_invalid(
 ) -> None:
     """The outline is in the schema too."""
     assert not validator.is_valid(document)
+
+
+def test_its_own_examples_are_valid(validator: jsonschema.Draft202012Validator) -> None:
+    """Editors offer them; the address of the schema is that which manifests name."""
+    schema = json_schema()
+    assert schema["$id"] in (Path(__file__).parents[2] / "docs/manifest.md").read_text(encoding="utf-8")
+    for example in schema["examples"]:
+        validator.validate(example)
+
+
+def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """And that of results.json."""
+    assert main(["schema"]) == 0
+    assert capsys.readouterr().out == render()
+    assert main(["schema", "results"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["$id"].endswith("/onnx-gate-results.schema.json")

@@ -148,7 +148,7 @@ def test_an_event_that_cannot_be_booked_is_its_models_error(
 
         return failing
 
-    name = {"taken": "_book", "judged": "judge_model"}[broken]
+    name = {"taken": "book", "judged": "judge_model"}[broken]
     monkeypatch.setattr(gate_run, name, fail_for("spoiled", getattr(gate_run, name)))
     shutil.copy(Path(__file__).parent / "loud.py", tmp_path)
     run = run_manifest(

@@ -19,6 +19,7 @@ from onnx_gate.frameworks.boosters.common import (
     fitted_columns,
     load_source,
     rows_of,
+    takes,
     value_answers,
 )
 from onnx_gate.frameworks.boosters.domain import input_domain
@@ -224,6 +225,7 @@ PLUGIN = Plugin(
     # No widen: CatBoost takes its features in float32 itself.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    takes=takes,
     landmarks=landmarks,
     input_domain=input_domain,
 )

@@ -27,6 +27,7 @@ from onnx_gate.frameworks.boosters.trees import (
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer
+from onnx_gate.records.seen import Seen, SeenInput
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import call, describe, kind_of
 
@@ -43,6 +44,8 @@ _TYPES = {
 }
 _NAMES = ("feature_names_in_", "feature_names_", "feature_names", "feature_name")
 """Where scikit-learn, CatBoost, XGBoost and LightGBM keep the names of their columns."""
+_WIDTHS = ("n_features_in_", "num_features", "num_feature")
+"""Where they keep how many columns they take."""
 _MADE_UP = re.compile(r"Column_\d+|f?\d+")
 """What boosters call the columns of an array."""
 _read: dict[int, tuple[Any, Trees]] = {}
@@ -114,6 +117,19 @@ def fitted_columns(source: Any) -> tuple[str, ...]:
         if names and not all(_MADE_UP.fullmatch(name) for name in names):
             return names
     return ()
+
+
+def takes(source: Any) -> Seen | None:
+    """How many columns a fitted booster takes."""
+    for attribute in _WIDTHS:
+        known = getattr(source, attribute, None)
+        width = known() if callable(known) else known
+        if isinstance(width, int) and width > 0:
+            given = SeenInput(name="X", dtype="float32", shape=("batch", width))
+            name, what = str(library_of(source)), type(source).__name__
+            columns = fitted_columns(source)
+            return Seen(role="model", framework=name, what=what, inputs=(given,), basis=attribute, columns=columns)
+    return None
 
 
 def _is_fitted(model: Any) -> bool:

@@ -18,6 +18,7 @@ from onnx_gate.frameworks.boosters.common import (
     fitted_columns,
     load_source,
     rows_of,
+    takes,
     value_answers,
 )
 from onnx_gate.frameworks.boosters.domain import input_domain
@@ -276,6 +277,7 @@ PLUGIN = Plugin(
     widen=widen,
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
+    takes=takes,
     landmarks=landmarks,
     input_domain=input_domain,
 )

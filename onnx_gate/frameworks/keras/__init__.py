@@ -72,6 +72,7 @@ INFO = FrameworkInfo(
     name="keras",
     title="Keras",
     plugin="onnx_gate.frameworks.keras.plugin",
+    files="onnx_gate.frameworks.keras.files:FILES",
     # Either PyTorch or TensorFlow will do as the backend: the plug-in finds out which is installed.
     packages={"keras": ("keras",)},
     extra="keras",

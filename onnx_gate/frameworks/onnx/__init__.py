@@ -8,6 +8,7 @@ INFO = FrameworkInfo(
     name="onnx",
     title="ONNX",
     plugin="onnx_gate.frameworks.onnx.plugin",
+    files="onnx_gate.frameworks.onnx.files:FILES",
     packages={"onnx": ("onnx",)},
     extra="",
     runs_code=is_data_only,

@@ -24,6 +24,7 @@ INFO = FrameworkInfo(
     name="sklearn",
     title="scikit-learn",
     plugin="onnx_gate.frameworks.sklearn.plugin",
+    files="onnx_gate.frameworks.sklearn.files:FILES",
     packages={"sklearn": ("scikit-learn",), "skl2onnx": ("skl2onnx",)},
     extra="sklearn",
     runs_code=runs_code,

@@ -15,6 +15,7 @@ from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.sklearn.answers import predict
 from onnx_gate.frameworks.sklearn.convert import convert
 from onnx_gate.frameworks.sklearn.domain.walk import input_domain
+from onnx_gate.frameworks.sklearn.files import takes
 from onnx_gate.frameworks.sklearn.known import known_cause
 from onnx_gate.frameworks.sklearn.landmarks import landmarks
 from onnx_gate.frameworks.sklearn.load import load
@@ -54,6 +55,7 @@ PLUGIN = Plugin(
     widen=widen,
     known_cause=known_cause,
     fitted_columns=fitted_columns,
+    takes=takes,
     tails=tails,
     parameters=parameters,
     settings=settings,

@@ -22,6 +22,7 @@ INFO = FrameworkInfo(
     name="tensorflow",
     title="TensorFlow",
     plugin="onnx_gate.frameworks.tensorflow.plugin",
+    files="onnx_gate.frameworks.tensorflow.files:FILES",
     packages={"tensorflow": ("tensorflow", "tensorflow-cpu"), "tf2onnx": ("tf2onnx",)},
     extra="tensorflow",
     runs_code=runs_code,

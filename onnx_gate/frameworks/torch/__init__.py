@@ -58,6 +58,7 @@ INFO = FrameworkInfo(
     name="torch",
     title="PyTorch",
     plugin="onnx_gate.frameworks.torch.plugin",
+    files="onnx_gate.frameworks.torch.files:FILES",
     packages={"torch": ("torch",), "onnxscript": ("onnxscript",), "safetensors": ("safetensors",)},
     extra="torch",
     runs_code=runs_code,

@@ -12,6 +12,7 @@ import torch
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.torch import archive_entries, is_program, is_torchscript
+from onnx_gate.frameworks.torch.refusals.idiom import TORCH, Idiom
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.hints import first
@@ -43,8 +44,8 @@ class Source:
     """The exported program, where the source is one."""
     translations: Mapping[Any, Any] = field(default_factory=dict)
     """The `register` hook's: operator of torch → onnxscript function."""
-    layers: Mapping[str, str] = field(default_factory=dict)
-    """Path of a module → the name that its users know, where they never see modules; empty for the paths themselves."""
+    idiom: Idiom = TORCH
+    """How its users write."""
     restricted: dict[str, str] = field(default_factory=dict)
     """Dimensions that the exporter narrowed, and to which sizes."""
     fixed: dict[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.torch.domain import find_domains
 from onnx_gate.frameworks.torch.export import export
+from onnx_gate.frameworks.torch.files import takes_of_module
 from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong_dtypes
 from onnx_gate.frameworks.torch.known import find_known
 from onnx_gate.frameworks.torch.landmarks import landmarks, tensor_names
@@ -25,6 +26,7 @@ from onnx_gate.frameworks.torch.random import SEED, drew, refuse_random
 from onnx_gate.frameworks.torch.state import changed_since, in_training, snapshot
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Triage
+from onnx_gate.records.seen import Seen
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import describe
 
@@ -147,6 +149,11 @@ def settings(source: Source) -> dict[str, float]:
     }
 
 
+def takes(source: Source) -> Seen | None:
+    """By the code of its `forward`, and the layers that it has."""
+    return takes_of_module(source.module)
+
+
 def untrained(source: Source) -> int:
     """Parameters that take gradients and have had none; those of programs and TorchScript were somebody's before."""
     if source.program is not None or source.scripted or any(p.grad is not None for p in source.module.parameters()):
@@ -161,6 +168,7 @@ PLUGIN = Plugin(
     warm_up=warm_up,
     widen=widen,
     known_cause=known_cause,
+    takes=takes,
     untrained=untrained,
     parameters=parameters,
     settings=settings,

@@ -40,6 +40,8 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from _of_the_noise(model)
     yield from _of_what_fails(model)
     yield from of_the_plots(model)
+    if model.cached and model.verdict is not Status.PASSED:
+        yield "it is cached, and only models that passed are"
 
 
 def require_consistent_model(model: ModelResult) -> None:

@@ -1,0 +1,262 @@
+"""The cache of one run: which models need not run, and what the others leave for the next one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+
+from onnx_gate.cache.entry import Damaged, Entry, Head, PartKind, describe_part, pack, read_entry, write_entry
+from onnx_gate.cache.facts import run_facts
+from onnx_gate.cache.fingerprints import Fingerprints, TooMuch
+from onnx_gate.cache.inputs import Reported, changed_meanwhile, changes, take_inputs
+from onnx_gate.cache.places import Places
+from onnx_gate.cache.store import Store, slot_of
+from onnx_gate.processes.handover import left_by
+from onnx_gate.protocol import Done, Event, GarbageReply, ProviderDone, Recorded, Stage, Touched, decode, encode
+from onnx_gate.records.asked import ModelSpec, RunOptions
+from onnx_gate.records.result import Cached, ModelResult
+from onnx_gate.repository.credentials import find_credentials
+from onnx_gate.repository.root import find_repository
+from onnx_gate.vocabulary import WEAK_INPUTS, Status
+from onnx_gate.wording.numbers import size
+
+LARGEST_FILES = 512 * 1024 * 1024
+"""Bytes of a model's own files that are kept with its entry."""
+Files = dict[PartKind, list[Path]]
+"""What a model left for the user."""
+_MOST_CHANGES = 5
+NO_ENTRY = "no entry"
+TIMED = "its speed is measured, which depends on the moment"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A model of which nothing has changed."""
+
+    entry: Entry
+    """What was found out about it."""
+
+    @property
+    def cached(self) -> Cached:
+        """For the reports."""
+        head = self.entry.head
+        return Cached(made_at=head.made_at, commit=head.commit, seconds=head.seconds)
+
+    def events(self) -> Iterator[Event]:
+        """What its worker reported; raises Damaged, and OSError."""
+        for line in self.entry.events():
+            try:
+                event = decode(line)
+            except GarbageReply as error:
+                raise Damaged("it holds an event that is none") from error
+            if type(event) in _NEVER_KEPT:
+                raise Damaged("it holds an event that is never kept")
+            yield event
+
+    def restore(self, model_id: str, weights: Sequence[str], scratch: Path) -> None:
+        """The files that the worker left, where it left them; raises Damaged, and OSError."""
+        *beside, model = left_by(model_id, weights)
+        names = {PartKind.MODEL: [model], PartKind.WEIGHTS: beside, PartKind.WEAK_INPUTS: [f"{WEAK_INPUTS}.npz"]}
+        for kind, chosen in names.items():
+            parts = self.entry.parts(kind)
+            if len(parts) > len(chosen):
+                raise Damaged(f"it holds more files than its model has, of the kind {kind}")
+            for name, (part, place) in zip(chosen, parts, strict=False):
+                scratch.mkdir(exist_ok=True)
+                self.entry.copy(part, place, scratch / name)
+
+    def restore_log(self, path: Path) -> None:
+        """What the model printed then; raises Damaged, and OSError."""
+        for part, place in self.entry.parts(PartKind.LOG)[:1]:
+            self.entry.copy(part, place, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miss:
+    """A model that has to run."""
+
+    why: tuple[str, ...]
+    """Which inputs have changed, or that there is no entry."""
+
+
+_NEVER_KEPT = (Stage, Touched, Recorded, ProviderDone, Done)
+Warn = Callable[[str], None]
+
+
+@dataclass
+class _Heard:
+    """What came of one model in this run."""
+
+    events: list[Event] = field(default_factory=list)
+    reported: Reported = field(default_factory=Reported)
+
+
+class Cache:
+    """Asked before models run, told of all that they report, and written to when they have passed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: RunOptions,
+        *,
+        manifest: Path,
+        output: Path,
+        work: Path,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._store = Store(folder, most=options.cache_size)
+        repository = find_repository(manifest.absolute().parent)
+        places = Places(repository=repository, work=work, packages=options.packages)
+        facts = run_facts(options, places)
+        shut = _shutter(options, repository)
+        apart = (folder, output)
+        # What was the same before the run need not be so after it.
+        self._before, self._after = (
+            Fingerprints(places, environ=options.environ, facts=facts, apart=apart, shut=shut) for _ in range(2)
+        )
+        self._manifest = places.name(str(manifest.absolute()))
+        self._warn = warn
+        self._heard: dict[str, _Heard] = {}
+        self._running: set[str] = set()
+        self._bases: set[str] = set()
+        self._waiting: list[tuple[ModelSpec, _Heard, Head, Files]] = []
+        self._known: dict[str, Reported] = {}
+        if options.isolation == "uids":
+            folder.chmod(0o700)
+
+    # ── Asking ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self, spec: ModelSpec) -> Hit | Miss:
+        """Whether it need not run."""
+        if spec.latency or any(provider.min_speedup for provider in spec.providers):
+            return Miss(why=(TIMED,))
+        found: list[tuple[str, ...]] = []
+        for path in self._store.entries(self._slot(spec)):
+            try:
+                entry = read_entry(path)
+                if entry.head.model != spec.id:
+                    raise Damaged("it is of another model")
+                changed = tuple(islice(changes(entry.head, spec, self._before), _MOST_CHANGES))
+            except (Damaged, ValueError) as error:
+                self.refuse(path, str(error))
+                continue
+            except (OSError, TooMuch) as error:
+                found.append((str(error),))
+                continue
+            if not changed:
+                self._store.use(path)
+                return Hit(entry=entry)
+            found.append(changed)
+        return Miss(why=min(found, key=len, default=(NO_ENTRY,)))
+
+    def refuse(self, path: Path, why: str) -> None:
+        """An entry that can't be used, and never will be."""
+        self._warn(f"--cache: {path} was not used, and is removed: {why}")
+        self._store.drop(path)
+
+    def _slot(self, spec: ModelSpec) -> str:
+        return slot_of(self._manifest, spec.id, *(provider.name for provider in spec.providers))
+
+    # ── Keeping ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, model_id: str, event: object) -> None:
+        """Whatever a worker reports of a model that runs."""
+        heard = self._heard.setdefault(model_id, _Heard())
+        if isinstance(event, Touched | Recorded):
+            heard.reported.hear(event)
+        elif isinstance(event, Event) and type(event) not in _NEVER_KEPT:
+            heard.events.append(event)
+
+    def expect(self, model_ids: Iterable[str]) -> None:
+        """These are going to run."""
+        self._running.update(model_ids)
+        self._bases = {base for base, is_variant, _ in (name.partition("@") for name in self._running) if is_variant}
+
+    def keep(self, spec: ModelSpec, result: ModelResult, head: Head, files: Files) -> str:
+        """Leave an entry for a model that has passed; gives why there is none, else nothing."""
+        heard = self._heard.pop(spec.id, None) or _Heard()
+        self._running.discard(spec.id)
+        if spec.id in self._bases:
+            self._known[spec.id] = heard.reported
+        if why := why_not(result):
+            return why
+        if spec.variant and spec.base in self._running:
+            # Its file may have been converted by the process of its model, which goes on.
+            self._waiting.append((spec, heard, head, files))
+            return ""
+        return self._write(spec, heard, head, files)
+
+    def _write(self, spec: ModelSpec, heard: _Heard, head: Head, files: Files) -> str:
+        base = self._known.get(spec.base) if spec.variant else None
+        reported = heard.reported.joined(base) if base else heard.reported
+        if why := reported.why_unknown:
+            return why
+        try:
+            files, left_out = _fitting(files)
+            contents: list[bytes | Path] = [pack(b"".join(map(encode, heard.events))), *chain(*files.values())]
+            kinds = [PartKind.EVENTS, *(kind for kind, paths in files.items() for _ in paths)]
+            inputs, searched = take_inputs(spec, reported, self._after)
+            if changed := changed_meanwhile(inputs, self._after):
+                return f"{changed} changed while it ran"
+            parts = tuple(map(describe_part, kinds, contents))
+            whole = replace(head, inputs=inputs, searched=searched, parts=parts, left_out=left_out)
+            name = slot_of(*(f"{kind} {key} {value}" for kind, found in inputs.items() for key, value in found.items()))
+            self._store.write(self._slot(spec), name, lambda file: write_entry(file, whole, contents))
+        except (OSError, TooMuch, Damaged) as error:
+            return f"the entry can't be written ({error})"
+        return ""
+
+    def close(self) -> Iterator[tuple[str, str]]:
+        """Write what has waited, and keep to the limit; gives which models are not kept, and why."""
+        for spec, heard, head, files in self._waiting:
+            if why := self._write(spec, heard, head, files):
+                yield spec.id, why
+        self._store.tidy()
+        self._store.hand_over()
+
+
+def why_not(result: ModelResult) -> str:
+    """Why the result of a model is not kept; empty where it is."""
+    if result.verdict is not Status.PASSED or any(check.status is not Status.PASSED for check in result.checks):
+        return "it did not pass on every provider"
+    if result.latency:
+        return TIMED
+    if any(numerics.run_to_run for numerics in result.numerics.values()):
+        return "two runs on the same input differ"
+    return ""
+
+
+def _fitting(files: Files) -> tuple[Files, str]:
+    """The model with its weights, if there is room for them, and all else."""
+    own = [path for kind in (PartKind.MODEL, PartKind.WEIGHTS) for path in files.get(kind, ())]
+    total = sum(path.stat().st_size for path in own if path.exists())
+    if total <= LARGEST_FILES:
+        return files, ""
+    told = f"the model has {size(total)}, and the cache keeps at most {size(LARGEST_FILES)} of one"
+    return {kind: paths for kind, paths in files.items() if kind not in (PartKind.MODEL, PartKind.WEIGHTS)}, told
+
+
+def _shutter(options: RunOptions, repository: Path) -> Callable[[str, os.stat_result], bool]:
+    """What a model can't read is not read for it either, where it has a user of its own."""
+    if options.isolation != "uids":
+        return lambda path, found: False
+    places = find_credentials(repository, options.workspace).places
+    private = [os.path.realpath(place) for place in (*options.private, *map(str, places))]
+
+    def is_shut(path: str, found: os.stat_result) -> bool:
+        real = os.path.realpath(path)
+        inside = any(real == place or real.startswith(f"{place}{os.sep}") for place in private)
+        return inside or f"{os.sep}.git{os.sep}" in real or not found.st_mode & 0o004 or not _is_passable(real)
+
+    return is_shut
+
+
+def _is_passable(path: str) -> bool:
+    """Whether anybody may get to it."""
+    try:
+        return all(parent.stat().st_mode & 0o001 for parent in Path(path).parents)
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""`onnx-gate init`: models of a repository → the manifest to begin with."""

@@ -1,0 +1,243 @@
+"""What was seen in files → the models of a manifest: which file belongs to which, and what is left out."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from onnx_gate.first_manifest.search import shown, stems
+from onnx_gate.first_manifest.survey import Look
+from onnx_gate.frameworks.registry import REGISTRY, suffixes
+from onnx_gate.records.seen import Seen, SeenInput
+
+MOST = 500
+"""Models in a manifest that is made at once."""
+_LONGEST_ID = 60
+_UNKNOWN = "which inputs does it take? This one is a guess"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One model of the manifest."""
+
+    id: str
+    """Unique."""
+    path: Path
+    """The source, or the file with its factory."""
+    seen: Seen
+    """What is known of the source."""
+    weights: Path | None = None
+    """Of a factory's model."""
+    onnx: Path | None = None
+    """The file to check instead of converting."""
+    file_inputs: tuple[SeenInput, ...] = ()
+    """Those of `onnx`."""
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of the model."""
+    questions: tuple[str, ...] = ()
+    """What the user has to say."""
+    notes: tuple[str, ...] = ()
+    """What the user may want to know."""
+
+    @property
+    def inputs(self) -> tuple[SeenInput, ...]:
+        """What `inputs` has to list: nothing where an .onnx says it."""
+        return () if self.onnx or self.seen.shipped else self.seen.inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A file that is no model of the manifest, though somebody may think so."""
+
+    shown: str
+    """As the manifest would name it."""
+    reason: str
+    """Why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What a manifest is made of."""
+
+    entries: tuple[Entry, ...]
+    """In the order of their files."""
+    left_out: tuple[LeftOut, ...]
+    """The same."""
+
+
+def draft_entries(looks: Sequence[Look], folder: Path) -> Draft:
+    """Sources with what belongs to them; paths are shown as a manifest in the folder has them."""
+    left_out = list(_left_out(looks, folder))
+    taken = {out.shown for out in left_out}
+    usable = [look for look in looks if look.seen and shown(look.path, folder) not in taken]
+    sources = [
+        *_saved(usable),
+        *_with_weights(usable, folder, left_out),
+        *_factories(usable, folder, left_out),
+    ]
+    entries = list(_with_files(sources, usable, folder))
+    if len(entries) > MOST:
+        more = f"{len(entries) - MOST} models more were found; name some of their folders: onnx-gate init models/"
+        left_out.append(LeftOut(shown="…", reason=more))
+    return Draft(entries=tuple(_named(entries[:MOST])), left_out=tuple(left_out))
+
+
+def _left_out(looks: Iterable[Look], folder: Path) -> Iterator[LeftOut]:
+    known = suffixes()
+    for look in looks:
+        name, suffix = shown(look.path, folder), look.path.suffix.lower()
+        if unfit := _unfit(name):
+            if look.seen and look.seen[0].framework:
+                yield LeftOut(shown=name, reason=f"{unfit}; rename it")
+        elif look.problem and suffix in known:
+            yield LeftOut(shown=name, reason=f"it can't be read ({look.problem}); save or copy it again")
+        for seen in () if unfit else look.seen:
+            if seen.role == "other" and (seen.framework or (suffix in known and not _is_anybodys(name))):
+                yield LeftOut(shown=name, reason=f"{seen.what}: {seen.reason}")
+            elif seen.role == "model" and look.path.is_file() and known.get(suffix) != seen.framework:
+                wanted = " or ".join(REGISTRY[seen.framework].suffixes[:2])
+                yield LeftOut(shown=name, reason=f"{seen.what}, by its content; rename it to end in {wanted}")
+
+
+def _is_anybodys(name: str) -> bool:
+    """A type of file that holds other things than models as a rule."""
+    kind = mimetypes.guess_type(name)[0] or ""
+    return kind.startswith("text/") or kind == "application/json"
+
+
+def _unfit(name: str) -> str:
+    """Why a manifest can't name a file; empty where it can."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return "its name is not UTF-8, which a manifest can't hold"
+    return "its name holds a colon, behind which a manifest expects a function" if ":" in name else ""
+
+
+def _saved(looks: Iterable[Look]) -> Iterator[Entry]:
+    for look in looks:
+        for seen in look.seen:
+            if seen.role == "model" and not seen.shipped:
+                yield _entry(look.path, seen)
+
+
+def _entry(path: Path, seen: Seen, **more: Any) -> Entry:
+    asked = seen.question or ("" if seen.inputs else _UNKNOWN)
+    questions = (asked,) if asked else ()
+    return Entry(id="", path=path, seen=_completed(seen), questions=questions, **more)
+
+
+def _completed(seen: Seen) -> Seen:
+    """With an input to begin with, where nobody knows one: a run then says what is wrong about it."""
+    if seen.inputs or seen.shipped:
+        return seen
+    return replace(seen, inputs=(SeenInput(name="X", dtype="float32", shape=("batch", 4)),), basis="a guess")
+
+
+def _with_weights(looks: Sequence[Look], folder: Path, left_out: list[LeftOut]) -> Iterator[Entry]:
+    """Weights, each with the factory whose module has parts of these names."""
+    factories = [(look.path, seen) for look in looks for seen in look.seen if seen.role == "factory"]
+    for look in looks:
+        for weights in (seen for seen in look.seen if seen.role == "weights"):
+            fitting = [pair for pair in factories if _fits(weights, look.path, *pair)]
+            fitting.sort(key=lambda pair: _distance(look.path, *pair))
+            if not fitting:
+                reason = f"{weights.what}; no factory in the repository builds a model for it. Write one: a function "
+                reason += "without parameters that returns the module, and init again"
+                left_out.append(LeftOut(shown=shown(look.path, folder), reason=reason))
+                continue
+            path, factory = fitting[0]
+            yield _entry(path, factory, weights=look.path)
+
+
+def _fits(weights: Seen, file: Path, path: Path, factory: Seen) -> bool:
+    if factory.framework != weights.framework:
+        return False
+    if not weights.tensors:
+        return bool({*stems(file)} & {path.stem, factory.callable})
+    return {name.partition(".")[0] for name in weights.tensors} <= set(factory.parts)
+
+
+def _distance(file: Path, path: Path, factory: Seen) -> tuple[bool, bool, bool, str]:
+    names = {path.stem.casefold(), factory.callable.casefold()}
+    named = bool({stem.casefold() for stem in stems(file)} & names)
+    return (not named, factory.callable[:1].isupper(), file.parent != path.parent, str(path))
+
+
+def _factories(looks: Sequence[Look], folder: Path, left_out: list[LeftOut]) -> Iterator[Entry]:
+    """Functions that build a model by themselves, unless files of the same framework are there to be judged."""
+    saved = {seen.framework for look in looks for seen in look.seen if seen.role in ("model", "weights")}
+    for look in looks:
+        for seen in (seen for seen in look.seen if seen.role == "factory"):
+            name = f"{shown(look.path, folder)}:{seen.callable}"
+            if seen.framework not in saved and not seen.callable[:1].isupper():
+                yield _entry(look.path, seen)
+            elif seen.framework not in saved:
+                reason = "a class without weights in this repository; a function that returns a trained model would do"
+                left_out.append(LeftOut(shown=name, reason=reason))
+
+
+def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> Iterator[Entry]:
+    """Each .onnx goes to the source of its name beside it, else it is a model by itself."""
+    shipped = [(look.path, seen) for look in looks for seen in look.seen if seen.shipped]
+    of: dict[int, tuple[Path, Seen]] = {}
+    hints: dict[int, str] = {}
+    alone = []
+    for path, seen in shipped:
+        beside = [
+            i for i, entry in enumerate(sources) if path.stem in _stems_of(entry) and path.parent == _place(entry)
+        ]
+        if len(beside) == 1 and beside[0] not in of:
+            of[beside[0]] = (path, seen)
+            continue
+        alone.append(_alone(path, seen))
+        elsewhere = [i for i, entry in enumerate(sources) if path.stem in _stems_of(entry)]
+        for i in beside or (elsewhere if len(elsewhere) == 1 else ()):
+            name = shown(path, folder)
+            hints[i] = f"is {name} made of this source? Then write `onnx: {name}` here, and remove it below"
+    for i, entry in enumerate(sources):
+        if i in of:
+            path, seen = of[i]
+            # What the file says of its inputs counts, so nothing is left to be asked.
+            yield replace(entry, onnx=path, file_inputs=seen.inputs, questions=())
+        elif i in hints:
+            yield replace(entry, questions=(*entry.questions, hints[i]))
+        else:
+            yield entry
+    yield from alone
+
+
+def _alone(path: Path, seen: Seen) -> Entry:
+    """A file without a source: a batch that it fixes is meant to be so."""
+    first = {given.shape[0] for given in seen.inputs if given.shape}
+    fixed = next(iter(first)) if len(first) == 1 else None
+    keys = {"batches": [fixed]} if isinstance(fixed, int) and fixed > 0 else {}
+    return Entry(id="", path=path, seen=seen, file_inputs=seen.inputs, keys=keys)
+
+
+def _place(entry: Entry) -> Path:
+    return (entry.weights or entry.path).parent
+
+
+def _stems_of(entry: Entry) -> set[str]:
+    found = {*stems(entry.path), *(stems(entry.weights) if entry.weights else ())}
+    return found if not entry.path.is_dir() else {entry.path.name}
+
+
+def _named(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Ids are names of files; two of one name get the type of the file, then a number."""
+    used = set[str]()
+    for entry in entries:
+        file = entry.weights or entry.path
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name if file.is_dir() else next(iter(stems(file))))
+        base = stem.strip("._-")[:_LONGEST_ID].rstrip("._-") or "model"
+        kind = re.sub(r"[^a-z0-9]+", "", file.suffix.lower()) or entry.seen.framework
+        place = re.sub(r"[^A-Za-z0-9._-]+", "-", file.parent.name).strip("._-")[:_LONGEST_ID] or "model"
+        choices = [base, f"{base}-{kind}", f"{place}-{base}", *(f"{base}-{number}" for number in range(2, 2 * MOST))]
+        chosen = next(choice for choice in choices if choice.casefold() not in used)
+        used.add(chosen.casefold())
+        yield replace(entry, id=chosen)

@@ -1,0 +1,172 @@
+"""The cache as a run uses it: models that need not run are judged from what their workers reported then."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from onnx_gate.cache.entry import Damaged, Head, PartKind
+from onnx_gate.cache.lookup import Cache, Hit, Miss, why_not
+from onnx_gate.gate.numbers.bookings import book
+from onnx_gate.gate.numbers.checks import Contradiction
+from onnx_gate.gate.verdict import Findings
+from onnx_gate.processes.handover import left_by
+from onnx_gate.processes.process import Ended
+from onnx_gate.records.asked import Manifest, ModelSpec, RunOptions
+from onnx_gate.records.result import ModelResult
+from onnx_gate.repository.root import find_repository, head_commit
+from onnx_gate.vocabulary import WEAK_INPUTS
+from onnx_gate.wording.numbers import plural
+
+Judge = Callable[[Findings], ModelResult]
+
+
+class Folder(Protocol):
+    """Where a run puts its files."""
+
+    path: Path
+    work: Path
+    scratch: Path
+    logs: Path
+
+
+@dataclass
+class Recall:
+    """What a run knows from earlier ones, and leaves for later ones; does nothing where there is no cache."""
+
+    cache: Cache | None
+    folder: Folder
+    say: Callable[[str], None]
+    explains: bool = False
+    started_at: str = ""
+    commit: str = ""
+
+    def answer(self, found: Findings, judge: Judge) -> Findings | None:
+        """Of a model that need not run, what an earlier run has found; its end is still to be booked."""
+        if self.cache is None:
+            return None
+        looked, recalled = self.cache.look(found.spec), None
+        if isinstance(looked, Hit):
+            recalled = self._replayed(found, looked, judge)
+            looked = looked if recalled else Miss(why=("its entry is damaged",))
+        if self.explains:
+            self._explain(found.spec.id, looked)
+        return recalled
+
+    def _replayed(self, found: Findings, hit: Hit, judge: Judge) -> Findings | None:
+        """What was reported is booked as it comes from a worker, and judged again."""
+        trial = Findings(spec=found.spec, notes=dict(found.notes), ended=True, cached=hit.cached)
+        trial.log = f"logs/{found.spec.id}.log"
+        if hit.entry.head.left_out:
+            trial.add_note(f"models/{found.spec.id}.onnx is not there: {hit.entry.head.left_out}")
+        scratch = self.folder.scratch / found.spec.id
+        try:
+            for event in hit.events():
+                book(trial, event)
+            result = judge(trial)
+            if why := why_not(result):
+                raise Damaged(f"what it holds makes no pass: {why}")
+            hit.restore(found.spec.id, trial.weights, scratch)
+            hit.restore_log(self.folder.logs / f"{found.spec.id}.log")
+        except (Damaged, Contradiction, OSError) as error:
+            shutil.rmtree(scratch, ignore_errors=True)
+            (self.folder.logs / f"{found.spec.id}.log").unlink(missing_ok=True)
+            self._refuse(hit, error)
+            return None
+        if not (result.strength and result.strength.offered):
+            # Nothing that may still fail changes it.
+            trial.result = result
+        return trial
+
+    def _refuse(self, hit: Hit, error: Exception) -> None:
+        if self.cache:
+            self.cache.refuse(hit.entry.path, str(error))
+
+    def _explain(self, model_id: str, looked: Hit | Miss) -> None:
+        if isinstance(looked, Hit):
+            of = f" of {looked.cached.commit[:10]}" if looked.cached.commit else ""
+            self.say(f"cache: {model_id}: hit, from the run{of} at {looked.cached.made_at}")
+        else:
+            self.say(f"cache: {model_id}: miss: {'; '.join(looked.why)}")
+
+    def expect(self, specs: list[ModelSpec]) -> None:
+        """These are going to run."""
+        if self.cache:
+            self.cache.expect(spec.id for spec in specs)
+
+    def hear(self, model_id: str, event: object) -> None:
+        """Whatever is reported of a model that runs."""
+        if self.cache and not isinstance(event, Ended):
+            self.cache.hear(model_id, event)
+
+    def keep(self, found: Findings, result: ModelResult) -> None:
+        """A model has ended; what it left lies in the output folder."""
+        if self.cache is None:
+            return
+        head = Head(
+            model=found.spec.id,
+            made_at=self.started_at,
+            commit=self.commit,
+            seconds=result.seconds,
+            searched=(),
+            inputs={},
+        )
+        if why := self.cache.keep(found.spec, result, head, self._files(found, result)):
+            self._not_kept(found.spec.id, why)
+
+    def _files(self, found: Findings, result: ModelResult) -> dict[PartKind, list[Path]]:
+        models = self.folder.path / "models"
+        *weights, model = left_by(found.spec.id, found.weights)
+        offered = bool(result.strength and result.strength.offered)
+        log, inputs = self.folder.logs / f"{found.spec.id}.log", self.folder.path / WEAK_INPUTS / f"{found.spec.id}.npz"
+        return {
+            PartKind.MODEL: [models / model],
+            PartKind.WEIGHTS: [models / name for name in weights],
+            PartKind.LOG: [log] if log.exists() else [],
+            PartKind.WEAK_INPUTS: [inputs] if offered else [],
+        }
+
+    def _not_kept(self, model_id: str, why: str) -> None:
+        if self.explains:
+            self.say(f"cache: {model_id}: not kept: {why}")
+
+    def close(self) -> None:
+        """Keep what was still waiting, and keep to the limit."""
+        for model_id, why in self.cache.close() if self.cache else ():
+            self._not_kept(model_id, why)
+
+
+def open_recall(
+    manifest: Manifest, options: RunOptions, folder: Folder, say: Callable[[str], None], started_at: datetime
+) -> Recall:
+    """The cache that the call asks for."""
+    if options.cache is None or _bypassed(options):
+        if options.cache is not None:
+            say(f"cache: not used: {_bypassed(options)}")
+        return Recall(cache=None, folder=folder, say=say)
+    path = Path(manifest.path)
+    cache = Cache(options.cache, options, manifest=path, output=folder.path, work=folder.work, warn=say)
+    return Recall(
+        cache=cache,
+        folder=folder,
+        say=say,
+        explains=options.explain_cache,
+        started_at=started_at.isoformat(timespec="seconds"),
+        commit=options.commit or head_commit(find_repository(path.absolute().parent)),
+    )
+
+
+def _bypassed(options: RunOptions) -> str:
+    """Why a run has no use for a cache; empty where it has."""
+    if options.reference or options.save_reference:
+        return "a run that makes or uses references has to run"
+    return "calibration has to run" if options.calibrates else ""
+
+
+def summary(hits: int, models: int) -> str:
+    """What came of it, in one line."""
+    return f"cache: {hits} of {plural(models, 'model')} unchanged"

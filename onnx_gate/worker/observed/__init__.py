@@ -1,0 +1,1 @@
+"""What is seen while code of the user runs: files, names and variables that it asks for, and weights that it draws."""

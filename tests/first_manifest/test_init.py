@@ -1,0 +1,377 @@
+"""`onnx-gate init` as a command: what it writes, what it leaves alone, and what it survives."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import onnx
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+
+from onnx_gate.cli.main import main
+from onnx_gate.first_manifest.survey import Surveyor
+from onnx_gate.first_manifest.text import QUESTION, quoted
+from onnx_gate.first_manifest.workflow import PLACE, workflow_text
+from onnx_gate.manifest.load import load_manifest
+from tests.conftest import REPOSITORY
+from tests.contract.test_layers import HEAVY
+from tests.first_manifest.repositories import linear, table
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository to begin with."""
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def save_onnx(path: Path) -> None:
+    """A small model."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(linear("batch", 4).SerializeToString())
+
+
+def save_estimator(path: Path) -> None:
+    """Two columns, by name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame = table()
+    joblib.dump(LogisticRegression().fit(frame[["age", "income"]], frame["bought"]), path)
+
+
+def ids(manifest: str = "onnx-gate.yml") -> dict[str, str]:
+    """The models that were written, with their sources."""
+    return {model.id: model.source.shown for model in load_manifest(Path(manifest)).models}
+
+
+def test_nothing_is_overwritten(top: Path, capsys: Capture) -> None:
+    """Neither the manifest nor the workflow, and not one without the other."""
+    save_onnx(top / "m.onnx")
+    (top / "onnx-gate.yml").write_text("mine")
+    assert main(["init"]) == 2
+    assert "nothing is overwritten" in capsys.readouterr().err
+    assert (top / "onnx-gate.yml").read_text() == "mine"
+    (top / PLACE).parent.mkdir(parents=True)
+    (top / PLACE).write_text("mine too")
+    assert main(["init", "--output", "other.yml", "--workflow"]) == 2
+    assert not (top / "other.yml").exists()
+    assert sorted(path.name for path in top.iterdir()) == [".git", ".github", "m.onnx", "onnx-gate.yml"]
+
+
+def test_a_link_in_the_place_of_the_manifest_is_left_alone(top: Path) -> None:
+    """Also one that leads nowhere: writing to it would make a file elsewhere."""
+    save_onnx(top / "m.onnx")
+    (top / "onnx-gate.yml").symlink_to(top / "elsewhere.yml")
+    assert main(["init"]) == 2
+    assert not (top / "elsewhere.yml").exists()
+
+
+def test_without_models_nothing_is_written(top: Path, capsys: Capture) -> None:
+    """Exit code 2, and what to do."""
+    (top / "package.json").write_text("{}")
+    assert main(["init"]) == 2
+    assert "no model was found" in capsys.readouterr().err
+    assert not (top / "onnx-gate.yml").exists()
+
+
+def test_a_file_beside_its_source_is_checked_instead_of_converting(top: Path) -> None:
+    """Of the same name and in the same folder; elsewhere it is a question."""
+    save_estimator(top / "models/buyers.joblib")
+    save_onnx(top / "models/buyers.onnx")
+    save_estimator(top / "models/others.joblib")
+    save_onnx(top / "export/others.onnx")
+    assert main(["init"]) == 0
+    models = {model.id: model for model in load_manifest(Path("onnx-gate.yml")).models}
+    assert models["buyers"].onnx == str(top / "models/buyers.onnx")
+    assert models["others"].onnx is None
+    assert models["others-onnx"].framework == "onnx"
+    assert (top / "onnx-gate.yml").read_text().count(QUESTION) == 1
+
+
+def test_two_sources_of_one_name(top: Path) -> None:
+    """Both are models, and nobody guesses which of them the .onnx was made of."""
+    save_estimator(top / "m.joblib")
+    save_estimator(top / "m.pkl")
+    save_onnx(top / "m.onnx")
+    save_onnx(top / "deep/M.onnx")
+    assert main(["init"]) == 0
+    assert set(ids().values()) == {"m.joblib", "m.pkl", "m.onnx", "deep/M.onnx"}
+    assert all(model.onnx is None for model in load_manifest(Path("onnx-gate.yml")).models if model.framework != "onnx")
+    assert (top / "onnx-gate.yml").read_text().count(QUESTION) == 2
+
+
+def test_columns_of_a_table_feed_the_model_that_was_fitted_on_them(top: Path) -> None:
+    """The column of answers is no input."""
+    save_estimator(top / "m.joblib")
+    table().to_csv(top / "people.csv", index=False)
+    assert main(["init", "--data", "people.csv"]) == 0
+    (model,) = load_manifest(Path("onnx-gate.yml")).models
+    assert model.data is not None and model.data.shown == "people.csv"
+    assert model.columns == ("age", "income")
+
+
+def test_arrays_feed_the_inputs_of_their_names(top: Path) -> None:
+    """Of an .npz; what is in it besides is ignored by name."""
+    save_onnx(top / "m.onnx")
+    np.savez(top / "rows.npz", features=np.zeros((5, 4), np.float32), weight=np.zeros(3))
+    assert main(["init", "--data", "rows.npz"]) == 0
+    (model,) = load_manifest(Path("onnx-gate.yml")).models
+    assert model.ignore_data == ("weight",)
+
+
+def test_data_that_fits_no_model_is_said_so(top: Path) -> None:
+    """The manifest is written without it."""
+    save_onnx(top / "m.onnx")
+    np.save(top / "rows.npy", np.zeros((5, 9), np.float32))
+    assert main(["init", "--data", "rows.npy"]) == 0
+    assert "rows.npy: no model takes" in (top / "onnx-gate.yml").read_text()
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "broken.npz", "table.xlsx"])
+def test_data_that_cannot_be_read_is_the_callers_mistake(top: Path, name: str, capsys: Capture) -> None:
+    """Nothing is written."""
+    save_onnx(top / "m.onnx")
+    (top / "broken.npz").write_bytes(b"PK no archive")
+    (top / "table.xlsx").write_bytes(b"PK")
+    assert main(["init", "--data", name]) == 2
+    assert f"--data {name}: " in capsys.readouterr().err
+    assert not (top / "onnx-gate.yml").exists()
+
+
+def test_the_workflow_is_that_of_the_examples(top: Path) -> None:
+    """For a manifest in a folder, it names it from the top."""
+    save_onnx(top / "sub/m.onnx")
+    assert main(["init", "sub", "--output", "sub/gate.yml", "--workflow"]) == 0
+    assert "manifest: sub/gate.yml" in (top / PLACE).read_text()
+    example = REPOSITORY / "examples/workflows/cpu.yml"
+    assert workflow_text("onnx-gate.yml") == example.read_text(encoding="utf-8")
+    assert ids("sub/gate.yml") == {"m": "m.onnx"}
+
+
+FACTORY = """\
+from pathlib import Path
+from sklearn.linear_model import LogisticRegression
+
+Path("{mark}").touch()
+
+def build():
+    return LogisticRegression().fit([[0, 0, 1], [1, 1, 0]], [0, 1])
+"""
+
+
+def test_code_runs_only_where_load_allows_it(top: Path, capsys: Capture) -> None:
+    """Without it the number of columns is a question."""
+    (top / "train.py").write_text(FACTORY.format(mark=top / "ran"))
+    assert main(["init"]) == 0
+    assert not (top / "ran").exists()
+    assert (top / "onnx-gate.yml").read_text().count(QUESTION) == 1
+    assert "answer the question" in capsys.readouterr().out.splitlines()[-1]
+    assert main(["init", "--load", "--output", "loaded.yml"]) == 0
+    assert (top / "ran").exists()
+    assert QUESTION not in (top / "loaded.yml").read_text()
+    (model,) = load_manifest(Path("loaded.yml")).models
+    assert model.inputs is not None and model.inputs[0].shape == ("batch", 3)
+    assert capsys.readouterr().out.splitlines()[-1] == "Next: onnx-gate run loaded.yml"
+
+
+def test_the_parent_imports_no_framework(top: Path) -> None:
+    """Neither numpy nor onnx."""
+    save_estimator(top / "m.joblib")
+    save_onnx(top / "o.onnx")
+    code = (
+        "import json, sys\nfrom onnx_gate.cli.main import main\ncode = main(['init'])\n"
+        "print(json.dumps(sorted(sys.modules)), file=open('seen.json', 'w'))\nsys.exit(code)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    assert set(json.loads((top / "seen.json").read_text())) & HEAVY == set()
+
+
+HOSTILE = [
+    "with space.onnx",
+    "quote'\".onnx",
+    "colon: x.onnx",
+    "{a: b}.onnx",
+    "- dash.onnx",
+    "#comment.onnx",
+    "%TAG !.onnx",
+    "new\nline: x\nmodels:.onnx",
+    "\x1b[31mred.onnx",
+    "line\u2028separator\x85.onnx",
+    "::error::hi.onnx",
+    "emoji\U0001f600.onnx",
+    "*alias &anchor.onnx",
+    "null.onnx",
+    "a..onnx.onnx",
+    "x" * 240 + ".onnx",
+]
+
+
+def test_names_of_files_stay_names(top: Path, capsys: Capture) -> None:
+    """Whatever they look like in YAML, in a comment, or on a console; what a manifest can't name is left out."""
+    for name in HOSTILE:
+        save_onnx(top / "models" / name)
+    save_onnx(top / "good.onnx")
+    assert main(["init"]) == 0
+    written = set(ids().values())
+    assert "good.onnx" in written
+    colons = {name for name in HOSTILE if ":" in name}
+    assert written >= {f"models/{name}" for name in HOSTILE if name not in colons}
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert (top / "onnx-gate.yml").read_text().count("its name holds a colon") == len(colons)
+    assert not any(line.startswith("::") for line in out.splitlines())
+
+
+def test_a_name_that_is_no_text_is_left_out(top: Path) -> None:
+    """With what to do."""
+    save_onnx(top / "good.onnx")
+    (top / "good.onnx").rename(os.fsdecode(os.fsencode(top / "bad") + b"\xff.onnx"))
+    save_onnx(top / "good.onnx")
+    assert main(["init"]) == 0
+    assert ids() == {"good": "good.onnx"}
+    assert "rename it" in (top / "onnx-gate.yml").read_text()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_quoted_text_is_read_as_it_was(text: str) -> None:
+    """By the reader of manifests, which knows YAML 1.2."""
+    from ruamel.yaml import YAML
+
+    line = f"- {quoted(text)}\n"
+    assert line.count("\n") == 1
+    assert YAML(typ="safe").load(line) == [text]
+
+
+def test_what_is_not_the_users_is_skipped(top: Path) -> None:
+    """Environments, packages, Git's own, what the gate has written."""
+    for folder in (".git", "node_modules/x", "env", "lib/site-packages/y", ".cache", "onnx-gate-report/models"):
+        save_onnx(top / folder / "m.onnx")
+    (top / "env/pyvenv.cfg").touch()
+    for name in ("junit.xml", "summary.md", "report.html", "results.json"):
+        (top / "onnx-gate-report" / name).touch()
+    save_onnx(top / "mine.onnx")
+    assert main(["init"]) == 0
+    assert ids() == {"mine": "mine.onnx"}
+
+
+def test_links_do_not_lead_out_of_the_repository(top: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nor in circles; one within it counts as its target."""
+    outside = tmp_path_factory.mktemp("outside")
+    save_onnx(outside / "secret.onnx")
+    (top / "out.onnx").symlink_to(outside / "secret.onnx")
+    (top / "folder").symlink_to(outside)
+    (top / "circle").symlink_to(top)
+    save_onnx(top / "mine.onnx")
+    (top / "same.onnx").symlink_to(top / "mine.onnx")
+    (top / "broken.onnx").symlink_to(top / "nowhere.onnx")
+    assert main(["init"]) == 0
+    assert ids() == {"mine": "mine.onnx"}
+    assert "out.onnx: a link that leaves the repository" in (top / "onnx-gate.yml").read_text()
+    assert main(["init", str(outside), "--output", "other.yml"]) == 2
+
+
+def test_a_pipe_does_not_make_it_wait(top: Path) -> None:
+    """It is no file."""
+    os.mkfifo(top / "pipe.onnx")
+    save_onnx(top / "mine.onnx")
+    assert main(["init"]) == 0
+    assert ids() == {"mine": "mine.onnx"}
+
+
+def test_a_huge_file_costs_nothing(top: Path) -> None:
+    """Neither one of 20 GB with nothing in it, nor a model whose weights are that large."""
+    content = linear("batch", 4).SerializeToString()
+    with (top / "huge.onnx").open("wb") as file:
+        file.write(content)
+        # A field that nobody knows, of 20 GB: tag, length, a hole.
+        file.write(bytes([15 << 3 | 2]) + _varint(20 * 2**30))
+        file.truncate(file.tell() + 20 * 2**30)
+    with (top / "hole.joblib").open("wb") as file:
+        file.truncate(20 * 2**30)
+    assert main(["init"]) == 0
+    assert ids() == {"huge": "huge.onnx"}
+
+
+def _varint(value: int) -> bytes:
+    parts = []
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def test_a_file_that_takes_too_long_costs_that_file(top: Path) -> None:
+    """The process is ended, and the next one goes on behind it."""
+    save_onnx(top / "a.onnx")
+    (top / "b.pkl").write_bytes(b"\x80\x04" + b"N0" * 25_000_000)
+    save_onnx(top / "c.onnx")
+    surveyor = Surveyor(environ=dict(os.environ), isolation="none", patience=10.0)
+    looks = surveyor.look([top / name for name in ("a.onnx", "b.pkl", "c.onnx")])
+    assert [bool(look.seen) for look in looks] == [True, False, True]
+    assert looks[1].problem == "it took too long to read"
+
+
+def test_ten_thousand_files(top: Path) -> None:
+    """In one process; what is no model costs a look at its first bytes."""
+    for number in range(10_000):
+        folder = top / f"part{number % 50}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number}.{('json', 'txt', 'py', 'bin')[number % 4]}").write_text('{"a": 1}\n')
+    save_onnx(top / "part7/mine.onnx")
+    assert main(["init"]) == 0
+    assert ids() == {"mine": "part7/mine.onnx"}
+
+
+def test_very_many_models_are_cut_with_a_word(top: Path) -> None:
+    """A manifest has a largest size."""
+    content = linear("batch", 4).SerializeToString()
+    for number in range(520):
+        (top / f"m{number}.onnx").write_bytes(content)
+    assert main(["init"]) == 0
+    assert len(ids()) == 500
+    assert "20 models more were found" in (top / "onnx-gate.yml").read_text()
+
+
+def test_what_cannot_be_a_source_is_said_with_the_reason(top: Path) -> None:
+    """Broken files, pointers, other objects, and models under other names."""
+    save_onnx(top / "mine.onnx")
+    (top / "broken.pkl").write_bytes(b"\x80\x04broken")
+    (top / "dict.pkl").write_bytes(pickle.dumps({"model": 1}))
+    (top / "pointer.joblib").write_text("version https://git-lfs.github.com/spec/v1\n")
+    save_estimator(top / "model.sav")
+    onnx.save(linear(2, 2), top / "model.bin")
+    (top / "requirements.txt").write_text("")
+    assert main(["init"]) == 0
+    assert ids() == {"mine": "mine.onnx"}
+    text = (top / "onnx-gate.yml").read_text()
+    for line in (
+        "broken.pkl: a pickle: its pickle can't be read",
+        "dict.pkl: a pickle: it holds a dict",
+        "pointer.joblib: a Git LFS pointer: run `git lfs pull`",
+        "model.sav: a LogisticRegression of scikit-learn, by its content; rename it to end in .joblib",
+        "model.bin: an ONNX model, by its content; rename it to end in .onnx",
+    ):
+        assert f"# - {line}" in text
+    assert "requirements.txt" not in text
+
+
+def test_a_manifest_that_would_be_too_large_is_cut(top: Path) -> None:
+    """A manifest may have 1 MiB: names of columns can take more."""
+    frame = pd.DataFrame(np.zeros((3, 600)), columns=["c" * 1900 + str(number) for number in range(600)])
+    columns = ColumnTransformer([("all", "passthrough", list(frame.columns))]).fit(frame)
+    save_onnx(top / "a.onnx")
+    joblib.dump(columns, top / "wide.joblib")
+    assert main(["init"]) == 0
+    assert ids() == {"a": "a.onnx"}
+    assert "wide.joblib: the manifest would be too large" in (top / "onnx-gate.yml").read_text()
