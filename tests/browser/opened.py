@@ -26,6 +26,17 @@ class Opened:
         """What an expression of JavaScript comes to in the page, or a function of what is given."""
         return self.tab.evaluate(script, given)
 
+    def until(self, script: str) -> None:
+        """Wait until an expression is true; fails after five seconds.
+
+        The driver's own `wait_for_function` asks again within the page, where the page's policy forbids `eval`.
+        """
+        for _ in range(100):
+            if self.ask(script):
+                return
+            self.tab.wait_for_timeout(50)
+        raise AssertionError(f"never true: {script}")
+
     def unfold(self) -> None:
         """All that is folded."""
         self.ask("for (const fold of document.querySelectorAll('details')) fold.open = true")
