@@ -69,9 +69,9 @@ class Cached:
     """The earlier run that a result was taken from, since nothing that it depends on has changed."""
 
     __pydantic_config__: ClassVar[Config] = JSON
-    made_at: str
+    made_at: Name
     """When that run began; UTC, ISO 8601."""
-    commit: str = ""
+    commit: Name = ""
     """The commit that it judged; empty where nobody knew."""
     seconds: Seconds = 0.0
     """Wall time of the model's workers in it."""
