@@ -57,6 +57,7 @@ LOCALE = {
     "ascii-text": "{locale: C.UTF-8}",
     "no-locale": "{locale: xx_XX.UTF-8}",
 }
+EPOCHS = 1_700_000_000.0 + 37 * np.arange(300.0)[:, None]
 TEXTS = ["the cat sat", "a dog ran", "café über naïve", "the naïve cat", "señor dog"]
 
 
@@ -94,6 +95,11 @@ DIVERGE: dict[str, tuple[Callable[[], Any], Any, str]] = {
     "forest-double": (
         lambda: RandomForestClassifier(20, random_state=1).fit(CANCER.data, CANCER.target),
         CANCER.data,
+        "double",
+    ),
+    "epochs-double": (
+        lambda: RandomForestClassifier(20, random_state=1).fit(EPOCHS, np.arange(len(EPOCHS)) // 7 % 2),
+        EPOCHS,
         "double",
     ),
     "tree-targets": (
@@ -233,6 +239,7 @@ def facts(tmp_path_factory) -> Run:
         ("network-tags", Cause.CONTRACT, "twice as many columns"),
         ("forest-ties", Cause.PRECISION, "exact ties"),
         ("forest-double", Cause.PRECISION, "Declare float32 inputs"),
+        ("epochs-double", Cause.PRECISION, "Fit the model on smaller numbers"),
         ("tree-targets", Cause.CONVERSION, "wrong probabilities"),
         ("rest-scores", Cause.CONVERSION, "another scale"),
         ("one-scores", Cause.CONVERSION, "another scale"),

@@ -327,3 +327,41 @@ def test_what_is_off_already_stays_off() -> None:
     """Names are added to those of the manifest."""
     session = without(SessionSpec(config={DISABLE: "ConstantFolding"}), {"Pad_Fusion"})
     assert session.config[DISABLE] == "ConstantFolding;Pad_Fusion"
+
+
+def test_an_optimiser_that_spares_a_small_batch_is_no_size_that_is_built_in(tmp_path: Path) -> None:
+    """One row may lie where the approximation is good, so that one batch size is right and another is wrong."""
+    gelu(tmp_path / "gelu.onnx")
+    (tmp_path / "net.py").write_text(
+        dedent("""
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def forward(self, x):
+                z = 1e-4 * nn.functional.gelu(x) + x
+                return {"y": 100 * nn.functional.gelu(z)}
+
+        def load():
+            return Net().eval()
+        """)
+    )
+    result = run_manifest(
+        tmp_path,
+        f"""
+        version: 1
+        models:
+          - id: gelu
+            framework: torch
+            source: net.py:load
+            onnx: gelu.onnx
+            session: {{config: {{{APPROXIMATED}: 1}}}}
+            tolerance: {{rtol: 1.0e-4, atol: 0.03}}
+            inputs: {{x: {{dtype: float32, shape: [batch, 3], range: [-3, 3]}}}}
+        """,
+    ).result
+    (model,) = result.models
+    assert {check.case for check in model.checks if check.status is Status.PASSED} == {"batch=1", "batch=2"}
+    assert model.cause is Cause.OPTIMIZER, model.advice
+    assert model.place is not None
+    assert model.place.optimizers == ("GeluApproximation",)

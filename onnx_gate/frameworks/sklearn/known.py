@@ -57,6 +57,11 @@ class Case:
         return any(given.dtype == "float64" for given in self.spec.inputs or ())
 
     @property
+    def needs_double(self) -> bool:
+        """Whether the feed holds whole numbers that float32 can't hold, such as ids or epoch seconds."""
+        return self.double and any(_exceeds_single(np.asarray(value)) for value in self.feed.values())
+
+    @property
     def has_nan(self) -> bool:
         """Whether the feed holds NaN."""
         arrays = [np.asarray(value) for value in self.feed.values()]
@@ -161,6 +166,18 @@ def _scaled_before(*names: str) -> Callable[[Part, Case], bool]:
     return fits
 
 
+def _exceeds_single(array: np.ndarray[Any, Any]) -> bool:
+    if array.dtype.kind != "f":
+        return False
+    with np.errstate(over="ignore"):
+        changed = array.astype(np.float32).astype(array.dtype) != array
+    return bool(np.any(changed & np.isfinite(array) & (array == np.rint(array))))
+
+
+def _needs_double(*names: str) -> Callable[[Part, Case], bool]:
+    return lambda part, case: _kind(part) in names and case.needs_double
+
+
 def _in_double(*names: str) -> Callable[[Part, Case], bool]:
     return lambda part, case: _kind(part) in names and case.double
 
@@ -248,6 +265,13 @@ _KNOWN: tuple[tuple[Callable[[Part, Case], bool], Cause, str], ...] = (
         "A scaler before {it} computes in float32 and moves rows across the splits. Cast to float64 before the "
         "scaler and back after it (skl2onnx.sklapi.CastTransformer(dtype=np.float64), then dtype=np.float32), or "
         "drop the scaler: trees need none.",
+    ),
+    (
+        _needs_double(*_SPLITTING),
+        Cause.PRECISION,
+        "{it} splits in float32 in ONNX, and the data holds whole numbers that float32 can't hold, such as ids or "
+        "epoch seconds: different numbers become equal. Fit the model on smaller numbers, such as days since the "
+        "first row, and declare float32 inputs; leave ids out.",
     ),
     (
         _in_double(*_SPLITTING),

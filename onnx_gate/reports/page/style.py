@@ -113,7 +113,8 @@ footer { color: var(--quiet); font-size: .85rem; padding-top: 1rem; padding-bott
   .top { position: static; } .top h1 { grid-column: 1 / -1; } .theme { grid-area: 2 / 2; }
   html { scroll-padding-top: 4rem; }
   .model > .body { padding: .2rem .6rem .8rem; } .model > summary { padding: .5rem .6rem; }
-  #filters label { flex: 1 1 45%; } #filters label:has(#find) { flex-basis: 100%; white-space: normal; flex-wrap: wrap; }
+  #filters label { flex: 1 1 45%; }
+  #filters label:has(#find) { flex-basis: 100%; white-space: normal; flex-wrap: wrap; }
   #filters select, #filters input { width: 100%; }
   meter { width: 5rem; } .faults { padding-left: 1.2rem; } .body ul:not(.links) { padding-left: 1.2rem; }
   .scroll:has(> #models) { overflow: visible; background: none; } #models small { position: static; clip-path: none; }

@@ -172,27 +172,46 @@ def of_settings(bench: Bench, ours: Sequence[Node], settings: Mapping[str, float
             numbers.setdefault(settings[name], name)
     found: list[Exchange] = []
     for node in computing(ours):
-        found += [*_other_attributes(node, numbers), *_other_numbers(bench, node, numbers)]
+        found += [*_other_attributes(node, numbers, module), *_other_numbers(bench, node, numbers, module)]
     return found[:MOST_TRIED]
 
 
-def _other_attributes(node: Node, numbers: Mapping[float, str]) -> Iterator[AttributeExchange]:
+def _elsewhere(name: str, module: str) -> str:
+    """The name of a setting that is not the module's own."""
+    return "" if module and name.startswith(f"{module}.") else name
+
+
+def _other_attributes(node: Node, numbers: Mapping[float, str], module: str) -> Iterator[AttributeExchange]:
     for name, before in attributes_of(node.proto).items():
-        for after in numbers if isinstance(before, float) else ():
+        for after, true in numbers.items() if isinstance(before, float) else ():
             if not _same(before, after):
-                proto = onnx.helper.make_attribute(name, after)
-                yield AttributeExchange(kind="attribute", node=node, name=name, before=before, after=after, proto=proto)
+                yield AttributeExchange(
+                    kind="attribute",
+                    node=node,
+                    name=name,
+                    before=before,
+                    after=after,
+                    proto=onnx.helper.make_attribute(name, after),
+                    elsewhere=_elsewhere(true, module),
+                )
 
 
-def _other_numbers(bench: Bench, node: Node, numbers: Mapping[float, str]) -> Iterator[StoredExchange]:
+def _other_numbers(bench: Bench, node: Node, numbers: Mapping[float, str], module: str) -> Iterator[StoredExchange]:
     for name in node.stored:
         before = bench.constant(name)
         if before is None or before.dtype.kind != "f" or before.size != 1:
             continue
         for after, true in numbers.items():
             if not _same(float(before.item()), after):
-                changed = np.full_like(before, after)
-                yield StoredExchange(kind="constant", node=node, name=name, true=true, before=before, after=changed)
+                yield StoredExchange(
+                    kind="constant",
+                    node=node,
+                    name=name,
+                    true=true,
+                    before=before,
+                    after=np.full_like(before, after),
+                    elsewhere=_elsewhere(true, module),
+                )
 
 
 def removals(bench: Bench, ours: Sequence[Node], values: Mapping[str, Array]) -> list[Removal]:

@@ -49,6 +49,8 @@ class StoredExchange:
     """Its name in the right one."""
     before: Array
     after: Array
+    elsewhere: str = ""
+    """The setting of another part of the source that the number was taken from: this part may have none."""
 
     def apply(self, draft: Draft) -> None:
         """All others that read the tensor go on reading what it was."""
@@ -70,6 +72,8 @@ class AttributeExchange:
     after: Any
     proto: Any
     """The attribute as the right graph has it; None where it has none."""
+    elsewhere: str = ""
+    """The setting of another part of the source that the number was taken from: this part may have none."""
 
     def apply(self, draft: Draft) -> None:
         """Put it in the place of the other."""

@@ -88,20 +88,24 @@ def _label(node: Any) -> str:
 def _one(part: object) -> str:
     if isinstance(part, AttributeExchange):
         node = part.node.proto
-        return (
-            f"`{part.name}` of {node.op_type} `{_label(node)}` is {_value(part.before)}, "
-            f"in the source it is {_value(part.after)}"
-        )
+        of = f"`{part.name}` of {node.op_type} `{_label(node)}`"
+        return f"{of} is {_value(part.before)}, {_right_value(part.after, part.elsewhere)}"
     if isinstance(part, StoredExchange):
         return _weights(part)
     return ""
+
+
+def _right_value(after: Any, elsewhere: str) -> str:
+    if elsewhere:
+        return f"with {_value(after)} (`{elsewhere}` of the source) this part agrees with the source"
+    return f"in the source it is {_value(after)}"
 
 
 def _weights(part: StoredExchange) -> str:
     node = part.node.proto
     of = f"`{part.name}` of {node.op_type} `{_label(node)}`"
     if part.before.size == 1:
-        return f"{of} is {_value(part.before.item())}, in the source it is {_value(part.after.item())}"
+        return f"{of} is {_value(part.before.item())}, {_right_value(part.after.item(), part.elsewhere)}"
     differing, largest = _difference(part.before, part.after)
     stands = f" (`{part.true}` of the source)" if "." in part.true and part.true != part.name else ""
     return (

@@ -192,6 +192,9 @@ class SecondOpinion:
         if self.recorded or prepared.source is None or call.answers is not None or len(rows) != 1:
             return None
         count = rows.pop()
+        if self._right_in_batches(diff, call, count, count):
+            # Here all sizes are right: the fault is of the user's session or provider, not of a size.
+            return None
         sizes = [case.sizes.get("batch", 0) for case in prepared.cases if case.name != diff.case]
         for size in [each for each in dict.fromkeys((*sizes, *SMALL_SIZES)) if 0 < each != count]:
             if self._right_in_batches(diff, call, count, size):

@@ -58,7 +58,8 @@ def check_whole(array: Array, given: InputSpec, where: str, place: Place = show_
     value, becomes = int(array[index]), cast[index]
     shown = f"{float(becomes):.0f}" if is_float(given) else str(becomes)
     wide = "int64` or `float64" if is_float(given) and given.dtype != "float64" and abs(value) <= 2**53 else "int64"
-    fix = f"declare it as `{wide}`" if is_float(given) else "declare a wider dtype, or correct the data"
+    smaller = "; where the model takes only float32, train it on smaller numbers, such as days since the first row"
+    fix = f"declare it as `{wide}`{smaller}" if is_float(given) else "declare a wider dtype, or correct the data"
     count = int(np.count_nonzero(lost))
     raise CannotJudge(
         Cause.LOAD_FAILED,
