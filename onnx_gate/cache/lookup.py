@@ -51,7 +51,7 @@ class Hit:
             try:
                 event = decode(line)
             except GarbageReply as error:
-                raise Damaged("it holds an event that is none") from error
+                raise Damaged("it holds an event that can't be read") from error
             if type(event) in _NEVER_KEPT:
                 raise Damaged("it holds an event that is never kept")
             yield event

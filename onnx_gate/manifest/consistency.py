@@ -138,7 +138,7 @@ def check_data(
     if model.columns and not is_table(model.data) and "data" not in doubtful:
         add(
             (*trail, "columns"),
-            "columns are chosen from a .csv or .parquet, and `data` is none",
+            "`columns` chooses columns of a .csv or .parquet file, and `data` is not such a file",
             "remove it",
             key=True,
         )

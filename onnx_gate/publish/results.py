@@ -124,6 +124,8 @@ def _tell_workflow(
         else:
             say("onnx-gate: the step's summary is full, so that nothing was added to it", sys.stderr)
     except OSError as error:
-        say(f"onnx-gate: the workflow can't be told ({error.strerror}: {error.filename})", sys.stderr)
+        say(
+            f"onnx-gate: could not write the step's outputs or summary ({error.strerror}: {error.filename})", sys.stderr
+        )
     except ValueError as error:
-        say(f"onnx-gate: the workflow can't be told ({error})", sys.stderr)
+        say(f"onnx-gate: could not write the step's outputs or summary ({error})", sys.stderr)

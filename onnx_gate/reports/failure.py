@@ -14,7 +14,7 @@ def headline(error: GateError) -> Md:
     """The verdict, as the heading that everything starts with."""
     if isinstance(error, ManifestError):
         return md("## 🟥 onnx-gate: {} in the manifest, nothing was run", plural(len(error.problems), "problem"))
-    return md("## 🟥 onnx-gate: the run did not come about")
+    return md("## 🟥 onnx-gate: the run could not start")
 
 
 def reasons(error: GateError) -> list[Md]:

@@ -52,8 +52,8 @@ Send = Callable[[Event], None]
 OF_THE_FILE = (Cause.INVALID_MODEL, Cause.UNSUPPORTED_OPERATOR)
 """Causes of a file that ONNX Runtime can't load."""
 NOT_ASKED = (
-    "the source is not on this machine, so the cause was looked for without it: whether it repeats itself, and whether "
-    "rounding alone explains the divergence, was not asked"
+    "the source is not on this machine, so triage could not check whether the source is deterministic, or whether "
+    "rounding alone explains the divergence"
 )
 NOT_TAKEN = "{} did not take the option {!r}: its session doesn't report it, so the model was judged without it"
 NOT_HELD = (
@@ -388,6 +388,6 @@ def _tell_placement(session: Session, provider: ProviderSpec, send: Send) -> Non
                 cause=Cause.PROVIDER,
                 provider=provider.name,
                 message="; ".join(broken),
-                fix=f"change what {provider.name} can't run, or the limit: the answers say little about it",
+                fix=f"replace the operators that {provider.name} can't run, or relax the limit",
             )
         )

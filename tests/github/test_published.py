@@ -191,9 +191,9 @@ def test_outside_of_a_pull_request(
     ("manifest", "environ", "code", "words"),
     [
         ("version: 1\nmodels: []\n", {}, 2, "1 problem in the manifest, nothing was run"),
-        (MANIFEST, {"INPUT_ONLY": "nobody"}, 2, "the run did not come about"),
-        (MANIFEST, {"INPUT_JOBS": "none"}, 2, "the run did not come about"),
-        (MANIFEST, {"INPUT_REQUIREMENTS": "gone.txt"}, 2, "the run did not come about"),
+        (MANIFEST, {"INPUT_ONLY": "nobody"}, 2, "the run could not start"),
+        (MANIFEST, {"INPUT_JOBS": "none"}, 2, "the run could not start"),
+        (MANIFEST, {"INPUT_REQUIREMENTS": "gone.txt"}, 2, "the run could not start"),
     ],
 )
 def test_an_old_verdict_does_not_stand_for_a_run_that_did_not_come_about(

@@ -159,4 +159,4 @@ def test_problems_of_wide_characters_fit_too(limit: int) -> None:
 def test_any_other_error_has_a_summary_too() -> None:
     """Its words, without markup."""
     text = error_summary(UsageError("--only <x>: no such model"))
-    assert text.splitlines() == ["## 🟥 onnx-gate: the run did not come about", "", r"--only \<x\>: no such model"]
+    assert text.splitlines() == ["## 🟥 onnx-gate: the run could not start", "", r"--only \<x\>: no such model"]

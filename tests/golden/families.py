@@ -494,7 +494,7 @@ def timed() -> GateResult:
         )
 
     slow = "at batch=1 cuda is 0.25 times as fast as the source (median 400 µs against 100 µs), min_speedup is 1.5"
-    noise = "nondeterministic: cuda answers the same feed (batch=32) otherwise each time: `y` in 3 of 96 elements"
+    noise = "nondeterministic: two runs of cuda on the same input (batch=32) differ: `y` in 3 of 96 elements"
     tf32 = {"use_tf32": "1"}
     both = [floats("batch=1", "y", 1e-8, provider=name) for name in ("cpu", "cuda")]
     limit = Check(

@@ -114,7 +114,7 @@ def test_a_model_that_mixes_rows_is_found(models):
 def test_a_source_that_mixes_rows_is_not_held_against_the_conversion(models):
     """Its answers to the same batch are compared, and a note says so."""
     assert models["source-mixes"].verdict is Status.PASSED
-    notes = [note for note in models["source-mixes"].notes if "depends on the rows around it" in note]
+    notes = [note for note in models["source-mixes"].notes if "depends on the other rows" in note]
     assert [note.partition(":")[0] for note in notes] == ["edge=row-consistency"]
 
 

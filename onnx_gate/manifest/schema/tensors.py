@@ -89,7 +89,7 @@ class Input(Section):
         if self.range and self.dtype in ("string", "bool"):
             raise refuse(f"a {self.dtype} has no range", "`values`", "list the values to choose from")
         if self.range and not _is_range_of(self.range[0], self.range[1], self.dtype):
-            raise refuse(f"the range is none of {self.dtype}", "a range of numbers that the dtype has")
+            raise refuse(f"the range is outside what {self.dtype} can hold", "a range of numbers that the dtype has")
         if self.allow and not self.dtype.startswith(("float", "bfloat")):
             raise refuse(f"{self.dtype} has neither NaN nor infinity", "`allow` for floats only", "remove `allow`")
         for value in self.values or ():

@@ -24,7 +24,7 @@ from onnx_gate.worker.inputs.calls import Call, Case
 LONGEST_REASON = 300
 _REFUSED = "edge cases left out, since the source itself refuses them"
 _TOO_SHORT = "shorter cuts of the data left out, since the source itself refuses them"
-_MIXES = "of a row depends on the rows around it, in the source itself: compared was its answer to the same batch"
+_MIXES = "of the source itself depends on the other rows, so the whole batch was compared"
 
 
 def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:

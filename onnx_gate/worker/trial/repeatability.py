@@ -58,7 +58,7 @@ class Twice:
         if not self.found:
             return ""
         told = "; ".join(describe(each) for each in self.found)
-        return f"nondeterministic: {self.provider} answers the same feed ({self.case}) otherwise each time: {told}"
+        return f"nondeterministic: two runs of {self.provider} on the same input ({self.case}) differ: {told}"
 
     def _note(self, name: str, rule: OutputRule, first: Actual, second: Actual) -> None:
         exact = self._compare(name, OutputRule(tolerance=EXACT), first, second)
