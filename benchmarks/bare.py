@@ -1,6 +1,6 @@
-"""What one has without a gate, of medium and large models: convert, run both sides on the same rows, call allclose.
+"""A plain script without a gate, for medium and large models: convert, run both sides on the same rows, call allclose.
 
-`python bare.py FOLDER NAME …`: all of them in one process, without isolation, limits or reports.
+`python bare.py FOLDER NAME …`: all models in one process, without isolation, limits or reports.
 """
 
 from __future__ import annotations

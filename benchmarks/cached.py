@@ -1,7 +1,7 @@
-"""What a cache saves: eleven of twelve models unchanged beside twelve scripts, and the parent alone with a thousand.
+"""Measures what a cache saves: with eleven of twelve models unchanged, and with a thousand cached models.
 
-Models and scripts are those of `gate_vs_scripts.py`; the one that changed is a scikit-learn model. The thousand models
-are an ONNX file each; no worker starts, so all that the run takes is the parent's own.
+The first is compared with twelve scripts. Models and scripts are those of `gate_vs_scripts.py`; the changed one is a
+scikit-learn model. The thousand models are one ONNX file each; no worker starts, so the cost is that of the parent.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from watched import watched
 
 CACHED = 11
 SHARE = 0.03
-"""Of the time of twelve scripts, that a run may take with eleven models cached."""
+"""The share of the time of twelve scripts that a run may take with eleven models cached."""
 MANY = 1_000
 MOST_SECONDS, MOST_MEMORY = 5.0, 200_000_000
-"""For a thousand cached models, in the parent."""
+"""Limits for a thousand cached models, in the parent."""
 ROUNDS = 3
 CHANGED = "ridge"
 
@@ -41,12 +41,12 @@ def main() -> None:
 
 
 def one_changed(folder: Path) -> float:
-    """Seconds of a run in which one scikit-learn model has changed, by those of twelve scripts; a median."""
+    """The time of a run in which one scikit-learn model has changed, divided by that of twelve scripts; the median."""
     folder.mkdir()
     for seed, name in enumerate(models.ONNX):
         models.write_onnx(folder / f"{name}.onnx", seed)
     shutil.copy(HERE / "models.py", folder)
-    # A module of its own: a change of it is one of this model alone.
+    # A separate module: a change of it changes only this model.
     text = "import models\n\n\ndef build():\n    return models.ridge()\n"
     (folder / "changed.py").write_text(text)
     (folder / "onnx-gate.yml").write_text(
@@ -69,7 +69,7 @@ def one_changed(folder: Path) -> float:
 
 
 def many_cached(folder: Path) -> tuple[float, int]:
-    """Seconds of the CPU, and the memory, of a run in which every model is cached."""
+    """CPU seconds and memory of a run in which every model is cached."""
     folder.mkdir()
     lines = ["version: 1", "defaults: {strength: false}", "models:"]
     for number in range(MANY):
@@ -78,7 +78,7 @@ def many_cached(folder: Path) -> tuple[float, int]:
     (folder / "onnx-gate.yml").write_text("\n".join(lines) + "\n")
     command = [*GATE, "--cache", "cache"]
     watched(command, folder)
-    # No other process starts, so what this one took is the parent's.
+    # No other process starts, so these numbers are those of the parent.
     running = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(running.pid, 0)
     if status:

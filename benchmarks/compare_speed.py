@@ -1,10 +1,10 @@
-"""One whole comparison of an output, with all metrics, beside one numpy.allclose on the same arrays."""
+"""Measures one full comparison of an output, with all metrics, against one numpy.allclose on the same arrays."""
 
 from __future__ import annotations
 
 import os
 
-# As in a worker of the gate.
+# One thread, as in a worker of the gate.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 import resource
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def compare(reference: np.ndarray, actual: np.ndarray) -> Any:
-    """As a case of the gate does it: with counts of rows, samples for plots, and columns."""
+    """Compare as a case of the gate does: with counts of rows, samples for plots, and columns."""
     rule = OutputRule(tolerance=TOLERANCE)
     comparison = OutputComparison(provider="cpu", case="data", output="y", rule=rule, sample=Sample(), by_row=True)
     comparison.add(Answer(value=reference, dtype="float32"), Actual(value=actual), rows=len(reference))
@@ -68,8 +68,8 @@ def arrays(size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def memory(size: int) -> Figure:
-    """Before anything else has raised the peak of this process."""
-    # What the first comparison imports and allocates is not that of a large one.
+    """The memory of a comparison; call it first, before anything else raises the peak of this process."""
+    # The first comparison imports and allocates things that are not part of the cost of a large one.
     compare(*arrays(WIDTH, 1e-2))
     taken = []
     for noise in (0.0, 1e-2):
@@ -83,7 +83,7 @@ def memory(size: int) -> Figure:
 
 
 def measure(size: int, name: str, noise: float, rounds: int) -> list[Figure]:
-    """In turn, so that a busy moment of the machine hits both: seconds, and seconds of the CPU."""
+    """Time and CPU time of both, measured in turn, so that a busy moment of the machine affects both."""
     reference, actual = arrays(size, noise)
     ours, theirs = [], []
     for _ in range(rounds):

@@ -1,6 +1,6 @@
-"""How long it takes to find one wrong node in a network of 200 layers, beside one validation of the network.
+"""Measures the time to find one wrong node in a network of 200 layers, against one validation of the network.
 
-One validation is the gate's own: it converts the network, and compares. Most of both is the exporter.
+The validation is a run of the gate, which converts the network and compares. The exporter takes most of both times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onnx import numpy_helper
 from watched import Watched, watched
 
 MOST = 3.0
-"""Times one validation that the place may take."""
+"""The search for the place may take this many times as long as one validation."""
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
 NET = """
 import torch
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def exported(folder: Path) -> Any:
-    """With the old exporter, whose graph looks different from the gate's own, and without its names."""
+    """The file from the old exporter, whose graph differs from the gate's own, with other node names."""
     names: dict[str, Any] = {}
     exec(compile(NET, "net.py", "exec"), names)
     path = folder / "exported.onnx"
@@ -102,7 +102,7 @@ def wrong_attribute(right: Any) -> Any:
 
 
 def wrong_weights(right: Any) -> Any:
-    """One row of the weights of one layer is larger."""
+    """Larger weights in one row of one layer."""
     model = onnx.ModelProto()
     model.CopyFrom(right)
     tensors = [tensor for tensor in model.graph.initializer if list(tensor.dims) == [64, 128]]
@@ -124,7 +124,7 @@ def judged(folder: Path, name: str, *, expected: int) -> Watched:
 
 
 def place_of(folder: Path, name: str) -> str:
-    """What was found; the benchmark fails where that is not one place."""
+    """The place that was found; the benchmark fails if there is not exactly one."""
     (model,) = json.loads((folder / f"report-{name}" / "results.json").read_text())["models"]
     faults = (model["place"] or {"faults": []})["faults"]
     if len(faults) != 1:

@@ -1,7 +1,7 @@
-"""What a benchmark found: ratios with their noise and their bars, and curves; printed, and kept for the page.
+"""Results of a benchmark: ratios with their noise and limits, and curves; printed, and saved for the page.
 
-Every benchmark ends with `finish`: it prints one line for each figure, keeps all of them in build/bench, where page.py
-reads them, and ends with 1 where a bar is missed.
+Every benchmark ends with `finish`: it prints one line per figure, saves all of them in build/bench for page.py, and
+exits with code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 KEPT = Path(__file__).parent.parent / "build" / "bench"
 _MANY = 4
-"""Rounds from which the middle half says more of the noise than both ends."""
+"""From this many rounds on, the middle half describes the noise better than the extremes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +32,16 @@ class Figure:
     """The median of all rounds."""
     low: float
     high: float
-    """Between these lies the middle half of the rounds; of few rounds, all."""
+    """The middle half of the rounds lies between `low` and `high`; for few rounds, all rounds do."""
     unit: str = "×"
     bar: float | None = None
-    """What it may be at the most."""
+    """The largest allowed value."""
     detail: str = ""
-    """The measured things themselves."""
+    """The measured values themselves."""
 
     @property
     def missed(self) -> bool:
-        """Whether it is more than it may be."""
+        """Whether the value exceeds the limit."""
         return self.bar is not None and not self.value <= self.bar
 
     def __str__(self) -> str:
@@ -54,10 +54,10 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """How something grows, as one plot of the page."""
+    """One plot of the page, which shows how something grows."""
 
     name: str
-    """Of its file."""
+    """Name of its file."""
     title: str
     x: str
     y: str
@@ -66,19 +66,19 @@ class Curve:
 
 
 def figure(what: str, values: Sequence[float], **more: Any) -> Figure:
-    """The median of the rounds, and their noise."""
+    """A figure from the median of the rounds, and their noise."""
     few = len(values) < _MANY
     low, _, high = (min(values), 0, max(values)) if few else statistics.quantiles(values, n=4, method="inclusive")
     return Figure(what=what, value=statistics.median(values), low=low, high=high, **more)
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Round by round: a busy moment of the machine hits both sides of one."""
+    """The ratio of each round: a busy moment of the machine affects both sides of a round."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
 def arguments(about: str, **more: tuple[Any, str]) -> argparse.Namespace:
-    """`--quick`, and numbers with their defaults."""
+    """The command line: `--quick`, and options with their defaults."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds; no bar counts")
     for name, (default, text) in more.items():
@@ -89,7 +89,7 @@ def arguments(about: str, **more: tuple[Any, str]) -> argparse.Namespace:
 def finish(
     name: str, title: str, figures: Sequence[Figure], curves: Sequence[Curve] = (), *, quick: bool = False
 ) -> None:
-    """Print them, keep them for the page, and end with 1 where a bar is missed."""
+    """Print the figures, save them for the page, and exit with code 1 if a limit is exceeded."""
     print(title)
     for one in figures:
         print(f"  {one}")

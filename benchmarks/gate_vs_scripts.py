@@ -1,4 +1,4 @@
-"""Twelve small models through the gate, beside twelve scripts that do the same by hand, and beside other tools.
+"""Measures twelve small models in the gate, against twelve scripts that do the same by hand, and against other tools.
 
 The first figure is without strength, the second with it.
 """
@@ -20,7 +20,7 @@ from watched import Watched, watched
 
 HERE = Path(__file__).parent
 MOST = 0.20
-"""Times twelve scripts that the gate may take."""
+"""The gate may take this many times as long as twelve scripts."""
 MIB = 1024 * 1024
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
 FRAMEWORKS = (("torch", models.TORCH), ("sklearn", models.SKLEARN), ("onnx", models.ONNX))
@@ -68,12 +68,12 @@ def one_round(folder: Path) -> dict[str, Watched]:
 
 
 def together(each: Sequence[Watched]) -> Watched:
-    """One after another."""
+    """The sum of several commands that run one after another."""
     return Watched(seconds=sum(one.seconds for one in each), cpu=sum(one.cpu for one in each))
 
 
 def beside_peers(folder: Path) -> list[Figure]:
-    """The six PyTorch models: one export and check each, as a user calls the tool."""
+    """Figures for the six PyTorch models: one export and check per model, as a user calls the tool."""
     gate = watched([*GATE, "torch.yml"], folder)
     environ = {**os.environ, "PYTHONPATH": str(polygraphy())}
     figures = []
@@ -85,7 +85,7 @@ def beside_peers(folder: Path) -> list[Figure]:
 
 
 def polygraphy() -> Path:
-    """In a folder of its own: it needs nothing that isn't here."""
+    """The folder with Polygraphy, installed without dependencies: those that it needs are already here."""
     place = KEPT / "polygraphy"
     if not place.exists():
         subprocess.run(
@@ -106,7 +106,7 @@ def compared(what: str, ours: Sequence[Watched], theirs: Sequence[Watched], bar:
 
 
 def grown(ours: Sequence[Watched], theirs: Sequence[Watched]) -> Figure:
-    """Of the model whose worker grows most by strength."""
+    """The extra memory for strength, for the model whose worker grows most."""
     names = (*models.TORCH, *models.SKLEARN, *models.ONNX)
     by_name = {
         name: [

@@ -1,7 +1,7 @@
-"""How time and memory grow with the number of models, the number of checks, and the size of outputs.
+"""Measures how time and memory grow with the number of models, the number of checks, and the size of outputs.
 
-One more of each has to cost the same however many there are: the slope of the last stretch of each line is held
-against that of the whole.
+One more of each has to cost the same, however many there are: the slope of the last segment of each line is compared
+with the slope of the whole line.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from onnx import TensorProto, helper, numpy_helper
 from watched import Watched, watched
 
 MOST = 1.5
-"""Times the average cost of one more that the last ones may take: a line, and the noise of two points."""
+"""The last ones may cost this many times the average: 1 for a straight line, and the noise of two points."""
 MIB = 1024 * 1024
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
 MODELS = (1, 100, 300, 1_000)
 CHECKS = (1, 100, 1_000, 4_000, 10_000)
 OUTPUTS = (1, 64, 256, 1_024)
-"""MiB."""
+"""Sizes in MiB."""
 OUTPUTS_OF_ONE = 100
 
 
@@ -38,7 +38,7 @@ def main() -> None:
     for what, counts in sizes.items():
         grown = [grow(makes[what], count, asked.rounds) for count in (counts[:2] if asked.quick else counts)]
         taken, checks = zip(*grown, strict=True)
-        # Edge cases are checks too.
+        # Count the real checks: edge cases are checks too.
         more, drawn = judge(what, checks if what == "checks" else counts, taken)
         figures += more
         curves += drawn
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def grow(make: Callable[[Path, int], None], count: int, rounds: int) -> tuple[Watched, int]:
-    """What the run with the least CPU time took, and how many checks it had."""
+    """The cost of the run with the least CPU time, and its number of checks."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make(folder, count)
@@ -96,14 +96,14 @@ def judge(what: str, counts: Sequence[int], taken: Sequence[Watched]) -> tuple[l
 
 
 def steepness(counts: Sequence[int], costs: Sequence[float]) -> float:
-    """The slope of the last stretch, against that of the whole."""
+    """The slope of the last segment, divided by that of the whole line."""
     last = (costs[-1] - costs[-2]) / (counts[-1] - counts[-2])
     whole = (costs[-1] - costs[0]) / (counts[-1] - counts[0])
     return last / whole
 
 
 def many_models(folder: Path, count: int) -> None:
-    """Tiny ones, each with answers of its own."""
+    """Write tiny models, each with its own recorded answers."""
     lines = ["version: 1", "defaults: {strength: false}", "models:"]
     for number in range(count):
         write(folder / f"m{number}.onnx", outputs=1, width=4)
@@ -114,14 +114,14 @@ def many_models(folder: Path, count: int) -> None:
 
 
 def many_checks(folder: Path, count: int) -> None:
-    """One model: outputs times batches, held against itself without optimisations."""
+    """Write one model with outputs times batches as checks; it is compared with itself without optimisations."""
     outputs, cases = min(count, OUTPUTS_OF_ONE), max(1, count // OUTPUTS_OF_ONE)
     write(folder / "m.onnx", outputs=outputs, width=4)
     one(folder, list(range(1, cases + 1)))
 
 
 def large_outputs(folder: Path, count: int) -> None:
-    """One model whose answers are so many MiB, in batches of 16."""
+    """Write one model with `count` MiB of answers, in batches of 16."""
     width = 1 << 18
     write(folder / "m.onnx", outputs=1, width=width)
     x = np.random.default_rng(0).standard_normal((count, width), dtype=np.float32)

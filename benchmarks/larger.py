@@ -1,4 +1,4 @@
-"""Medium and large models: factories that both the gate and the scripts call, with what they are fed."""
+"""Medium and large models: factories that both the gate and the scripts call, with their inputs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Larger:
-    """One model, and what it is fed."""
+    """One model, and its inputs."""
 
     framework: str
     shape: tuple[int, ...]
-    """Of one row of its input."""
+    """Shape of one row of its input."""
     batches: tuple[int, ...] = (1, 4)
     rows: int = 0
-    """Of its data, where it is fed with some."""
+    """Number of rows of its data; 0 for no data."""
     file: bool = False
-    """Whether it is fitted before, and loaded from a file."""
+    """Whether it is fitted beforehand, and loaded from a file."""
 
 
 MODELS = {
@@ -64,7 +64,7 @@ def cnn() -> Any:
 
 
 def encoder() -> Any:
-    """As large as BERT's: 12 layers of 768."""
+    """An encoder as large as BERT's: 12 layers of 768."""
     import torch
     from torch import nn
 
@@ -78,7 +78,7 @@ def one_gigabyte() -> Any:
 
 
 def above_two() -> Any:
-    """More than protobuf can hold in one message."""
+    """A model larger than one protobuf message can be."""
     return _wide(9)
 
 
@@ -87,7 +87,7 @@ def _wide(layers: int) -> Any:
     from torch import nn
 
     torch.manual_seed(0)
-    # Drawing values twice would take longer than all else.
+    # Random initial values would take longer than everything else, and are replaced below.
     made = [nn.Linear(8192, 8192, bias=False, device="meta").to_empty(device="cpu") for _ in range(layers)]
     with torch.no_grad():
         for layer in made:
@@ -96,7 +96,7 @@ def _wide(layers: int) -> Any:
 
 
 def write(name: str, folder: Path) -> None:
-    """What is there before anybody measures: data, and estimators that were fitted."""
+    """Write the files that exist before the measurement: data, and fitted estimators."""
     model, rng = MODELS[name], np.random.default_rng(0)
     if model.rows:
         np.savez(folder / f"{name}.npz", x=rng.standard_normal((model.rows, *model.shape)).astype(np.float32))
@@ -118,7 +118,7 @@ def write(name: str, folder: Path) -> None:
 
 
 def manifest(names: tuple[str, ...], *, strength: bool) -> str:
-    """As a user writes it."""
+    """A manifest as a user writes it."""
     lines = ["version: 1", f"defaults: {{strength: {str(strength).lower()}, timeout: 3600}}", "models:"]
     for name in names:
         model = MODELS[name]

@@ -1,6 +1,6 @@
-"""Medium and large models through the gate, beside plain scripts that do the same by hand.
+"""Measures medium and large models in the gate, against plain scripts that do the same by hand.
 
-Without and with strength; time and CPU time, and the memory of the largest process of each side.
+It measures without and with strength: time, CPU time, and the memory of the largest process of each side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from watched import Watched, watched
 
 HERE = Path(__file__).parent
 MOST_CPU, MOST_MEMORY = 1.0, 1.05
-"""Of large models, beside one bare script."""
+"""Limits for large models, as multiples of one bare script."""
 GATE = [sys.executable, "-m", "onnx_gate", "run", "--jobs", "1"]
 
 

@@ -81,7 +81,7 @@ def ridge() -> Any:
 
 
 def write_onnx(path: Path, seed: int) -> None:
-    """A two-layer network, and outputs recorded for it."""
+    """Write a two-layer network, and recorded outputs for it."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 

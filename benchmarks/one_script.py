@@ -1,6 +1,6 @@
-"""What one has without a gate: export one model, run both sides on a few batches, call allclose.
+"""A plain script without a gate: export one model, run both sides on a few batches, call allclose.
 
-`python one_script.py FRAMEWORK NAME FOLDER`, with the imports that such a script has and no more.
+`python one_script.py FRAMEWORK NAME FOLDER`, with only the imports that such a script has.
 """
 
 from __future__ import annotations

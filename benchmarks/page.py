@@ -1,4 +1,4 @@
-"""Writes docs/performance.md and its plots from what the benchmarks kept in build/bench."""
+"""Writes docs/performance.md and its plots from the results of the benchmarks in build/bench."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pygal.style import CleanStyle
 DOCS = Path(__file__).parent.parent / "docs"
 PLOTS = DOCS / "performance"
 ORDER = ("scripts", "larger", "variants", "compare", "growth", "start")
-"""Of the sections; what was not run is missing in the page, and is named there."""
+"""Order of the sections; the page names benchmarks that were not run."""
 COMMANDS = {
     "scripts": "gate_vs_scripts.py",
     "larger": "larger_models.py",
@@ -70,7 +70,7 @@ def row(one: Figure) -> str:
 
 
 def draw(curve: dict[str, Any]) -> None:
-    """As a small file without a script, that is the same for the same numbers."""
+    """Draw a plot as a small file without a script; the same numbers give the same file."""
     chart = pygal.XY(
         title=curve["title"],
         x_title=curve["x"],

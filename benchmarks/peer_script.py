@@ -1,4 +1,4 @@
-"""One PyTorch model checked with another tool, with the glue that a user needs.
+"""Checks one PyTorch model with another tool, with the glue code that a user needs.
 
 `python peer_script.py verify|polygraphy NAME FOLDER`
 """
@@ -15,7 +15,7 @@ import torch
 
 
 def verify(name: str, folder: Path) -> None:
-    """torch.onnx.export(verify=True) warns where the answers to its one example differ: somebody has to listen."""
+    """Check with torch.onnx.export(verify=True): it only logs a warning if the answers to its one example differ."""
     import logging
 
     heard: list[str] = []
@@ -28,7 +28,7 @@ def verify(name: str, folder: Path) -> None:
 
 
 def polygraphy(name: str, folder: Path) -> None:
-    """Inputs and the source's answers go into files that its command reads, batch by batch."""
+    """Check with Polygraphy: inputs and the source's answers are written to files for its command, batch by batch."""
     from polygraphy.comparator import RunResults
     from polygraphy.json import save_json
 

@@ -1,6 +1,6 @@
-"""From start to verdict of one scikit-learn model with the command, beside the script that does the same by hand.
+"""Measures the time from start to verdict for one scikit-learn model, against a script that does the same by hand.
 
-And the sizes of images that are on this machine, where buildah or docker is.
+It also reports the sizes of images on this machine, if buildah or docker is installed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def image_sizes() -> list[Figure]:
 
 
 def megabytes(size: str | int) -> float:
-    """Of `2.2 GB`, or of bytes."""
+    """Megabytes from a text such as `2.2 GB`, or from bytes."""
     if isinstance(size, int):
         return size / 1e6
     number, _, unit = size.partition(" ")

@@ -1,4 +1,4 @@
-"""A PyTorch model with three variants, beside the model alone: how often is it exported?"""
+"""Measures a PyTorch model with three variants against the model alone: shows whether it is exported only once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from figures import arguments, figure, finish, ratios
 from watched import Watched, watched
 
 MOST = 1.6
-"""Times the model alone that all four may take."""
+"""All four may take this many times as long as the model alone."""
 ROUNDS = 3
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
 NET = """
@@ -34,7 +34,7 @@ def load():
 """
 LIMITS = "min_snr_db: 0, min_column_snr_db: -100, max_abs: 10"
 VARIANTS = f"variants: [{{fp16: {{{LIMITS}}}}}, {{int8-dynamic: {{{LIMITS}}}}}, {{int8-static: {{{LIMITS}}}}}]"
-"""With limits that they hold: what triage takes is not the question."""
+"""Variants with limits that they keep: the time of triage should not count."""
 
 
 def main() -> None:

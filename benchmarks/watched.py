@@ -1,4 +1,4 @@
-"""One command, with what it takes: seconds, seconds of the CPU, and the memory of every process that it starts."""
+"""Runs one command and measures its cost: time, CPU time, and the memory of every process that it starts."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _EVERY = 0.1
-"""Seconds between two looks at the memory."""
+"""Seconds between two samples of the memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """What a command took."""
+    """The cost of a command."""
 
     seconds: float
     cpu: float
-    """Of the command and all that it started, on all cores."""
+    """CPU seconds of the command and all processes that it started, on all cores."""
     own: int = 0
-    """The most bytes that its own process took."""
+    """Peak bytes of its own process."""
     largest: int = 0
-    """The most bytes that any process took, its own or one that it started."""
+    """Peak bytes of the largest process, its own or one that it started."""
     memory: dict[str, int] = field(default_factory=dict)
-    """Log → the most bytes that a process took that writes it."""
+    """Log → peak bytes of a process that writes to it."""
 
 
 def watched(
     command: list[str], folder: Path, *, expected: int = 0, environ: Mapping[str, str] | None = None
 ) -> Watched:
-    """Run it to its end; a command that ends with another code than the expected one ends the benchmark."""
+    """Run a command to its end; an unexpected exit code ends the benchmark."""
     before, start = _cpu(), time.monotonic()
     running = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
@@ -63,7 +63,7 @@ def _cpu() -> float:
 
 
 class _Looks:
-    """At a process and all that comes from it."""
+    """Samples the memory of a process and its descendants."""
 
     def __init__(self, root: int, folder: Path) -> None:
         self.peaks: dict[int, int] = {root: 0}
@@ -71,7 +71,7 @@ class _Looks:
         self._folder = folder
 
     def until(self, ended: threading.Event) -> None:
-        """Again and again."""
+        """Sample repeatedly until the command has ended."""
         while not ended.wait(_EVERY):
             for process in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
                 self._look(process)
@@ -79,7 +79,7 @@ class _Looks:
     def _look(self, process: int) -> None:
         try:
             status = _status(process)
-            # A child has a higher number than its parent, unless the numbers began anew in between.
+            # A child has a higher process id than its parent, unless the ids have wrapped around.
             if process not in self.peaks and int(status["PPid"]) not in self.peaks:
                 return
             peak = int(status.get("VmHWM", "0").split()[0]) * 1024
@@ -88,7 +88,7 @@ class _Looks:
             if log.is_relative_to(self._folder):
                 self.by_log[log.stem] = max(self.by_log.get(log.stem, 0), peak)
         except OSError:
-            # It ended in between.
+            # The process has ended in the meantime.
             return
 
 

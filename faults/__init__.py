@@ -1,1 +1,1 @@
-"""Whole runs of the gate with a fault in each: whatever breaks, no verdict is wrong. The table is docs/faults.md."""
+"""Whole runs of the gate, each with a fault: whatever breaks, no verdict may be wrong. The table is docs/faults.md."""

@@ -1,4 +1,4 @@
-"""Inject faults into runs of the gate: `python -m faults [--seed 20] [--count 500] [--jobs 2] [--write]`."""
+"""Injects faults into runs of the gate: `python -m faults [--seed 20] [--count 500] [--jobs 2] [--write]`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onnx_gate.reports.json import parse
 
 
 def require_right(workload: Path, home: Path) -> Environment:
-    """Without a fault all verdicts are right: otherwise the plan would prove nothing."""
+    """Require that all verdicts are right without a fault: otherwise the plan would prove nothing."""
     for models in SETS:
         trial = run_trial(None, workload=workload, home=home / models, models=models)
         result = parse(trial.reports["results.json"].decode())
@@ -33,7 +33,7 @@ def require_right(workload: Path, home: Path) -> Environment:
 
 
 def run_all(faults: list[Fault], folder: Path, jobs: int) -> tuple[list[Trial], Environment]:
-    """Each in a run of its own, so many side by side."""
+    """Run each fault in a separate run, with `jobs` runs in parallel."""
     workload = write_workload(folder / "workload")
     environment = require_right(workload, folder / "right")
     pool = ThreadPoolExecutor(jobs)
@@ -41,7 +41,7 @@ def run_all(faults: list[Fault], folder: Path, jobs: int) -> tuple[list[Trial], 
         trials = pool.map(lambda fault: run_trial(fault, workload=workload, home=folder / str(fault.number)), faults)
         return [_tell(trial) for trial in trials], environment
     finally:
-        # Whoever stops the plan waits for the runs that have begun, and for no other.
+        # If the plan is stopped, only runs that have already started are waited for.
         pool.shutdown(cancel_futures=True)
 
 
@@ -53,7 +53,7 @@ def _tell(trial: Trial) -> Trial:
 
 
 def main() -> None:
-    """Run the plan; print what doesn't hold."""
+    """Run the plan, and print every promise that was broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--count", type=int, default=COUNT)
@@ -66,7 +66,7 @@ def main() -> None:
         for fault in plan(asked.seed, asked.count)
         if (not asked.number or fault.number in asked.number) and (fault.kind != REAL_DISK or can_mount())
     ]
-    # Mounts and folders go, whoever stops the plan.
+    # Mounts and folders are removed even if the plan is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="onnx-gate-faults-") as folder:

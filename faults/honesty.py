@@ -1,4 +1,4 @@
-"""What a run may say after a fault, and what it may not."""
+"""Checks the results of a run after a fault: what it may report, and what it may not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOPPED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Ending(StrEnum):
-    """How a run ended."""
+    """The ways in which a run can end."""
 
     SAME = "verdicts as without the fault"
     ERRORS = "models not judged, with a cause"
@@ -34,7 +34,7 @@ class Ending(StrEnum):
 
 
 def ending_of(trial: Trial) -> Ending:
-    """Taken from the exit code, and from results.json where there is one."""
+    """The ending of a run, from the exit code, and from results.json if it exists."""
     if trial.code is None:
         return Ending.HUNG
     if trial.code < 0:
@@ -49,7 +49,7 @@ def ending_of(trial: Trial) -> Ending:
 
 
 def wrong_verdicts(trial: Trial) -> list[str]:
-    """The lies: a verdict that is neither the right one nor an error, a pass of what was not all judged."""
+    """Wrong verdicts: one that is neither the right one nor an error, or a pass of a run that was not fully judged."""
     said = [(found["id"], found["verdict"]) for found in _LINE.finditer(trial.said)]
     result = _read(trial)
     models = result.models if result else ()
@@ -68,7 +68,7 @@ def wrong_verdicts(trial: Trial) -> list[str]:
 
 
 def broken_promises(trial: Trial) -> list[str]:
-    """All else that must not be: a hang, a bug, something half written, something left behind."""
+    """All other broken promises: a hang, a bug, a half-written file, something left behind."""
     return [*_of_ending(trial), *_of_reports(trial), *_of_models(trial), *_of_comments(trial)]
 
 
@@ -87,7 +87,7 @@ def _of_ending(trial: Trial) -> Iterator[str]:
 
 
 def _may_die(trial: Trial) -> bool:
-    """Of a signal to itself that it can't take."""
+    """Whether the gate was allowed to die: its own process got this signal as the fault."""
     fault = trial.fault
     return fault is not None and trial.fired and fault.what.startswith("SIG") and -(trial.code or 0) == _number(fault)
 
@@ -97,7 +97,7 @@ def _number(fault: Fault) -> int:
 
 
 def _of_reports(trial: Trial) -> Iterator[str]:
-    """Each is whole; where results.json is, all are, and all say the same."""
+    """Promises on reports: each is complete; if results.json exists, all reports exist and agree."""
     if "junit.xml" in trial.reports:
         ElementTree.fromstring(trial.reports["junit.xml"])
     result = _read(trial)
@@ -117,7 +117,7 @@ def _of_reports(trial: Trial) -> Iterator[str]:
 
 
 def _of_models(trial: Trial) -> Iterator[str]:
-    """Every model is there; one that could not be judged says why; a fault of one is none of another's."""
+    """Promises on models: every model is there; an error has a reason; a fault in one model does not affect others."""
     result = _read(trial)
     if result is None or trial.fault is None:
         return
@@ -140,7 +140,7 @@ def _may_suffer(model: ModelResult, fault: Fault) -> bool:
 
 
 def _of_comments(trial: Trial) -> Iterator[str]:
-    """Whole ones only, one at most; and whoever reads the log learns that there is none."""
+    """Promises on comments: complete, and at most one; if there is no new one, the log says so."""
     if trial.comments is None or (result := _read(trial)) is None:
         return
     if len(trial.comments) > 1:

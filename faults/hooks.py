@@ -1,7 +1,7 @@
-"""What makes a process of a run fail: signals, disks, pipes and clocks. Light, as every process imports it.
+"""Makes a process of a run fail: signals, disks, pipes and clocks. It is small, because every process imports it.
 
-The variable ORT_FAULT holds the fault, ORT_FAULT_HOME a folder in which all processes of a run meet: `fired` says that
-the fault happened, `clock` by how much the clock is off. Workers get variables of these names.
+The variable ORT_FAULT holds the fault, and ORT_FAULT_HOME a folder that all processes of a run share: the file `fired`
+exists after the fault has happened, and `clock` holds the offset of the clock. Workers get these variables too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 from faults.plan import API, CLOCK, DISK, GATE, PIPE, SERVER, WORKER, Fault
 
 SHORT_PATIENCE, SHORT_ENDING = 8.0, 1.5
-"""Seconds for a server that is stopped to start a process, in place of 120, and to report its end, in place of 10."""
+"""Seconds for a stopped server to start a process, instead of 120, and to report its end, instead of 10."""
 API_TIMEOUT, API_PATIENCE = 0.5, 3.0
-"""Seconds without a byte, and in all, in place of 20 and 60."""
+"""Seconds without a byte, and in total, instead of 20 and 60."""
 _KIND = re.compile(rb'"kind":"([a-z-]+)"')
 _STAGE = re.compile(rb'"name":"([^"]+)"')
 _REAL_TIME = time.time
@@ -37,12 +37,12 @@ def read_fault() -> Fault:
 
 
 def home() -> Path:
-    """Where the processes of a run meet."""
+    """The folder that the processes of a run share."""
     return Path(os.environ["ORT_FAULT_HOME"])
 
 
 def fire(fault: Fault) -> bool:
-    """Whether the fault is to happen now: once, or each time."""
+    """Whether the fault has to happen now: a lasting fault happens each time, any other only once."""
     try:
         (home() / "fired").touch(exist_ok=fault.lasting)
     except FileExistsError:
@@ -57,13 +57,13 @@ def strike(fault: Fault, pid: int) -> None:
 
 
 def _put(owner: Any, name: str, value: Any) -> None:
-    """Something else in the place of what is there: under a name that is gone, a fault would never happen."""
+    """Replace an attribute that has to exist: if the name were gone, the fault would never happen."""
     assert hasattr(owner, name), f"{owner} has no {name}"
     setattr(owner, name, value)
 
 
 class Count:
-    """Says when something happens for the n-th time."""
+    """Counts moments, and detects the n-th one."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -80,7 +80,7 @@ class Count:
 
 
 def install_in_gate() -> None:
-    """Before the command starts."""
+    """Install the fault in the gate, before the command starts."""
     fault = read_fault()
     if fault.kind == CLOCK:
         install_clock()
@@ -101,7 +101,7 @@ def _watch_models(fault: Fault) -> None:
         supervisor.ENDING_SECONDS = SHORT_ENDING
 
     class Watched(supervisor.Supervisor):
-        """Strikes when the n-th event arrives."""
+        """A supervisor that triggers the fault when the n-th event arrives."""
 
         def __init__(self, **options: Any) -> None:
             if stops:
@@ -126,7 +126,7 @@ def _spoil_disk(fault: Fault) -> None:
     count = Count(fault)
 
     class Spoilt(output.Disk):
-        """Fails at the n-th step of a kind, or is where the gate is struck; a file is cut short then."""
+        """A disk that fails at the n-th step of a kind, or sends the gate a signal there; a file is truncated then."""
 
         def make_folder(self, path: Path, **options: Any) -> None:
             self._step("make_folder", path)
@@ -159,7 +159,7 @@ def _spoil_disk(fault: Fault) -> None:
 
 
 def _shorten_patience() -> None:
-    """A server that stalls must not hold the plan up."""
+    """Shorten timeouts, so that a server that stalls does not delay the plan."""
     from onnx_gate.github.api import Api
     from onnx_gate.publish import comment
 
@@ -171,7 +171,7 @@ def _shorten_patience() -> None:
 
 
 def install_in_worker(argv: Sequence[str]) -> None:
-    """When Python starts, before anything of ours is imported."""
+    """Install the fault in a server or worker, when Python starts and before onnx-gate is imported."""
     fault, role = read_fault(), argv[argv.index("-m") + 1] if "-m" in argv else ""
     if fault.kind == CLOCK and role.startswith("onnx_gate.worker."):
         install_clock()
@@ -183,7 +183,7 @@ def install_in_worker(argv: Sequence[str]) -> None:
 
 
 def _strike_server(fault: Fault) -> None:
-    """At the moments of a server's life that are not those of a job."""
+    """Trigger the fault at moments of a server that are not part of a job."""
     if fault.at == "start":
         strike(fault, os.getpid())
     send, fork = socket.socket.send, os.fork
@@ -208,7 +208,7 @@ def _strike_server(fault: Fault) -> None:
 
 
 def _spoil_channel(fault: Fault) -> None:
-    """All that a worker says goes through `sendall`, an event at a time."""
+    """Spoil the channel of a worker: everything goes through `sendall`, one event at a time."""
     send = socket.socket.sendall
     count, server = Count(fault), os.getpid()
 
@@ -231,7 +231,7 @@ def _spoil_channel(fault: Fault) -> None:
 
 
 def _model() -> str:
-    """Whose process this is: its standard output is the model's log."""
+    """The model of this process: its standard output is the model's log."""
     return Path("/proc/self/fd/1").readlink().stem
 
 
@@ -239,7 +239,7 @@ Send = Callable[[bytes], None]
 
 
 def _cut(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
-    """Half an event, then the end of the channel; the process goes on."""
+    """Send half an event, then close the channel; the process continues."""
     hit = reached and fire(fault)
     send(data[: len(data) // 2] if hit else data)
     if hit:
@@ -247,14 +247,14 @@ def _cut(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached:
 
 
 def _close(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
-    """The channel ends between two events."""
+    """Close the channel between two events."""
     send(data)
     if reached and fire(fault):
         channel.shutdown(socket.SHUT_RDWR)
 
 
 def _tear(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
-    """Half an event, and then the next one."""
+    """Send half an event, and then the next one."""
     send(data[: len(data) // 2] if reached and fire(fault) else data)
 
 
@@ -263,7 +263,7 @@ def _add_noise(channel: socket.socket, data: bytes, send: Send, fault: Fault, re
 
 
 def _split(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
-    """Byte by byte, from then on."""
+    """Send byte by byte, from then on."""
     if not reached and not (home() / "fired").exists():
         send(data)
         return
@@ -273,7 +273,7 @@ def _split(channel: socket.socket, data: bytes, send: Send, fault: Fault, reache
 
 
 def _slow_down(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
-    """Each in two halves, with a wait between them, from the first on."""
+    """Send each event in two halves with a pause between them, from the first event on."""
     fire(fault)
     send(data[: len(data) // 2])
     time.sleep(0.05)
@@ -290,7 +290,7 @@ def _drop(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached
 
 
 def _get_stuck(channel: socket.socket, data: bytes, send: Send, fault: Fault, reached: bool) -> None:
-    """Half an event, and then nothing more."""
+    """Send half an event, and then nothing more."""
     if reached and fire(fault):
         send(data[: len(data) // 2])
         time.sleep(600)
@@ -320,7 +320,7 @@ def jump(fault: Fault) -> None:
 
 
 def set_clock(folder: Path, fault: Fault) -> None:
-    """For those who are no part of the run."""
+    """Set the clock of a run from outside of it."""
     (folder / "clock").write_text(str(float(fault.what.removesuffix(" h")) * 3600))
 
 
@@ -332,16 +332,16 @@ def _now() -> float:
 
 
 def install_clock() -> None:
-    """What Python code reads from the wall clock; monotonic clocks don't jump on a real machine either."""
+    """Replace the wall clock of Python code; monotonic clocks don't jump on a real machine either."""
     _put(time, "time", _now)
     _put(time, "time_ns", lambda: int(_now() * 1e9))
 
 
 def install_calendar() -> None:
-    """The same for `datetime.now`, in the gate only: pandas crashes where that class is another."""
+    """Replace `datetime.now`, only in the gate: pandas crashes if that class is replaced."""
 
     class Jumping(datetime_module.datetime):
-        """Reads our clock."""
+        """A `datetime` that reads the clock of the run."""
 
         @classmethod
         def now(cls, tz: datetime_module.tzinfo | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""The command, with a fault in it: `python -m faults.launcher run …`. The fault is in the environment."""
+"""The command with a fault: `python -m faults.launcher run …`. The fault is given in the environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from faults import hooks
 
 if __name__ == "__main__":
-    # Whoever runs the plan in the background may have taught it to ignore them.
+    # A plan that runs in the background may have inherited that these signals are ignored.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hooks.install_in_gate()

@@ -1,4 +1,4 @@
-"""Real file systems that are full or read-only; for root, who may mount them."""
+"""Real file systems that are full or read-only; only root may mount them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BALLAST = "ballast"
 
 
 def can_mount() -> bool:
-    """Whether this machine lets us."""
+    """Whether mounts are allowed on this machine."""
     if os.geteuid() != 0:
         return False
     return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
@@ -24,7 +24,7 @@ def can_mount() -> bool:
 
 @contextmanager
 def mounted(place: Path, fault: Fault) -> Iterator[Path]:
-    """A tmpfs as the fault has it, and the output folder in it; unmounted whatever happens."""
+    """The output folder in a tmpfs with the options of the fault; it is always unmounted at the end."""
     place.mkdir()
     options = "size=1m" if fault.what == READ_ONLY else fault.what
     _mount("-t", "tmpfs", "-o", options, "onnx-gate-faults", str(place))

@@ -1,4 +1,4 @@
-"""The table of a plan, for people and for docs/faults.md."""
+"""The table of a plan, for the terminal and for docs/faults.md."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ How the faults are injected:
 
 
 def rows(trials: Sequence[Trial]) -> list[list[object]]:
-    """One for each kind, and one for all."""
+    """One row per kind, and one for all."""
     kinds = [[trial for trial in trials if trial.fault and trial.fault.kind == kind] for kind in SHARES]
     named = [(kind, own) for kind, own in zip(SHARES, kinds, strict=True) if own]
     return [_row(name, own) for name, own in (*named, ("**all**", list(trials)))]
 
 
 def table(trials: Sequence[Trial]) -> list[str]:
-    """For a terminal."""
+    """The lines of the table for a terminal."""
     return [" | ".join(map(str, row)) for row in (HEADER, *rows(trials))]
 
 
 def write(trials: Sequence[Trial], seed: int, environment: Environment) -> Path:
-    """docs/faults.md, anew."""
+    """Write docs/faults.md."""
     reached = sum(trial.fired for trial in trials)
     return write_page(
         "faults",

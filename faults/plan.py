@@ -1,4 +1,4 @@
-"""Which faults are injected: a list that depends on a seed alone."""
+"""Plans the faults to inject: a list that depends only on a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKER, SERVER, GATE = "signal to a worker", "signal to a server", "signal to th
 DISK, REAL_DISK = "disk that fails", "real disk, full or read-only"
 PIPE, API, CLOCK = "torn or slow pipe", "cut-off API", "clock that jumps"
 SHARES = {WORKER: 0.26, SERVER: 0.14, GATE: 0.16, DISK: 0.16, REAL_DISK: 0.02, PIPE: 0.14, API: 0.06, CLOCK: 0.06}
-"""What part of the plan each kind is."""
+"""The share of the plan for each kind."""
 
 SETS = {
     "all": ("passes", "differs", "recorded", "wrong", "broken"),
@@ -25,9 +25,9 @@ SETS = {
     "light": ("recorded", "wrong"),
     "one": ("recorded",),
 }
-"""Which models of the workload are run: all, and less costly ones. Those of `green` and `one` pass without a fault."""
+"""Sets of models of the workload: all, and cheaper ones. Models of `green` and `one` pass without a fault."""
 EVENTS = {"all": 65, "green": 28, "light": 29, "one": 13}
-"""How many things happen in a run of a set."""
+"""The number of events in a run of each set."""
 STAGES = {
     "passes": ("load", "inputs", "reference", "convert", "check", "run on cpu"),
     "differs": ("load", "inputs", "reference", "check", "run on cpu", "triage"),
@@ -35,19 +35,19 @@ STAGES = {
     "wrong": ("load", "inputs", "reference", "check", "run on cpu", "triage"),
     "broken": ("load",),
 }
-"""What a model's worker goes through."""
+"""The stages of each model's worker."""
 POINTS = {
     model: (*stages, *(("failure", "done") if model == "broken" else ("expect", "diff", "provider-done", "done")))
     for model, stages in STAGES.items()
 }
-"""Moments of a model's worker: its stages, and what it reports."""
+"""Moments of a model's worker: its stages, and the events that it reports."""
 
 _SIGNALS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGABRT", "SIGSTOP")
 _ERRORS = ("ENOSPC", "EROFS", "EIO", "EDQUOT")
 _STEPS = {"make_folder": 14, "write": 4, "replace": 13, "remove_file": 4}
-"""What a run of all models asks of the disk, and how often."""
+"""Disk operations of a run of all models, and their number."""
 _FEW_STEPS = 8
-"""Of one kind, in a run of two models."""
+"""Number of disk operations of one kind in a run of two models."""
 _MOUNTS = (
     ("read-only", "the folder is there"),
     ("read-only", "the folder is to be made"),
@@ -71,25 +71,25 @@ class Fault:
     """One fault, in one run."""
 
     kind: str
-    """One of SHARES."""
+    """A key of `SHARES`."""
     what: str
-    """The signal, the error, the trick."""
+    """The signal, the error, or the trick on a channel."""
     at: str
-    """The moment: a stage, an event, a step of the disk, a request."""
+    """The moment: a stage, an event, a disk operation, a request."""
     nth: int = 1
-    """The how manieth of these."""
+    """The number of the occurrence of this moment."""
     model: str = ""
-    """Whose process it is; empty where it is none of a model's."""
+    """The model whose process is hit; empty if it is not the process of a model."""
     models: str = "all"
-    """One of SETS."""
+    """A key of `SETS`."""
     jobs: int = 2
-    """As in --jobs."""
+    """The value of `--jobs`."""
     cold: bool = False
-    """Without a warm server."""
+    """Whether the run has no warm server."""
     lasting: bool = False
-    """From then on, not only once."""
+    """Whether the fault happens each time from then on, not only once."""
     number: int = 0
-    """Its place in the plan."""
+    """Position in the plan."""
 
     def __str__(self) -> str:
         whose = f" of {self.model}" if self.model else ""
@@ -98,7 +98,7 @@ class Fault:
 
 
 def plan(seed: int = SEED, count: int = COUNT) -> list[Fault]:
-    """The faults of a seed, of every kind its share."""
+    """The faults of a seed; each kind gets its share."""
     rng = random.Random(seed)
     drawn = [
         fault
@@ -110,7 +110,7 @@ def plan(seed: int = SEED, count: int = COUNT) -> list[Fault]:
 
 
 def _shares(count: int) -> dict[str, int]:
-    """Whole numbers whose sum is the count: those with the largest rest get one more."""
+    """Integers whose sum is the count: kinds with the largest remainder get one more."""
     whole = {kind: int(share * count) for kind, share in SHARES.items()}
     by_rest = sorted(SHARES, key=lambda kind: (whole[kind] - SHARES[kind] * count, kind))
     for kind in by_rest[: count - sum(whole.values())]:
@@ -119,7 +119,7 @@ def _shares(count: int) -> dict[str, int]:
 
 
 def _dealt(rng: random.Random, places: Iterable[P], ways: Sequence[str]) -> Iterator[tuple[P, str]]:
-    """Every way at every place, in rounds: each place comes once before any comes twice, and so do the ways, about."""
+    """Every way at every place, in rounds: each place is used once before any is used twice, and so are most ways."""
     shuffled, order = list(places), list(ways)
     rng.shuffle(shuffled)
     rng.shuffle(order)
@@ -137,14 +137,14 @@ def _workers(rng: random.Random) -> Iterator[Fault]:
 
 
 def _servers(rng: random.Random) -> Iterator[Fault]:
-    """Before, while and after it forks, once and each time."""
+    """Faults of the server before, while and after it forks, once and each time."""
     places = itertools.product(_SERVER_MOMENTS, (False, True), ("all", "light"))
     for (at, lasting, models), what in _dealt(rng, places, ("SIGKILL", "SIGTERM", "SIGSEGV", "SIGSTOP")):
         yield Fault(kind=SERVER, what=what, at=at, models=models, jobs=_jobs(rng), lasting=lasting)
 
 
 def _gates(rng: random.Random) -> Iterator[Fault]:
-    """While models run, and at each step of writing reports."""
+    """Faults of the gate while models run, and at each step of writing reports."""
     events = [("event", nth, models) for models in SETS for nth in rng.sample(range(1, EVENTS[models] + 1), 8)]
     steps = [(at, nth, _set_of(rng, nth)) for at, most in _STEPS.items() for nth in range(1, most + 1)]
     for (at, nth, models), what in _dealt(rng, (*events, *steps), (*_SIGNALS, "SIGHUP")):
@@ -162,25 +162,25 @@ def _disks(rng: random.Random) -> Iterator[Fault]:
 
 def _real_disks(rng: random.Random) -> Iterator[Fault]:
     for what, at in _MOUNTS:
-        # The larger ones are full with all models only.
+        # The larger disks only become full with all models.
         models = "all" if what in ("size=48k", "size=64k") else rng.choice(("light", "all"))
         yield Fault(kind=REAL_DISK, what=what, at=at, models=models, lasting=True)
 
 
 def _pipes(rng: random.Random) -> Iterator[Fault]:
-    """Every trick, at every event that says something."""
+    """Every trick at every moment of every model's worker."""
     for (model, at), what in _dealt(rng, _points(), _TRICKS):
         yield Fault(kind=PIPE, what=what, at=at, model=model, models=_set_with(rng, model), jobs=_jobs(rng))
 
 
 def _apis(rng: random.Random) -> Iterator[Fault]:
-    """Every wrong answer to every request, once and always."""
+    """Every wrong answer to every request, once and each time."""
     for (at, lasting), what in _dealt(rng, itertools.product(("GET", "POST", "PATCH"), (False, True)), _ANSWERS):
         yield Fault(kind=API, what=what, at=at, models=rng.choice(("light", "one")), lasting=lasting)
 
 
 def _clocks(rng: random.Random) -> Iterator[Fault]:
-    """Forwards and backwards, while models run and while GitHub is asked."""
+    """Jumps of the clock, forwards and backwards, while models run and during requests to GitHub."""
     moments = [("event", "all"), ("event", "light"), ("event", "one"), ("request", "one")]
     for (at, models), what in _dealt(rng, moments, [f"{hours:+} h" for hours in _HOURS]):
         nth = rng.randint(1, EVENTS[models]) if at == "event" else 1
@@ -192,13 +192,13 @@ def _points() -> list[tuple[str, str]]:
 
 
 def _set_with(rng: random.Random, model: str) -> str:
-    """A set that holds a model, small ones first."""
+    """A random set that holds a model; small sets are preferred."""
     small = [name for name, models in SETS.items() if model in models and name != "all"]
     return rng.choice((*small, *small, "all"))
 
 
 def _set_of(rng: random.Random, steps: int) -> str:
-    """A set whose run asks the disk so often."""
+    """A random set whose run has at least this many disk operations."""
     return "all" if steps > _FEW_STEPS else rng.choice(("light", "light", "green", "all"))
 
 

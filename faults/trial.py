@@ -1,4 +1,4 @@
-"""One run of the command with one fault in it, and what is left when it has ended."""
+"""One run of the command with one fault, and everything that it leaves behind."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.github.server import GitHub
 
 REPOSITORY = Path(__file__).parent.parent
 LIMIT = 120.0
-"""Seconds for one run: whatever lasts longer hangs."""
+"""Seconds for one run: a run that takes longer counts as hung."""
 SOON = 5.0
-"""Seconds for the processes of a gate that was killed to hear of it."""
+"""Seconds for the processes of a killed gate to end."""
 OLD = "an earlier verdict"
 _HEAD = "b" * 40
 _ENV = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
@@ -40,14 +40,14 @@ _ENV = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What is known of a run that has ended."""
+    """The facts about a finished run."""
 
     fault: Fault | None
-    """None of a run without any."""
+    """The fault; None for a run without one."""
     code: int | None
-    """Negative: killed by that signal; None: it was ended because it did not end."""
+    """The exit code; negative if a signal killed the run, None if it was killed because it hung."""
     seconds: float
-    """Of wall time."""
+    """Wall time."""
     said: str
     """Standard output."""
     complained: str
@@ -55,17 +55,17 @@ class Trial:
     fired: bool
     """Whether the fault has happened."""
     reports: dict[str, bytes]
-    """What was written, by name."""
+    """The reports that were written, by name."""
     left: tuple[str, ...]
-    """What else is in the output folder after another run has opened and left it."""
+    """Other files in the output folder, after another run has opened and closed it."""
     survivors: tuple[str, ...]
-    """Processes of the run that went on after it."""
+    """Processes of the run that were still alive after it."""
     comments: tuple[str, ...] | None = None
-    """On the pull request; None where there is none."""
+    """Comments on the pull request; None if there is no pull request."""
 
 
 def run_trial(fault: Fault | None, *, workload: Path, home: Path, models: str = "all") -> Trial:
-    """Run the command on the workload; `home` is a folder of the trial's own, which is gone after it."""
+    """Run the command on the workload; `home` is a folder for this trial, which is removed afterwards."""
     home.mkdir(parents=True)
     mark = str(uuid.uuid4())
     environ = _environ(home, mark, fault)
@@ -115,8 +115,8 @@ def _command(fault: Fault | None, models: str, output: Path) -> list[str]:
 def _run(
     command: list[str], folder: Path, environ: dict[str, str], fault: Fault | None, home: Path
 ) -> tuple[int | None, str, str]:
-    """The exit code, and what was said."""
-    # Files, not pipes: a process that survives must not hold us up.
+    """The exit code, standard output and standard error."""
+    # Files instead of pipes: a process that survives must not block the trial.
     with (home / "said").open("wb") as out, (home / "complained").open("wb") as err:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=out, stderr=err, start_new_session=True)
         with _helped(process, fault, home):
@@ -132,7 +132,7 @@ def _run(
 
 @contextmanager
 def _helped(process: subprocess.Popen[bytes], fault: Fault | None, home: Path) -> Iterator[None]:
-    """What has to be done from outside, by a thread: wake a gate that was stopped, or fill its disk."""
+    """Act from outside in a thread: wake a stopped gate, or fill its disk."""
     done = threading.Event()
 
     def wake() -> None:
@@ -161,11 +161,11 @@ def _helped(process: subprocess.Popen[bytes], fault: Fault | None, home: Path) -
             helper.join()
 
 
-# ── What is left ────────────────────────────────────────────────────────────────────────────────────────
+# ── Leftovers ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _open_again(output: Path, ballast: Path) -> tuple[str, ...]:
-    """What the next run finds, and leaves: nothing of this one may be in its way, once the disk is all right."""
+    """What the next run leaves in the output folder: it has to start again, once the disk is usable."""
     with suppress(OSError):
         ballast.unlink(missing_ok=True)
     refused = ""
@@ -175,7 +175,7 @@ def _open_again(output: Path, ballast: Path) -> tuple[str, ...]:
     except UsageError as error:
         refused = str(error)
     left = {path.name for path in output.iterdir()} - {"models", "logs"} if output.is_dir() else set()
-    # A disk that is too small, or read-only, still is.
+    # A disk that is too small or read-only is still so.
     expected = any(os.strerror(number) in refused for number in (errno.ENOSPC, errno.EROFS))
     return (*sorted(left), *([refused] if refused and not expected else []))
 
@@ -189,7 +189,7 @@ def _has_fired(fault: Fault | None, home: Path, github: GitHub | None) -> bool:
 
 
 def _survivors(mark: str) -> tuple[str, ...]:
-    """Processes that are still there after a moment; they are ended."""
+    """Processes of the run that are still alive after a moment; they are killed."""
     until = time.monotonic() + SOON
     while (found := _marked(mark)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -213,7 +213,7 @@ def _marked(mark: str) -> list[Path]:
 
 @contextmanager
 def _github(fault: Fault, home: Path) -> Iterator[GitHub]:
-    """A server that plays GitHub, with the fault in its answers."""
+    """A server in place of GitHub, with the fault in its answers."""
     with server.serve() as github:
         if fault.at == "PATCH":
             github.add(f"{marker_of('onnx-gate.yml')}\n{OLD}")
@@ -225,7 +225,7 @@ def _github(fault: Fault, home: Path) -> Iterator[GitHub]:
 
 
 class Jumping(list[server.Asked]):
-    """The requests of a run: the first one sets its clock."""
+    """The list of requests of a run; the first request sets the clock."""
 
     def __init__(self, home: Path, fault: Fault) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ def _answer(fault: Fault) -> server.Fault:
 
 
 def _step(github: GitHub, home: Path, workload: Path) -> dict[str, str]:
-    """What a step on a pull request is given."""
+    """The environment of a workflow step on a pull request."""
     event = {"pull_request": {"number": 7, "head": {"sha": _HEAD, "repo": {"full_name": server.REPOSITORY}}}}
     (home / "event.json").write_text(json.dumps(event))
     return {

@@ -1,4 +1,4 @@
-"""The models of every run, and what is right to say of them."""
+"""The models of every run, and their right verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIGHT = {
     "broken": Status.ERROR,
 }
 HURRIED = "hurried.yml"
-"""The manifest for models that are going to hang."""
+"""The manifest for models that will hang; it has a short timeout."""
 
 _MODELS = """\
 import numpy as np
@@ -47,7 +47,7 @@ models:
 
 
 def write_workload(folder: Path) -> Path:
-    """Manifests, models and data."""
+    """Write manifests, models and data."""
     folder.mkdir(parents=True)
     (folder / ".git").mkdir()
     (folder / "models.py").write_text(_MODELS)
@@ -63,7 +63,7 @@ def write_workload(folder: Path) -> Path:
 
 
 def _ship(path: Path) -> None:
-    """A conversion that is a little off."""
+    """Write a conversion that is slightly wrong."""
     nodes = [helper.make_node("MatMul", ["X", "w"], ["a"]), helper.make_node("Add", ["a", "b"], ["variable"])]
     stored = {"w": np.array([[1], [2], [3.01]], np.float32), "b": np.array([0.5], np.float32)}
     save(path, nodes, [value("X")], [value("variable", shape=["batch", 1])], stored)

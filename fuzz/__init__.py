@@ -1,1 +1,1 @@
-"""Broken inputs by the thousand: what reads them answers with a verdict or an error of its own, and nothing else."""
+"""Thousands of broken inputs: code that reads them may only give a verdict or one of its own errors."""

@@ -1,4 +1,4 @@
-"""python -m fuzz [TARGET…] --seed N --count N | --seconds S | --case N: counts outcomes, keeps what fails."""
+"""python -m fuzz [TARGET…] --seed N --count N | --seconds S | --case N: counts outcomes, keeps failing cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what was asked for; 1 where a case failed."""
+    """Run the targets of the command line; returns 1 if a case failed."""
     given = _parser().parse_args(argv)
     names = given.targets or list(TARGETS)
     tallies = [_run(name, given, len(names)) for name in names]
@@ -60,7 +60,7 @@ def _run(name: str, given: argparse.Namespace, targets: int) -> Tally:
         return run_target(name, seed=given.seed, numbers=given.case, jobs=1, batch=len(given.case), failed=failed)
     target = load_target(name)
     if given.seconds:
-        # Small batches: one that has begun is brought to its end.
+        # Small batches, because a batch that has started is finished.
         limits = {"numbers": range(ENDLESS), "seconds": given.seconds / targets, "batch": min(target.BATCH, SMALL)}
     else:
         limits = {"numbers": range(given.count or target.COUNT)}
@@ -68,7 +68,7 @@ def _run(name: str, given: argparse.Namespace, targets: int) -> Tally:
 
 
 def table(tallies: Sequence[Tally]) -> Iterator[str]:
-    """A line for each outcome of each target."""
+    """One line per outcome of each target."""
     yield f"{'target':10} {'outcome':40} {'cases':>8}"
     for tally in tallies:
         for word, count in tally.words.most_common():

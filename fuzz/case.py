@@ -1,4 +1,4 @@
-"""What every target is made of, and what its cases are."""
+"""The interface of targets, and their cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Seed:
     """A good input."""
 
     name: str
-    """Of its file."""
+    """Name of its file."""
     data: bytes
     """Its content."""
 
@@ -39,51 +39,51 @@ class Case:
     data: bytes
     """Its content."""
     how: str
-    """What was done to the seed, in a few words."""
+    """The changes of the seed, in a few words."""
 
 
 class Failed(Exception):
-    """What a check found wrong with the package."""
+    """Raised if a check finds a fault in the package."""
 
 
 class Target(Protocol):
-    """One kind of input. A module that has these names is a target."""
+    """One kind of input. A module with these names is a target."""
 
     COUNT: int
     """Cases of a whole run."""
     BATCH: int
     """Cases that are checked together."""
     PATIENCE: float
-    """Seconds for one batch: beyond that it hangs."""
+    """Seconds for one batch; a batch that takes longer counts as hung."""
     MEMORY: int | None
-    """Bytes of address space for the process that checks; None where its children need more."""
+    """Bytes of address space for the process that checks; None for no limit, if its children need more."""
     SUFFIX: str
-    """Of the file that a failing case is written to."""
+    """Suffix of the file that a failing case is written to."""
 
     def seeds(self) -> Sequence[Seed]:
-        """The same ones in the same order, whoever asks."""
+        """The seeds, always the same ones in the same order."""
 
     def mutate(self, rng: Random, seed: Seed) -> Case:
-        """A case, which depends on nothing but the two."""
+        """A case that depends only on the two arguments."""
 
     def check(self, case: Case) -> str:
-        """One word for the outcome; raises for what must not happen."""
+        """One word for the outcome; raises if something happens that must not happen."""
 
 
 class Together(Target, Protocol):
-    """A target whose cases share what is expensive: a run of the gate, say."""
+    """A target whose cases share something expensive, such as a run of the gate."""
 
     def check_together(self, cases: Sequence[Case]) -> list[str]:
-        """One word for the outcome of each case; raises for what must not happen to any of them."""
+        """One word for the outcome of each case; raises if something happens that must not happen."""
 
 
 def load_target(name: str) -> Target:
-    """A target by its name, or by that of its module."""
+    """A target by its name, or by the name of its module."""
     return cast(Target, import_module(TARGETS.get(name, name)))
 
 
 def draw(target: Target, name: str, seed: int, number: int) -> Case:
-    """Case so-and-so of a seed: drawn alone, it is the one that it was among all others."""
+    """The case with this number: it does not depend on whether other cases are drawn too."""
     rng = Random(f"{name} {seed} {number}")
     return target.mutate(rng, rng.choice(target.seeds()))
 

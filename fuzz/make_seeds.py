@@ -1,4 +1,4 @@
-"""Write fuzz/seeds/onnx anew, small files of every kind: `python -m fuzz.make_seeds`."""
+"""Writes fuzz/seeds/onnx again, with small files of every kind: `python -m fuzz.make_seeds`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LOCALE = "C.UTF-8"
 
 
 def main() -> None:
-    """Every model, and the weights of those that keep them apart."""
+    """Write every model, and the external weights of some."""
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.iterdir():
         old.unlink()
     for name, model in [*estimators(), *networks(), *handmade()]:
         onnx.save(model, str(FOLDER / f"{name}.onnx"))
-    # What shapes are inferred from has to be in the file itself.
+    # Small tensors stay in the file itself, because shapes are inferred from them.
     for name, model, least in (("external", _weights(), 0), ("external_net", _network(_cnn()), 64)):
         path = str(FOLDER / f"{name}.onnx")
         onnx.save(model, path, save_as_external_data=True, location=f"{name}.bin", size_threshold=least)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def estimators() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """Of scikit-learn: a pipeline, a forest, and one that reads text."""
+    """Models of scikit-learn: a pipeline, a forest, and one that reads text."""
     from skl2onnx import to_onnx
     from skl2onnx.common.data_types import StringTensorType
     from sklearn.ensemble import RandomForestClassifier
@@ -60,7 +60,7 @@ def estimators() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def networks() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """Of PyTorch."""
+    """Models of PyTorch."""
     import torch
 
     torch.manual_seed(0)
@@ -112,7 +112,7 @@ def _network(given: tuple[Any, Any]) -> onnx.ModelProto:
             output_names=["y"],
         )
         model = onnx.load(str(path))
-    # Where the exporter ran: nothing that a model is made of.
+    # Remove where the exporter ran: it is not part of the model.
     _strip(model.graph)
     return model
 
@@ -129,7 +129,7 @@ def _strip(graph: onnx.GraphProto) -> None:
 
 
 def handmade() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """What converters seldom write."""
+    """Models with features that converters seldom write."""
     for make in (
         _branch,
         _loop,
@@ -148,7 +148,7 @@ def handmade() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def _parsed(body: str, stored: str = "", **given: str) -> onnx.ModelProto:
-    """In the language of onnx.parser; `given` may hold inputs, outputs, imports and functions."""
+    """A model from text for onnx.parser; `given` may hold inputs, outputs, imports and functions."""
     inputs, outputs = given.get("inputs", "float[batch, 3] x"), given.get("outputs", "float[batch, 3] y")
     head = f'<ir_version: 9, opset_import: ["" : 18{given.get("imports", "")}]>'
     graph = f"agraph ({inputs}) => ({outputs}){f' <{stored}>' if stored else ''} {{ {body} }}"
@@ -226,7 +226,7 @@ def _quantized() -> onnx.ModelProto:
 
 
 def _types() -> onnx.ModelProto:
-    """Two inputs, one of whole numbers, and elements of many types."""
+    """A model with two inputs, one of them of integers, and elements of many types."""
     return _parsed(
         "h = Cast<to = 10>(x) g = Cast<to = 16>(h) e = Cast<to = 1>(g) w = Gather<axis = 0>(table, i) y = Add(e, w) "
         "m = Greater(x, e)",
@@ -237,13 +237,13 @@ def _types() -> onnx.ModelProto:
 
 
 def _random() -> onnx.ModelProto:
-    """Dropout that is on."""
+    """A model with Dropout in training mode."""
     return _parsed("y, m = Dropout(x, half, yes)", "float half = {0.5}, bool yes = {1}", outputs="float[batch, 3] y")
 
 
 def _weights() -> onnx.ModelProto:
     model = _parsed("y = Add(x, w)", "float[3] w = {0.0, 1.0, 2.0}")
-    # Only raw data can be stored apart.
+    # Only raw data can be stored in an external file.
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.arange(3, dtype=np.float32), "w"))
     return model
 

@@ -1,4 +1,4 @@
-"""Manifests: YAML that is nearly one, and bytes that are nearly YAML."""
+"""Target for manifests: YAML that is nearly a manifest, and bytes that are nearly YAML."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SUFFIX = ".yml"
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MOST_SECONDS = 5.0
-"""Of CPU time, for any file; 100,000 values, the most that are read, take one on an idle machine."""
+"""CPU seconds for any file; 100,000 values, the most that are read, take one second on an idle machine."""
 SUMMARY = 100_000
-"""Bytes of the summary that problems have to fit into."""
+"""Most bytes of the summary of all problems."""
 FILES = (
     *("m.onnx", "m.joblib", "m.skops", "m.txt", "m.json", "m.cbm", "rows.csv", "hooks.py", "nets.py", "w.safetensors"),
     *("calibration.npz", "recorded.npz", "lib/ops.so", "lib/provider.so", "sets/test_data_set_0/input_0.pb"),
@@ -51,7 +51,7 @@ FILES = (
         if path.suffix in (".py", ".onnx", ".csv")
     ),
 )
-"""All that the seeds name, empty."""
+"""All files that the seeds name, as empty files."""
 LINKS = {
     "out.onnx": "../outside.onnx",
     "out.py": "../outside.py",
@@ -60,7 +60,7 @@ LINKS = {
     "in.onnx": "m.onnx",
     "root": "/",
 }
-"""Links in the repository, and where they lead."""
+"""Links in the repository → their targets."""
 PATHS = (
     *("../outside.onnx", "..", ".", "/", "/etc/passwd", "/etc/passwd\x00.onnx", ".git/config", ".git", "out.onnx"),
     *("out.py:f", "outside/outside.onnx", "root/etc/passwd", "loop.onnx", "in.onnx", "m.onnx/", "./m.onnx"),
@@ -88,7 +88,7 @@ LAUGHS = f"[&a [{', '.join('1' * 9)}], {', '.join(_NESTED)}]"
 
 @cache
 def seeds() -> Sequence[Seed]:
-    """The manifests of the examples, and those that have every key."""
+    """The manifests of the examples, and manifests with every key."""
     examples = [
         Seed(name=f"{path.parent.name}.yml", data=path.read_bytes()) for path in EXAMPLES.glob("*/onnx-gate.yml")
     ]
@@ -96,7 +96,7 @@ def seeds() -> Sequence[Seed]:
 
 
 def mutate(rng: Random, seed: Seed) -> Case:
-    """A change of the document, and in one of four cases of its bytes."""
+    """A change of the document, or of its bytes, or of both."""
     data, how = seed.data, ""
     if rng.random() < 0.8:
         tree, how = mutate_tree(rng, _tree(seed.data), _words(), CHANGES)
@@ -116,7 +116,7 @@ class Marked:
 
 
 def _tree(data: bytes) -> Any:
-    """Plain scalars as the text that they are; aliases as what they stand for."""
+    """The document as a tree; plain scalars stay text, and aliases are resolved."""
     return _convert(yaml.compose(data.decode(), Loader=yaml.CSafeLoader))
 
 
@@ -140,7 +140,7 @@ def _path(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _alias(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """An anchor here and an alias there, which may be before it, inside of it, or in the place of a key."""
+    """Add an anchor, and an alias elsewhere: it may be before the anchor, inside it, or in place of a key."""
     one, other = pick(rng, root), pick(rng, root)
     one.value = Marked("&a ", one.value)
     if rng.random() < 0.2 and isinstance(other.holder, Pairs):
@@ -175,7 +175,7 @@ def _tag(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _scalar(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """Plain scalars in all the forms that YAML has for them."""
+    """Replace a scalar by one of the many forms of YAML scalars."""
     slot = pick(rng, root, lambda slot: isinstance(slot.value, Raw))
     forms = (
         *(".nan", ".inf", "-.inf", "~", "null", "yes", "no", "0o7", "0b1", "1_000", "12:30:45", "2001-01-01", "|\n  x"),
@@ -186,7 +186,7 @@ def _scalar(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _twin(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """Two models with one id, or ids that some file systems take for one."""
+    """Give two models the same id, or ids that are the same on some file systems."""
     slot = pick(rng, root, lambda slot: slot.key == "id")
     slot.value = rng.choice(
         ("forest", "FOREST", "first", "First", "a", "a@fp16", "a" * 100, "a" * 101, "a.", "..", "con")
@@ -217,7 +217,7 @@ def _flow(node: Any) -> str:
 
 
 def _block(node: Any, depth: int) -> str:
-    """What stands behind `key:` or `-`."""
+    """The text after `key:` or `-`."""
     lead = "\n" + "  " * depth
     if isinstance(node, Marked):
         return f" {node.mark.rstrip()}{_block(node.value, depth)}"
@@ -238,7 +238,7 @@ def _key(key: Any) -> str:
 
 @cache
 def _repository() -> Path:
-    """A repository with all that the seeds name, and links that lead out of it."""
+    """A repository with all files that the seeds name, and links that lead out of it."""
     root = Path(tempfile.mkdtemp(prefix="fuzz-manifest-")).resolve()
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     for name in ("outside.onnx", "outside.py", "repository-other/m.onnx", *(f"repository/{file}" for file in FILES)):
@@ -250,7 +250,7 @@ def _repository() -> Path:
 
 
 def check(case: Case) -> str:
-    """`manifest`, or `refused` where the problems can be shown everywhere."""
+    """`manifest`, or `refused` if all problems can be shown everywhere; raises Failed otherwise."""
     path = _repository() / "onnx-gate.yml"
     path.write_bytes(case.data)
     began = time.process_time()
@@ -300,7 +300,7 @@ def _locations(value: Any) -> Iterator[Location]:
 
 
 def _require_told(error: ManifestError) -> None:
-    """Every problem has its place and its message, and all of it can be shown where people look."""
+    """Require that every problem has a place and a message, and can be shown in all outputs."""
     for problem in error.problems:
         text = str(problem)
         if problem.line < 1 or problem.column < 1 or not problem.message:
@@ -323,7 +323,7 @@ def _is_command(line: str) -> bool:
 
 
 def _require_plain(text: str) -> None:
-    """Nothing of a manifest is markup."""
+    """Require that no text of a manifest becomes markup."""
     for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(text):
         for piece in token.children or [token]:
             comment_of_ours = piece.content.startswith("<!-- onnx-gate ")

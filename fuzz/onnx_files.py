@@ -1,4 +1,4 @@
-"""ONNX files: graphs that are nearly one, through the whole gate, beside a good model that has to pass."""
+"""Target for ONNX files: nearly valid graphs in a run of the whole gate, with a good model that has to pass."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SUFFIX = ".onnx"
 GOOD = "good"
 LONGEST_MESSAGE = 4_000
 CANARY = b"CANARY"
-"""In each file that no model may bring into the report; over and over, so that any piece of it shows."""
+"""Repeated content of each file that no model may bring into the report; any part of the file shows it."""
 LOCATIONS = (
     *("../canary.bin", ".git/config", ".git/config", "./.git/config", "sub/../.git/config", "/etc/passwd", "link.bin"),
     *("link.bin", "folder/canary.bin", "/etc/hostname", "", ".", "..", "/", "sub/../../canary.bin", "external.bin"),
     *("external_net.bin", "./external.bin", "no.bin", "\x00", "/dev/zero", "/proc/self/environ", "x" * 300, "a\nb"),
     *(".git", "sub", "loop.bin", "good.onnx", "é.bin", "pipe.bin"),
 )
-"""Where weights may be said to be."""
+"""Locations for external weights."""
 OPERATORS = (
     *("Add", "Div", "MatMul", "Relu", "Identity", "Cast", "Reshape", "Gather", "Loop", "If", "Scan", "Conv", "Concat"),
     *("Constant", "ConstantOfShape", "Expand", "Tile", "Range", "NonZero", "TopK", "Resize", "Softmax", "LSTM"),
@@ -63,7 +63,7 @@ OPERATORS = (
 
 @cache
 def seeds() -> Sequence[Seed]:
-    """One of each kind."""
+    """One file of each kind."""
     return read_seeds(SEEDS / "onnx", "*.onnx")
 
 
@@ -98,13 +98,13 @@ def _nodes(model: Any) -> list[Any]:
 
 
 def _names(model: Any) -> list[str]:
-    """Of all values."""
+    """The names of all values."""
     found = [name for node in _nodes(model) for name in (*node.input, *node.output)]
     return [*found, *(value.name for value in (*model.graph.input, *model.graph.output))]
 
 
 def _edge(rng: Random, model: Any) -> None:
-    """An input that comes from elsewhere: from nowhere, from the node itself, from what comes later."""
+    """Connect an input to another value: to none, to the node itself, or to a later one."""
     node = rng.choice(_nodes(model))
     ends: Any = rng.choice([ends for ends in (node.input, node.output) if ends] or [node.input])
     name = rng.choice([*_names(model), "", "nowhere", odd_text(rng, longest=1_000).encode("utf-8", "replace").decode()])
@@ -125,7 +125,7 @@ def _operator(rng: Random, model: Any) -> None:
 
 
 def _order(rng: Random, model: Any) -> None:
-    """Nodes in another order, twice, or gone."""
+    """Reorder, duplicate or remove nodes."""
     nodes = rng.choice(list(_graphs(model.graph))).node
     kept = list(nodes)
     rng.shuffle(kept)
@@ -137,7 +137,7 @@ def _order(rng: Random, model: Any) -> None:
 
 
 def _declared(rng: Random, model: Any) -> None:
-    """Another shape or another type of an input or output."""
+    """Change the declared shape or type of an input or output."""
     value = rng.choice([*model.graph.input, *model.graph.output] or [model.graph.input.add()])
     tensor = value.type.tensor_type
     if rng.random() < 0.4:
@@ -175,7 +175,7 @@ def _tensors(model: Any) -> list[Any]:
 
 
 def _stored(rng: Random, model: Any) -> None:
-    """A tensor whose data isn't what it says."""
+    """Make the data of a tensor differ from its declaration."""
     tensor = rng.choice(_tensors(model))
     kind = rng.randrange(4)
     if kind == 0:
@@ -189,7 +189,7 @@ def _stored(rng: Random, model: Any) -> None:
 
 
 def _external(rng: Random, model: Any) -> None:
-    """A tensor that is said to be in a file: elsewhere, behind a link, before its beginning."""
+    """Declare a tensor as external: in another place, behind a link, or before the start of the file."""
     tensor = rng.choice(_tensors(model))
     data = tensor.raw_data or b"\x00" * 12
     tensor.data_location = TensorProto.EXTERNAL
@@ -233,12 +233,12 @@ class Ran:
 
 
 def check(case: Case) -> str:
-    """What became of one mutant beside the good model."""
+    """The outcome of one mutant, run together with the good model."""
     return check_together([case])[0]
 
 
 def check_together(cases: Sequence[Case]) -> list[str]:
-    """All in one manifest, with the good model among them."""
+    """The outcomes of all mutants in one manifest, together with the good model."""
     with tempfile.TemporaryDirectory(prefix="fuzz-onnx-") as folder:
         ran = _run(Path(folder), cases)
         _require_kept(ran)
@@ -268,7 +268,7 @@ def _run(root: Path, cases: Sequence[Case]) -> Ran:
 
 
 def _write(root: Path, cases: Sequence[Case]) -> Path:
-    """A repository, with canaries beside it, in its .git, and behind links."""
+    """Write a repository, with canaries beside it, in its .git, and behind links."""
     repository = root / "repository"
     (repository / ".git").mkdir(parents=True)
     (repository / "sub").mkdir()
@@ -294,7 +294,7 @@ def _manifest(count: int) -> dict[str, Any]:
 
 
 def _require_kept(ran: Ran) -> None:
-    """Of the files, only models are kept, and nothing that was outside of the repository, or in its .git."""
+    """Require that kept models contain nothing from outside of the repository or from its .git, and are not links."""
     for file in ran.output.rglob("*"):
         if file.is_symlink() or (file.is_file() and file.stat().st_nlink != 1):
             raise Failed(f"a link is kept: {file.relative_to(ran.output)}")

@@ -1,4 +1,4 @@
-"""Mutations of protobuf messages, whatever they mean."""
+"""Mutations of any protobuf message, independent of its meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SMALL = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_ENUM)
 
 
 def mutate_message(rng: Random, message: Any) -> None:
-    """Change one field somewhere in it: a value, how many there are of it, or whether it is there."""
+    """Change one random field: its value, its number of elements, or whether it is set."""
     holder = rng.choice(list(_messages(message)))
     given = holder.ListFields()
     if not given or rng.random() < 0.15:
@@ -34,7 +34,7 @@ def mutate_message(rng: Random, message: Any) -> None:
 
 
 def _is_many(field: Any) -> bool:
-    # Older versions of protobuf say it by the label, which warns in newer ones.
+    # Older versions of protobuf only have the label, which gives a warning in newer ones.
     repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == FieldDescriptor.LABEL_REPEATED
     return bool(repeated)
 
@@ -48,7 +48,7 @@ def _messages(message: Any) -> Iterator[Any]:
 
 
 def _mutate_many(rng: Random, field: Any, values: Any) -> None:
-    """Fewer, more, or other ones."""
+    """Remove, add or change elements."""
     at = rng.randrange(len(values))
     kind = rng.randrange(4)
     if kind == 0:

@@ -1,4 +1,4 @@
-"""What a worker says: recorded streams of events, broken in every way that code in a worker could break them."""
+"""Target for the worker protocol: recorded streams of events, broken in all ways that worker code could break them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SUFFIX = ".jsonl"
 
 PROJECT = Path(__file__).parent / "project/onnx-gate.yml"
 BYSTANDER = "perceptron"
-"""The model whose stream is good, and whose verdict nobody else's may change."""
+"""The model with a good stream; no other stream may change its verdict."""
 NAMES = ("provider", "case", "output", "stage", "name", "cases", "outputs", "cause", "kind", "counted", "absence")
 
 
@@ -62,12 +62,12 @@ NAMES = ("provider", "case", "output", "stage", "name", "cases", "outputs", "cau
 
 @cache
 def seeds() -> Sequence[Seed]:
-    """What workers said, a file for each process: `<model>.<process>.jsonl`."""
+    """The recorded streams of workers, one file per process: `<model>.<process>.jsonl`."""
     return read_seeds(SEEDS / "protocol", "*.jsonl")
 
 
 def mutate(rng: Random, seed: Seed) -> Case:
-    """Changes of one event, of the order of events, or of bytes; often of several."""
+    """A case with changes of one event, of the order of events, or of bytes; often several changes."""
     lines, how = seed.data.splitlines(keepends=True), []
     for _ in range(rng.choice(FEW)):
         kind = rng.random()
@@ -90,7 +90,7 @@ def _mutate_event(rng: Random, line: bytes) -> tuple[bytes, str]:
     try:
         tree = parse_json(line)
     except (ValueError, RecursionError):
-        # What an earlier change has left is no event any more.
+        # An earlier change has made this line invalid.
         return mutate_bytes(rng, line)
     tree, how = mutate_tree(rng, tree, _words(), CHANGES, counts=(1, 1, 2))
     return write_json(tree).encode("utf-8", "surrogatepass") + b"\n", how
@@ -102,7 +102,7 @@ def _words() -> list[str]:
 
 
 def _other(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """Another provider, case, output or stage than was asked for."""
+    """Name another provider, case, output or stage than the requested one."""
     slot = pick(rng, root, lambda slot: slot.key in NAMES)
     new = rng.choice(
         (rng.choice(words), odd_text(rng, longest=1_000), "cuda", "graph", "", "triage", "strength", "batch=1")
@@ -112,7 +112,7 @@ def _other(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _huge(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """A mebibyte of text."""
+    """Insert a mebibyte of text."""
     slot = pick(rng, root, lambda slot: isinstance(slot.value, str) and not isinstance(slot.value, Raw))
     piece = rng.choice(("x", "é", "|", "`", "<", "\x00", "\n", "@a ", "\\", "\U0001f642", "a" * 99 + " "))
     slot.value = piece * (2**20 // len(piece.encode()))
@@ -120,8 +120,8 @@ def _huge(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _expect(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """To expect up to a million comparisons."""
-    # Ten thousand comparisons are let through, and take seconds to report.
+    """Announce up to a million comparisons."""
+    # Ten thousand comparisons are accepted, and take seconds to report.
     count = rng.choice((10,) * 8 + (100,) + (1_200,) * 3)
     names = [[f"{letter}{number}" for number in range(count)] for letter in "cy"]
     body = Pairs([["provider", "cpu"], ["cases", names[0]], ["outputs", names[1]], ["recorded", rng.random() < 0.5]])
@@ -164,40 +164,40 @@ def _swap(rng: Random, lines: Lines) -> Lines:
 
 
 def _end(rng: Random, lines: Lines) -> Lines:
-    """It ends in the middle of a line, or of a word."""
+    """End the stream in the middle of a line or a word."""
     data = b"".join(lines)
     return data[: rng.randrange(len(data) + 1)].splitlines(keepends=True)
 
 
 def _join(rng: Random, lines: Lines) -> Lines:
-    """Two events in one line, or an event in two."""
+    """Put two events into one line, or one event into two lines."""
     at = rng.randrange(len(lines) + 1)
     mark = rng.choice((b"", b" ", b",", b"\r", b"\x00", b"\n\n"))
     return [*lines[:at], *(line.rstrip(b"\n") + mark for line in lines[at : at + 1]), *lines[at + 1 :]]
 
 
 def _stranger(rng: Random, lines: Lines) -> Lines:
-    """Events of another model's worker among its own."""
+    """Insert events of another model's worker."""
     others = rng.choice(seeds()).data.splitlines(keepends=True)
     start, at = rng.randrange(len(others)), rng.randrange(len(lines) + 1)
     return lines[:at] + others[start : start + rng.choice((1, 3, 99))] + lines[at:]
 
 
 def _done(rng: Random, lines: Lines) -> Lines:
-    """Early, twice, or followed by more."""
+    """Insert a `done` event: early, a second time, or followed by more events."""
     at = rng.randrange(len(lines) + 1)
     return [*lines[:at], b'{"kind":"done","body":{}}\n', *lines[at:]]
 
 
 def _wrong_models(rng: Random, lines: Lines) -> Lines:
-    """It says that it tries wrong models, wherever it is, and mostly dies of it."""
+    """Insert the stage `strength` anywhere; mostly the stream ends there."""
     at = rng.randrange(len(lines) + 1)
     stage = b'{"kind":"stage","body":{"name":"strength"}}\n'
     return [*lines[:at], stage, *(lines[at:] if rng.random() < 0.3 else ())]
 
 
 def _flood(rng: Random, lines: Lines) -> Lines:
-    """More events than anybody would read."""
+    """Insert far too many events."""
     at, count = rng.randrange(len(lines) + 1), rng.choice((20, 20, 20, 300, 300, 3_000))
     kind = rng.choice(
         (
@@ -217,7 +217,7 @@ def _flood(rng: Random, lines: Lines) -> Lines:
 
 
 def _noise(rng: Random, lines: Lines) -> Lines:
-    """Text that is no event: what a print to the wrong place would leave."""
+    """Insert text that is not an event, as from a print to the wrong place."""
     at = rng.randrange(len(lines) + 1)
     words = (b"\n", b"loading\n", b"null\n", b"[]\n", b"{}\n", b"\x80\x04.\n")
     noise = rng.choice((*words, b"x" * 5_000_000, b"[" * 100_000 + b"\n"))
@@ -234,7 +234,7 @@ LINES: tuple[Callable[[Random, Lines], Lines], ...] = (
 
 
 def check(case: Case) -> str:
-    """What becomes of the stream's model, beside one whose stream is good."""
+    """The outcome of the stream's model, together with a model whose stream is good."""
     return check_stream(_specs()[case.seed.split(".")[0]], list(_chunks(case.data)))
 
 
@@ -244,13 +244,13 @@ def _specs() -> dict[str, ModelSpec]:
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:
-    """As a socket hands them over: borders fall anywhere."""
+    """The data in chunks as from a socket, with borders anywhere."""
     size = 1 << 16 if len(data) > 100_000 else 1 + zlib.crc32(data) % 4_000
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
 def check_stream(spec: ModelSpec, chunks: Sequence[bytes]) -> str:
-    """The verdict on the stream's model; raises for a report that is lost, or another model's verdict that changes."""
+    """The verdict on the stream's model; raises if a report is lost, or if another model's verdict changes."""
     hostile, good = Findings(spec=replace(spec, id="hostile")), Findings(spec=replace(_specs()[BYSTANDER], id="good"))
     middle = len(_good_events()) // 2
     _book(good, _good_events()[:middle])
@@ -267,29 +267,29 @@ def check_stream(spec: ModelSpec, chunks: Sequence[bytes]) -> str:
 
 
 class _Kept:
-    """In the place of the output folder: there are no files."""
+    """A replacement for the output folder, without files."""
 
     def __init__(self) -> None:
         self.path = self.work = self.scratch = self.logs = Path()
 
     def keep_weak_inputs(self, model_id: str) -> bool:
-        """Nothing was left."""
+        """Keep nothing: there are no files."""
         return False
 
     def keep_mended(self, model_id: str) -> str:
-        """Nothing was left."""
+        """Keep nothing: there are no files."""
         return ""
 
     def keep_repro(self, model_id: str, most: int, texts: Mapping[str, str]) -> bool:
-        """Nothing was left."""
+        """Keep nothing: there are no files."""
         return False
 
     def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
-        """Nothing was left."""
+        """Keep nothing: there are no files."""
 
 
 def _book(found: Findings, events: Iterable[object]) -> bool:
-    """Book events as the pipeline does; whether the last word was that it is done."""
+    """Process events as the pipeline does; returns whether the stream ended properly."""
     watcher, last = PlainProgress(io.StringIO()), None
     watcher.began([found.spec])
     for event in events:
@@ -302,7 +302,7 @@ def _book(found: Findings, events: Iterable[object]) -> bool:
 
 
 def _hear(spec: ModelSpec, chunks: Iterable[bytes]) -> Iterator[object]:
-    """The events of a stream, as the supervisor hears them, and the failure that it makes of its end."""
+    """The events of a stream as the supervisor receives them, and the failure that it reports at the end."""
     yield Started()
     failure: Failure | None = None
     hearing = Hearing(spec, fair_share(2))
@@ -334,7 +334,7 @@ def _good_events() -> tuple[object, ...]:
 
 
 def _conclude(found: Sequence[Findings]) -> GateResult:
-    """As run_gate does at its end."""
+    """The result as `run_gate` makes it at its end."""
     manifest = Manifest(path="onnx-gate.yml", models=tuple(each.spec for each in found), sha256="0" * 64)
     models = tuple(map(_result, found))
     verdict, code = judge_run(models)
@@ -353,7 +353,7 @@ def _conclude(found: Sequence[Findings]) -> GateResult:
 
 @cache
 def _machine() -> Environment:
-    """Asked for once: it looks at every installed package."""
+    """The environment; cached, because it looks at every installed package."""
     return describe_environment({})
 
 

@@ -1,4 +1,4 @@
-"""Mutations of bytes, whatever they mean."""
+"""Mutations of any bytes, independent of their meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PIECES = (
 
 
 def mutate_bytes(rng: Random, data: bytes) -> tuple[bytes, str]:
-    """One to four changes, and what they were."""
+    """The data with one to four changes, and a description of them."""
     changed, how = bytearray(data), []
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         change = rng.choice((_flip, _flip, _overwrite, _insert, _cut, _truncate, _repeat, _move))

@@ -1,4 +1,4 @@
-"""Run the project and keep what its workers said, line by line, and what was reported: `python -m fuzz.record`."""
+"""Runs the project and keeps the streams of its workers, line by line, and the results: `python -m fuzz.record`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from onnx_gate.reports import json
 
 PROJECT = Path(__file__).parent / "project"
 LARGEST = 100_000
-"""Bytes of one seed."""
+"""Most bytes of one seed."""
 ONLY = (
     *("words", "stale", "tolerated", "shipped", "rotten", "wanted", "elsewhere", "fixed", "slow", "broken"),
     "narrow",
 )
-"""Models of the results that are kept: one of each ending, so that a case is read in a moment."""
+"""Models in the kept results: one of each ending, so that a case is read quickly."""
 PARTS: dict[str, dict[str, Any]] = {
     "1-of-3": {"shard": (1, 3), "only": ONLY},
     "2-of-3": {"shard": (2, 3), "only": ONLY},
@@ -49,19 +49,19 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 class Tee(socket.socket):
-    """A channel that remembers what came out of it."""
+    """A channel that records the data read from it."""
 
     heard: bytearray
 
     @classmethod
     def of(cls, channel: socket.socket) -> Tee:
-        """Takes the channel's place."""
+        """A replacement for the channel."""
         tee = cls(fileno=channel.detach())
         tee.heard = bytearray()
         return tee
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """What was read, but for what was only looked at."""
+        """Read data, and record it unless it was only peeked at."""
         data = super().recv(size, flags)
         if not flags & socket.MSG_PEEK:
             self.heard += data
@@ -70,7 +70,7 @@ class Tee(socket.socket):
 
 @contextmanager
 def recorded() -> Iterator[dict[str, list[Tee]]]:
-    """By model, the channels of its processes."""
+    """Model → the channels of its processes."""
     channels: dict[str, list[Tee]] = defaultdict(list)
 
     def tapped(process: Any, job: Any) -> None:
@@ -83,7 +83,7 @@ def recorded() -> Iterator[dict[str, list[Tee]]]:
 
 
 def main() -> None:
-    """Write fuzz/seeds/protocol and fuzz/seeds/results anew."""
+    """Write fuzz/seeds/protocol and fuzz/seeds/results again."""
     with tempfile.TemporaryDirectory(prefix="fuzz-record-") as folder:
         shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
         os.chdir(folder)
@@ -104,7 +104,7 @@ def run(given: dict[str, Any]) -> str:
 
 
 def _keep_streams(channels: dict[str, list[Tee]]) -> None:
-    """One file for each process."""
+    """Write one file per process."""
     for old in (SEEDS / "protocol").iterdir():
         old.unlink()
     for name, processes in channels.items():
@@ -114,7 +114,7 @@ def _keep_streams(channels: dict[str, list[Tee]]) -> None:
 
 
 def write_files(folder: Path) -> None:
-    """What the manifest names beside its code."""
+    """Write the files that the manifest names, other than code."""
     from fuzz.project import models
 
     X = models.rows()["X"]

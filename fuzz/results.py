@@ -1,4 +1,4 @@
-"""results.json: what somebody else may have made of one, for `report`, `plan` and `merge`."""
+"""Target for results.json files that others may have changed, as input of `report`, `plan` and `merge`."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ SUFFIX = ".json"
 GOLDEN = Path(__file__).parent.parent / "tests/golden"
 LONGEST_MESSAGE = 1_000
 SETS = (("1-of-3.json", "2-of-3.json", "3-of-3.json"), ("on-cpu.json", "on-cuda.json"))
-"""Parts of one run: where one of them is broken, the others come with it."""
+"""Parts of one run: if one of them is mutated, the others are merged with it."""
 FREE = (
     *("message", "advice", "error", "notes", "case", "output", "reference", "actual", "labels", "fed", "log", "cpu"),
     *("platform", "manifest", "reason", "text", "warnings", "node", "op", "dtype", "fast"),
     *("file", "path", "fix"),
     *("source", "branch", "what", "onnxruntime"),
 )
-"""Keys of text that onnx-gate writes as it comes."""
+"""Keys with free text, which onnx-gate writes unchanged."""
 
 
 # ── Seeds ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -62,7 +62,7 @@ FREE = (
 
 @cache
 def seeds() -> Sequence[Seed]:
-    """Real parts, the golden results as they are, and as parts where they can be."""
+    """Real parts, the golden results unchanged, and the golden results as parts if possible."""
     parts = [Seed(name=seed.name, data=_as_now(seed.data)) for seed in read_seeds(SEEDS / "results", "*.json")]
     golden = read_seeds(GOLDEN, "*.json")
     named = [Seed(name=f"golden-{seed.name}", data=seed.data) for seed in golden]
@@ -71,13 +71,13 @@ def seeds() -> Sequence[Seed]:
 
 
 def _as_now(data: bytes) -> bytes:
-    """As this version would have written it: merge takes no other."""
+    """The result as if this version had written it: merge accepts no other version."""
     result = results_json.parse(data)
     return _dump(replace(result, environment=replace(result.environment, onnx_gate=__version__)))
 
 
 def _as_part(data: bytes) -> bytes | None:
-    """A golden result with the scope that it would have had; None where merge refuses it all the same."""
+    """A golden result with the scope that it would have had; None if merge still refuses it."""
     result = results_json.parse(_as_now(data))
     asked = [_asked(model) for model in result.models]
     part = replace(result, shard=None, scope=make_scope("0" * 64, 1, asked, ()))
@@ -110,8 +110,8 @@ def _dump(result: GateResult) -> bytes:
 
 
 def mutate(rng: Random, seed: Seed) -> Case:
-    """One verdict flipped, or one number made a lie, and nothing else; or any change, of which some are made to fit
-    together again; or bytes."""
+    """A case with one flipped verdict or one false number and nothing else, with any changes, some of which are made
+    consistent again, or with changed bytes."""
     kind = rng.random()
     if kind < 0.15:
         return _flip(rng, seed)
@@ -154,9 +154,9 @@ LIES: Sequence[dict[str, Any]] = (
     {"mismatched_rows": 10**12},
     *({"nonfinite_mismatched": 1}, {"shape": (10**6, 10**6)}, {"cosine": 7.0}, {"highest": math.inf}),
 )
-"""Of a pass of floats that has numbers, none of them can be, whatever the others are."""
+"""Changes that are impossible in a passed check of floats with numbers, whatever its other numbers are."""
 UNASKED: Sequence[dict[str, Any]] = ({"top1": 0.5},)
-"""Nor these, where no limit asks for them; in variants they are known all the same."""
+"""Changes that are impossible if no limit asks for these numbers; variants have them anyway."""
 
 
 STRENGTH_LIES: Sequence[Callable[[Strength], dict[str, Any]]] = (
@@ -169,11 +169,11 @@ STRENGTH_LIES: Sequence[Callable[[Strength], dict[str, Any]]] = (
     lambda strength: {"survivors": (Survivors(mutants=strength.counted + 1, reason="x"),)},
     lambda strength: {"kinds": (*strength.kinds, KindStrength(kind="x", tried=1, counted=1, caught=1, aimed=1))},
 )
-"""Of any strength, none of them can be."""
+"""Changes that are impossible in any strength."""
 
 
 def _strength_lie(rng: Random, seed: Seed) -> Case | None:
-    """One strength of which the numbers can't all be true; None where no model has one."""
+    """A case with one strength whose numbers contradict each other; None if no model has a strength."""
     result = results_json.parse(seed.data)
     found = [model for model in result.models if model.strength]
     if not found:
@@ -195,11 +195,11 @@ HISTORY_LIES: Sequence[Callable[[ModelResult, int], dict[str, Any]]] = (
     lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.FIXED),)},
     lambda model, runs: {"changes": (ModelChange(kind=ChangeKind.SLOWER, was=1e-3, now=1e8, provider="cpu"),)},
 )
-"""Of any model with a baseline of so many runs, none of them can be."""
+"""Changes that are impossible in any model with a baseline of this many runs."""
 
 
 def _history_lie(rng: Random, seed: Seed) -> Case | None:
-    """One model whose history can't be; None where there is no baseline."""
+    """A case with one model whose history is impossible; None if there is no baseline."""
     result = results_json.parse(seed.data)
     if result.baseline is None:
         return None
@@ -210,7 +210,7 @@ def _history_lie(rng: Random, seed: Seed) -> Case | None:
 
 
 def _lie(rng: Random, seed: Seed) -> Case | None:
-    """One pass of which the numbers can't all be true; None where there is no such pass to change."""
+    """A case with one passed check whose numbers contradict each other; None if there is no such check to change."""
     if rng.random() < 0.5 and (lied := _history_lie(rng, seed)):
         return lied
     if rng.random() < 0.3 and (lied := _strength_lie(rng, seed)):
@@ -232,7 +232,7 @@ def _has_numbers(check: Check) -> bool:
 
 
 def _free(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """Hostile text where any text may be: it has to be shown, not refused."""
+    """Put hostile text where any text is allowed: it has to be shown, not refused."""
     every = [slot for slot in slots(root) if slot.key in FREE]
     slot = rng.choice(every) if every else pick(rng, root)
     if isinstance(slot.value, list):
@@ -249,7 +249,7 @@ def _nothing(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _mirror(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """A provider, case or model under another name wherever it is named."""
+    """Rename a provider, case or model everywhere."""
     old = pick(rng, root, lambda slot: slot.key in ("provider", "case", "output", "id", "framework")).value
     new = rng.choice((odd_text(rng, longest=1_000), rng.choice(words), "cpu", "graph", ""))
     for slot in slots(root):
@@ -264,7 +264,7 @@ CHANGES: tuple[Change, ...] = (_free, _free, _free, other_number, other_number, 
 
 
 def _reseal(text: str) -> str:
-    """The same with verdicts, exit code and digest made to fit; empty where that can't be."""
+    """The same result with consistent verdicts, exit code and digest; empty if that is impossible."""
     try:
         result = results_json.parse(text.encode("utf-8", "surrogatepass"))
         models = tuple(replace(model, verdict=_worst(model)) for model in result.models)
@@ -287,7 +287,7 @@ def _worst(model: ModelResult) -> Status:
 
 
 def check(case: Case) -> str:
-    """What `report` and what `merge` make of it, and that as a baseline it changes no verdict."""
+    """The outcomes of `report` and `merge`; also requires that it changes no verdict as a baseline."""
     shown, merged = _results(case.seed, case.data)
     _require_no_influence(case.data)
     for result, honest in zip((shown, merged), _honest(case.seed), strict=True):
@@ -298,12 +298,12 @@ def check(case: Case) -> str:
 
 @cache
 def _judged() -> GateResult:
-    """A run that any baseline is tried on."""
+    """A run on which every baseline is tried."""
     return results_json.parse(next(seed.data for seed in seeds() if seed.name == "golden-history.json"))
 
 
 def _require_no_influence(data: bytes) -> None:
-    """Whatever a baseline holds: it is refused, or adds what changed and nothing else."""
+    """Require that a baseline is refused, or that it only adds what has changed."""
     try:
         earlier = Earlier(result=result_of(data, "baseline"), source="baseline")
     except (CannotMerge, UsageError) as error:
@@ -318,13 +318,13 @@ def _require_no_influence(data: bytes) -> None:
 
 
 def _without_history(result: GateResult) -> str:
-    """As text: to Python, NaN is not equal to itself."""
+    """The result without history, as text: in Python, NaN is not equal to itself."""
     models = tuple(replace(model, changes=None, past=None) for model in result.models)
     return results_json.render(replace(result, models=models, baseline=None))
 
 
 def _results(seed: str, data: bytes) -> tuple[GateResult | None, GateResult | None]:
-    """As it is reported, and as it is merged; None where it is refused."""
+    """The results of `report` and of `merge`; None if the file is refused."""
     with tempfile.TemporaryDirectory(prefix="fuzz-results-") as folder:
         path = Path(folder) / "part" / "results.json"
         path.parent.mkdir()
@@ -334,7 +334,7 @@ def _results(seed: str, data: bytes) -> tuple[GateResult | None, GateResult | No
 
 
 def _read(path: Path) -> GateResult | None:
-    """As `onnx-gate report` reads and shows it."""
+    """The result as `onnx-gate report` reads and shows it; None if it is refused."""
     try:
         result = read_result(path)
     except (CannotMerge, UsageError) as error:
@@ -345,7 +345,7 @@ def _read(path: Path) -> GateResult | None:
 
 
 def _merge(part: Path, seed: str, folder: Path) -> GateResult | None:
-    """As `onnx-gate merge` merges it with the other parts of its run."""
+    """The result as `onnx-gate merge` merges it with the other parts of its run; None if it is refused."""
     folders = [part, *(_write(folder / name, name) for name in _others(seed))]
     try:
         with OutputFolder(folder / "merged") as output:
@@ -375,7 +375,7 @@ def _require_message(error: GateError) -> None:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What a merge without any mutation says."""
+    """The verdicts of a result."""
 
     run: Status
     code: int
@@ -388,14 +388,14 @@ def _verdicts(result: GateResult) -> Verdicts:
 
 @cache
 def _honest(seed: str) -> tuple[Verdicts | None, Verdicts | None]:
-    """What `report` and `merge` say of the seed itself; None where they refuse it."""
+    """The verdicts of `report` and `merge` on the seed itself; None if they refuse it."""
     data = next(each.data for each in seeds() if each.name == seed)
     shown, merged = _results(seed, data)
     return _verdicts(shown) if shown else None, _verdicts(merged) if merged else None
 
 
 def _require_sound(case: Case, result: GateResult, honest: Verdicts | None) -> None:
-    """A lie is refused, and one word that is flipped makes no verdict better; nothing passes against its own checks."""
+    """Require that a lie is refused, a flipped word improves no verdict, and nothing passes against its own checks."""
     if case.how.startswith("lie: "):
         raise Failed(f"{case.how}: taken for {_verdicts(result)}")
     if case.how.startswith("flip: ") and (honest is None or _is_better(_verdicts(result), honest)):
@@ -405,7 +405,7 @@ def _require_sound(case: Case, result: GateResult, honest: Verdicts | None) -> N
         if model.verdict is Status.PASSED and (against := _against(said.get(model.id, {}).get("checks", []))):
             raise Failed(f"{model.id} passes, against {against!r:.300}")
     codes = {Status.PASSED: 0, Status.DIVERGED: 1}
-    # A run that was cancelled ends as its signal says, and a shard that holds no model with 0.
+    # The exit code of a cancelled run comes from its signal, and that of a shard without models is 0.
     if result.complete and result.models and result.exit_code != codes.get(result.verdict, 3):
         raise Failed(f"{result.verdict} with exit code {result.exit_code}")
 
@@ -417,13 +417,13 @@ def _is_better(got: Verdicts, honest: Verdicts) -> bool:
 
 
 def _against(checks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first check that is no pass by its own numbers; read by itself, without the package."""
+    """The first check that is not a pass by its own numbers; computed without the package."""
     for said in checks:
-        # What is left out has its default.
+        # Missing keys have their defaults.
         limits, count, total = said.get("limits", {}), said.get("mismatched", 0), said.get("total", 0)
         wrong = count > limits.get("max_mismatch", 1 - limits.get("min_agreement", 1)) * total + 1e-6
         if (rows := limits.get("max_mismatched_rows")) is not None:
-            # Of the data as it was given: two rows may differ, however few there are.
+            # For the data as given, two rows may always differ, even if there are only a few rows.
             wrong = count > max(2, rows * total + 1e-6)
         failed = said["status"] in ("diverged", "error") or said.get("breaches")
         if failed or (wrong and said["status"] == "passed"):

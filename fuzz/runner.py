@@ -1,4 +1,4 @@
-"""Runs the cases of a target in processes of their own, counts what becomes of them, and keeps those that fail."""
+"""Runs the cases of a target in separate processes, counts their outcomes, and keeps the failing cases."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fuzz.worker import Began, Outcome, Work, work
 
 FAILURES = Path(__file__).parent / "failures"
 MOST_KEPT = 20
-"""Failing cases of one target that are written: the next ones are mostly the same bug."""
+"""Most failing cases of one target that are written: further ones are mostly the same bug."""
 MOST_LOST = 100
-"""Processes that may die before the target is given up."""
+"""Most processes that may die before the target is aborted."""
 _START = multiprocessing.get_context("spawn")
 
 
 @dataclass
 class Tally:
-    """What became of the cases of one target."""
+    """The outcomes of the cases of one target."""
 
     target: str
     words: Counter[str] = field(default_factory=Counter)
@@ -34,20 +34,20 @@ class Tally:
 
     @property
     def cases(self) -> int:
-        """How many were checked."""
+        """Number of cases that were checked."""
         return self.words.total() + len(self.failures)
 
 
 @dataclass
 class _Lane:
-    """One process and the batches that are left for it."""
+    """One process, and its remaining batches."""
 
     asked: Work
     process: BaseProcess
     channel: Connection
     at: range | None = None
     told: int = 0
-    """Outcomes of the batch that have come."""
+    """Number of outcomes of the batch that were received."""
 
 
 def run_target(
@@ -60,7 +60,7 @@ def run_target(
     batch: int | None = None,
     failed: Callable[[Outcome], None] = lambda _: None,
 ) -> Tally:
-    """Check the cases of these numbers, or as many of them as the seconds allow."""
+    """Check the cases with these numbers, or as many of them as the seconds allow."""
     tally, began = Tally(name), time.monotonic()
     size = batch or load_target(name).BATCH
     deadline = None if seconds is None else began + seconds
@@ -91,7 +91,7 @@ def _start(asked: Work) -> _Lane:
 
 
 def _run_lanes(lanes: list[_Lane], tally: Tally, failed: Callable[[Outcome], None]) -> None:
-    """Until every process has come to its end; one that dies is followed by another, which goes on behind the case."""
+    """Run until every process has ended; a process that dies is replaced by one that continues after the case."""
     lost = 0
     while lanes:
         for channel in wait([lane.channel for lane in lanes]):
@@ -106,7 +106,7 @@ def _run_lanes(lanes: list[_Lane], tally: Tally, failed: Callable[[Outcome], Non
 
 
 def _hear(lane: _Lane, tally: Tally, failed: Callable[[Outcome], None]) -> bool:
-    """Take in one message; False where it was the last."""
+    """Receive one message; False if there are no more."""
     try:
         message = lane.channel.recv()
     except EOFError:
@@ -131,7 +131,7 @@ def _book(outcome: Outcome, tally: Tally, failed: Callable[[Outcome], None]) -> 
 
 
 def _close(lane: _Lane, tally: Tally, failed: Callable[[Outcome], None]) -> Work | None:
-    """What is left to do of a process that died; None where it did not."""
+    """The remaining work of a process that died; None if it did not die."""
     lane.channel.close()
     lane.process.join()
     if lane.at is None:
@@ -150,7 +150,7 @@ def _close(lane: _Lane, tally: Tally, failed: Callable[[Outcome], None]) -> Work
 
 
 def keep_failure(name: str, seed: int, outcome: Outcome, folder: Path = FAILURES) -> str:
-    """Write the case and why it failed; returns the command that shows it again."""
+    """Write the case and the reason of its failure; returns the command that reproduces it."""
     target = load_target(name)
     case = draw(target, name, seed, outcome.number)
     command = f"python -m fuzz {name} --seed {seed} --case {outcome.number}"

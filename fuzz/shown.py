@@ -1,4 +1,4 @@
-"""All that is made of a result for people and machines, held against what a reader of each expects."""
+"""Checks all reports of a result, for people and machines, against the expectations of their readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onnx_gate.wording.verdicts import headline
 
 ABOUT = About(marker="<!-- onnx-gate comment 0 -->", commit="a" * 40, run_url="https://github.example/a/b/runs/1")
 TAGS = {"<details>", "<details open>", "</details>", "<summary>", "</summary>", "<code>", "</code>", "<br>", "<wbr>"}
-"""All the HTML that a summary or a comment is made of."""
+"""All HTML tags that a summary or a comment may contain."""
 PAGE = {
     *("html", "head", "meta", "title", "style", "script", "body", "header", "main", "section", "footer", "div", "form"),
     *("h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "strong", "em", "b", "small", "span", "br"),
@@ -33,27 +33,27 @@ PAGE = {
     *("figcaption", "label", "input", "select", "option", "button", "output", "meter"),
     *("svg", "g", "path", "rect", "circle", "text"),
 }
-"""All the elements that a page is made of."""
+"""All elements that a page may contain."""
 BESIDE = re.compile(r"#[A-Za-z0-9._-]+|\./[A-Za-z0-9%._~/-]*")
-"""Where its links lead: into the page, and to files beside it."""
+"""Allowed targets of links: within the page, and files beside it."""
 HIDDEN = re.compile(
     r"<!-- onnx-gate (?:comment|state) [A-Za-z0-9+/=]+ -->"
     r'|<a (?:href="#|id=")user-content-gate-[0-9a-f]{12}">|</a>'
 )
-"""What a comment remembers, and links from the rows of a table to what is said of them."""
+"""State that is stored in a comment, and links from the rows of a table to their details."""
 CHART = re.compile(r"[\w .,:+>%{}()\[\]\"\n-]{1,2000}", re.ASCII)
-"""What is drawn: numbers, and words of ours."""
+"""Allowed content of a chart: numbers, and onnx-gate's own words."""
 GITHUBS_LIMIT = 65_536
-"""Characters of a comment."""
+"""Most characters of a comment."""
 LINKS = re.compile(r"@\w|#\d|\bGH-\d|://|www\.", re.IGNORECASE)
-"""What GitHub would turn into a mention or a link."""
+"""Text that GitHub would turn into a mention or a link."""
 SCHEMA = Path(__file__).parent.parent / "tests/reports/jenkins-junit.xsd"
 
 
 def require_shown(result: GateResult, *, ours: bool = True) -> None:
-    """Every report renders and can be read by those who read it; raises Failed, or whatever the renderer raises.
+    """Require that every report renders and can be read by its readers; raises Failed, or the renderer's error.
 
-    Of a result that isn't `ours`, but anybody's who could write a results.json, less is asked: that it can be parsed.
+    A result that isn't `ours` may come from anyone who can write a results.json: its JUnit need only be parseable.
     """
     texts = {name: render(result) for name, render in RENDER.items()}
     for text in texts.values():
@@ -83,7 +83,7 @@ def _schema() -> Any:
 
 
 def _require_junit(text: str, result: GateResult, *, valid: bool) -> None:
-    """Valid for Jenkins, with a testcase for every check, and counts that are those of the testcases."""
+    """Require a file that is valid for Jenkins, with a testcase for every check, and right counts of testcases."""
     root = etree.fromstring(text.encode("utf-8", "backslashreplace"))
     cases = list(root.iter("testcase"))
     if len(cases) < sum(len(model.checks) for model in result.models):
@@ -101,7 +101,7 @@ def _require_junit(text: str, result: GateResult, *, valid: bool) -> None:
 
 
 def _require_json(text: str) -> None:
-    """JSON by the book, from which the same result is read again."""
+    """Require strict JSON, from which the same result can be read again."""
     json.loads(text, parse_constant=_refuse)
     if results_json.render(results_json.parse(text)) != text:
         raise Failed("results.json is read as another result than was written")
@@ -119,13 +119,13 @@ def _parse(text: str) -> list[Token]:
 
 
 def _pieces(tokens: list[Token]) -> Iterator[Token]:
-    """All that a line is made of, and blocks that are no lines."""
+    """The inline tokens of each block, and blocks without inline tokens."""
     for token in tokens:
         yield from token.children or [token]
 
 
 def _require_markdown(text: str) -> None:
-    """The verdict first, no markup but our own, every fold closed, every table as wide as its head."""
+    """Require the verdict first, no foreign markup, closed folds, and tables as wide as their headers."""
     if not re.match(r"## \S+ onnx-gate: ", text):
         raise Failed(f"the summary begins with {text[:100]!r}")
     tokens = _parse(text)
@@ -179,7 +179,7 @@ def _require_comment(text: str) -> None:
 
 
 class _Page(HTMLParser):
-    """Every tag, held against those that are open."""
+    """Checks every tag against the tags that are open."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -201,6 +201,6 @@ class _Page(HTMLParser):
             raise Failed(f"the page closes <{tag[:100]}>, which is not open")
 
     def require_closed(self) -> None:
-        """Nothing is open at the end, and nobody's script is there but ours."""
+        """Require that nothing is open at the end, and that onnx-gate's script is the only one."""
         if self._open or self._scripts != 1:
             raise Failed(f"the page leaves {self._open} open, and has {self._scripts} scripts")

@@ -1,4 +1,4 @@
-"""Documents as trees that can say what no parser would let stand: a key twice, a number of 4,000 digits."""
+"""Documents as trees that can hold what no parser accepts: a key twice, a number of 4,000 digits."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 from fuzz.values import odd_number, odd_text
 
 FEW = (1, 1, 1, 2, 2, 3, 5)
-"""How many changes there may be: mostly one, so that what it leads to isn't hidden by another."""
+"""Numbers of changes to choose from: mostly one, so that another change does not hide its effect."""
 DEEP = (5, 49, 50, 51, 200, 2_000, 20_000)
 
 
 class Raw(str):
-    """Text that goes into the file as it is: a number, NaN, an alias of YAML."""
+    """Text that is written to the file unchanged: a number, NaN, an alias of YAML."""
 
     __slots__ = ()
 
 
 @dataclass
 class Pairs:
-    """A mapping, in which a key may stand twice."""
+    """A mapping in which a key may occur twice."""
 
     items: list[list[Any]] = field(default_factory=list)
-    """Key and value."""
+    """Pairs of key and value."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Slot:
 
     @property
     def value(self) -> Any:
-        """What is there."""
+        """The value at this place."""
         return self.holder.items[self.at][1] if isinstance(self.holder, Pairs) else self.holder[self.at]
 
     @value.setter
@@ -51,21 +51,21 @@ class Slot:
 
     @property
     def key(self) -> str:
-        """Its name; empty in a list."""
+        """The key of this place; empty in a list."""
         return str(self.holder.items[self.at][0]) if isinstance(self.holder, Pairs) else ""
 
     def remove(self) -> None:
-        """Take it away."""
+        """Remove the value."""
         del (self.holder.items if isinstance(self.holder, Pairs) else self.holder)[self.at]
 
     def again(self, times: int) -> None:
-        """Put copies of it beside it."""
+        """Insert copies of the value beside it."""
         items = self.holder.items if isinstance(self.holder, Pairs) else self.holder
         items[self.at : self.at] = [copy.deepcopy(items[self.at]) for _ in range(times)]
 
 
 def slots(tree: Any) -> list[Slot]:
-    """Every place of a tree, those of its containers first."""
+    """Every place of a tree, containers before their contents."""
     return list(_walk(tree))
 
 
@@ -81,7 +81,7 @@ def _walk(node: Any) -> Iterator[Slot]:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """A tree; numbers stay the text that they are."""
+    """The tree of a JSON text; numbers stay text."""
     return json.loads(
         text,
         object_pairs_hook=lambda pairs: Pairs([list(pair) for pair in pairs]),
@@ -105,13 +105,13 @@ def write_json(node: Any) -> str:
 # ── Mutations ───────────────────────────────────────────────────────────────────────────────────────────
 
 Change = Callable[[Random, list[Any], Sequence[str]], str]
-"""Changes the tree in the list's only item, and says how; the words are those of all seeds."""
+"""Changes the tree in the list's only item, and returns a description; the words come from all seeds."""
 
 
 def mutate_tree(
     rng: Random, tree: Any, words: Sequence[str], extra: Sequence[Change] = (), counts: Sequence[int] = FEW
 ) -> tuple[Any, str]:
-    """The tree with a few changes, and what they were; `extra` are as frequent as all others together."""
+    """The tree with a few changes, and their description; `extra` changes are as frequent as all others together."""
     root, how = [tree], []
     for _ in range(rng.choice(counts)):
         change = rng.choice(extra if extra and rng.random() < 0.5 else CHANGES)
@@ -120,7 +120,7 @@ def mutate_tree(
 
 
 def pick(rng: Random, root: list[Any], wanted: Callable[[Slot], bool] = lambda _: True) -> Slot:
-    """Any place, or one of a kind, if there is one."""
+    """A random place of the wanted kind, or any place if no place is of that kind."""
     every = slots(root)
     return rng.choice([slot for slot in every if wanted(slot)] or every)
 
@@ -167,7 +167,7 @@ def _text(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _retype(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """The same in another type: 1 and "1", true and 1, a value and a list of it."""
+    """Replace a value by the same value in another type: 1 and "1", true and 1, a value and a list of it."""
     slot = pick(rng, root)
     value = slot.value
     if isinstance(value, Raw):
@@ -232,7 +232,7 @@ def _graft(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _nest(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """As text: 20,000 levels are more than a writer that calls itself could write."""
+    """Insert a deeply nested value, as text: a recursive writer could not write 20,000 levels."""
     slot, depth = pick(rng, root), rng.choice(DEEP)
     start, end = rng.choice((("[", "]"), ('{"a":', "}")))
     slot.value = Raw(start * depth + "1" + end * depth)
@@ -254,14 +254,14 @@ def _shuffle(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def _long(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """100,000 of something."""
+    """Insert a list of up to 100,000 items."""
     slot, count = pick(rng, root), rng.choice((1_000,) * 7 + (20_000, 20_000, 100_000))
     slot.value = Raw("[" + ",".join([rng.choice(("1", '"a"', "[]", "1.5", "null"))] * count) + "]")
     return f"{count} items in {slot.key}"
 
 
 def other_number(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """Another number of the same kind, which may well be let through."""
+    """Replace a number by another of the same kind, which may be accepted."""
     slot = pick(rng, root, lambda slot: isinstance(slot.value, Raw))
     old = str(slot.value)
     fractions = ("0.0", "1e-30", "0.001", "1.0", "2.5", "1e30", "1.7e308", f"-{old}", '"NaN"', '"Infinity"')
@@ -271,7 +271,7 @@ def other_number(rng: Random, root: list[Any], words: Sequence[str]) -> str:
 
 
 def other_text(rng: Random, root: list[Any], words: Sequence[str]) -> str:
-    """A short text in the place of another, or one more of a list."""
+    """Replace a text by a short one, or add one to a list."""
     slot = pick(
         rng,
         root,

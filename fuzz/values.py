@@ -1,4 +1,4 @@
-"""Values that no good input has: numbers at every edge, and text that means something to whoever prints it."""
+"""Values that no good input has: numbers at every edge, and text with a special meaning where it is printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = (
     *("1e308", "1.7976931348623157e308", "1.8e308", "1e309", "1e999", "-1e999", "5e-324", "1e-400", "1e9", "1e300"),
     *("NaN", "Infinity", "-Infinity", "nan", "inf", "true", "false", "null", "0.30000000000000004", "86400", "86401"),
 )
-"""As text: what a reader makes of them is what is asked."""
+"""Numbers as text: the test is how a reader interprets them."""
 
 TEXTS = (
     *("", " ", "a", "0", "1", "-1", "NaN", "Infinity", "null", "true", "passed", "diverged", "error", "skipped"),
@@ -31,7 +31,7 @@ LONG = (100, 1_000, 10_000, 100_000)
 
 
 def odd_number(rng: Random) -> str:
-    """A number as text, mostly one that a reader has to think about."""
+    """A number as text, mostly one that is difficult to read."""
     kind = rng.randrange(10)
     if kind == 0:
         return ("-" if rng.random() < 0.3 else "") + str(rng.randrange(1, 10)) * rng.choice((20, 40, 41, 400, 4_000))
@@ -45,7 +45,7 @@ def odd_number(rng: Random) -> str:
 
 
 def odd_text(rng: Random, *, longest: int = 100_000) -> str:
-    """Text that somebody might take for something else, now and then very long."""
+    """Text that could be misread as something else; sometimes very long."""
     kind = rng.randrange(20)
     if kind == 0:
         return rng.choice(TEXTS[1:]) * min(longest, rng.choice(LONG))

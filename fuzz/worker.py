@@ -1,4 +1,4 @@
-"""The process that checks cases: whatever they do to it, the runner knows which one it was."""
+"""The process that checks cases: if a case kills it, the runner knows which one."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ LONGEST_REASON = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a process is asked to do."""
+    """The work for a process."""
 
     target: str
-    """Its name."""
+    """Name of the target."""
     seed: int
-    """Of the random numbers."""
+    """Seed of the random numbers."""
     starts: range
     """The first number of each batch."""
     size: int
-    """Of a batch."""
+    """Number of cases in a batch."""
     end: int
-    """No case has this number, or a higher one."""
+    """The number after the last case."""
     deadline: float | None
-    """No batch but the first is begun after it; None for all."""
+    """No batch except the first starts after this time; None for no limit."""
     trace: str
-    """The file to which a crash or a hang writes where it was."""
+    """The file for the traceback of a crash or a hang."""
 
     def batches(self) -> Iterator[range]:
-        """Numbers of cases, as they are checked together."""
+        """The numbers of the cases in each batch."""
         return (range(start, min(start + self.size, self.end)) for start in self.starts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Began:
-    """A batch is being checked: if nothing more comes, it is what ended the process."""
+    """A message that a batch has started: if no more messages follow, this batch has ended the process."""
 
     cases: range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one case."""
+    """The outcome of one case."""
 
     number: int
     word: str
-    """Empty where it failed."""
+    """One word for the outcome; empty if the case failed."""
     reason: str = ""
     """Why it failed."""
 
 
 def work(channel: Connection, asked: Work) -> None:
-    """Check the batches, one after the other, and say of each how it went; None at the end."""
-    # All that is left there goes with the run, also what a process that died has left.
+    """Check the batches one after the other, and send the outcome of each case, and None at the end."""
+    # Temporary files are removed at the end of the run, also those of a process that died.
     tempfile.tempdir = str(Path(asked.trace).parent)
     target = load_target(asked.target)
     target.seeds()
@@ -74,7 +74,7 @@ def work(channel: Connection, asked: Work) -> None:
             if number and asked.deadline is not None and time.monotonic() > asked.deadline:
                 break
             channel.send(Began(cases=batch))
-            # Also out of native code: it writes where every thread is, and leaves.
+            # Works even if native code hangs: it writes the traceback of every thread, and exits.
             faulthandler.dump_traceback_later(target.PATIENCE, exit=True, file=trace)
             for outcome in check_batch(target, asked, batch):
                 channel.send(outcome)
@@ -83,7 +83,7 @@ def work(channel: Connection, asked: Work) -> None:
 
 
 def check_batch(target: Target, asked: Work, batch: range) -> list[Outcome]:
-    """The outcome of each case; a batch that fails is halved until it is known which of them it was."""
+    """The outcome of each case; a batch that fails is halved until the failing case is known."""
     try:
         words = check_all(target, [draw(target, asked.target, asked.seed, number) for number in batch])
         return [Outcome(number=number, word=word) for number, word in zip(batch, words, strict=True)]
@@ -95,6 +95,6 @@ def check_batch(target: Target, asked: Work, batch: range) -> list[Outcome]:
     halves = [outcome for half in (batch[:middle], batch[middle:]) for outcome in check_batch(target, asked, half)]
     if any(outcome.reason for outcome in halves):
         return halves
-    # Together they fail, and in halves they don't: the first stands for all.
+    # The cases fail together, but not in halves: the failure is reported for the first one.
     cases = f"{batch[0]}-{batch[-1]}"
     return [Outcome(number=batch[0], word="", reason=f"with --case {cases} only\n{reason}"), *halves[1:]]

@@ -12,11 +12,11 @@ EXIT_USAGE = 2
 EXIT_NOT_JUDGED = 3
 EXIT_BUG = 4
 CANCELLED = (130, 143)
-"""After Ctrl-C, and after SIGTERM."""
+"""Exit codes after Ctrl-C, and after SIGTERM."""
 
 
 class GateError(Exception):
-    """Something that stops the run or a model, with a message meant for its user."""
+    """An error that stops the run or one model, with a message for the user."""
 
     exit_code = EXIT_BUG
 
@@ -40,7 +40,7 @@ class Problem:
     path: str
     """Where in the document, such as `models[1].tolerance.rtol`; empty for the file as a whole."""
     message: str
-    """What was got and what is expected."""
+    """The value that was found, and what is expected."""
     fix: str = ""
     """What to do about it."""
 
@@ -48,13 +48,13 @@ class Problem:
         where = f"{self.file}:{self.line}:{self.column}: "
         path = f"{self.path}: " if self.path else ""
         fix = f" Fix: {self.fix}" if self.fix else ""
-        # One line, whatever a key of the manifest holds: a line of its own could be a workflow command.
+        # Always one line: a key of the manifest may hold a line break, and a new line could be a workflow command.
         text = f"{where}{path}{self.message}.{fix}"
         return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 class ManifestError(UsageError):
-    """All that is wrong in a manifest, found in one go."""
+    """All problems of a manifest, reported together."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
@@ -74,7 +74,7 @@ class CannotMerge(GateError):
 
 
 class CannotJudge(GateError):
-    """A model, or one provider of it, can't be judged: it is reported as an error with its cause."""
+    """A model, or one of its providers, can't be judged: this is reported as an error with its cause."""
 
     exit_code = EXIT_NOT_JUDGED
 

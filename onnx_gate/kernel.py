@@ -1,4 +1,4 @@
-"""What the gate asks of the kernel: privileges given up, and what models left running ended."""
+"""Requests to the kernel: give up privileges, and end processes that models left running."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_PROCESSES = 1024
-"""Processes and threads that one user may have: a fork bomb stops there."""
+"""The most processes and threads that one user may have, which stops a fork bomb."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 37, 38
 _MAP_FIXED = 0x10
 INSTALLER = 64000
-"""The user as which the requirements are installed."""
+"""The user that installs the requirements."""
 ENDER = 64001
-"""The user as which other users' processes are ended; it has none itself."""
+"""The user that ends other users' processes; it has no processes of its own."""
 MODELS = range(64002, 65534)
-"""The users of models. No system gives such numbers to anybody, and containers of plain users have them too."""
+"""The users that run models. No system gives these numbers to anybody else, and rootless containers have them too."""
 
 
 def become(user: int) -> None:
-    """Another user, who owns nothing, belongs to no group and holds no capability; there is no way back."""
+    """Change to another user, who owns nothing, belongs to no group and has no capability; this can't be undone."""
     _drop_capabilities()
     resource.setrlimit(resource.RLIMIT_NPROC, _at_most(resource.RLIMIT_NPROC, MOST_PROCESSES))
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-    # A change of user takes a process's /proc files away from it, which some libraries read.
+    # After a change of user a process can't read its own /proc files, which some libraries need.
     _prctl(_PR_SET_DUMPABLE, 1)
     os.umask(0o077)
     gain_nothing()
 
 
 def is_ours(user: int) -> bool:
-    """Whether this is a user of a model's, or of the requirements."""
+    """Whether this user runs a model or installs the requirements."""
     return user == INSTALLER or user in MODELS
 
 
 def keep_memory() -> None:
-    """What a library shares with all that are forked, such as a lock, becomes a copy of our own at the same place."""
+    """Replace memory that forked processes share, such as a library's lock, by our own copy at the same place."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -63,24 +63,24 @@ def keep_memory() -> None:
 
 
 def gain_nothing() -> None:
-    """No program that is started from here on gets more than it has now: neither sudo nor su work."""
+    """Let no program that is started from now on gain privileges: neither sudo nor su works."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def hide() -> None:
-    """Let other processes of the same user read neither our environment nor our memory, unless they are root's."""
+    """Hide our environment and memory from other processes of the same user; root can still read them."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(die: bool = True) -> None:
-    """Ask for SIGKILL when the parent ends; a change of user takes that back, so it comes after it."""
+    """Ask for SIGKILL when the parent ends. A change of user cancels this, so it must be called after that change."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if die else 0)
 
 
 def adopt_orphans(adopt: bool = True) -> bool:
-    """Processes that lose their parent become ours, instead of escaping to the first process of the machine.
+    """Adopt processes that lose their parent; otherwise they escape to the first process of the machine.
 
-    Returns whether it was so before.
+    Returns whether this process adopted orphans before.
     """
     before = ctypes.c_int(0)
     _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(before))
@@ -89,12 +89,12 @@ def adopt_orphans(adopt: bool = True) -> bool:
 
 
 def end_all(user: int) -> None:
-    """Kill every process of a user. One pass does: whoever has SIGKILL pending forks no more."""
+    """Kill every process of a user. One pass is enough: a process with SIGKILL pending can't fork."""
     pid = os.fork()
     if pid == 0:
         with suppress(BaseException):
             os.setgroups([])
-            # Real and saved user are others than theirs, so that they can't kill this process first.
+            # The real and the saved user differ from theirs, so that they can't kill this process first.
             os.setresuid(ENDER, user, ENDER)
             if os.getresuid() == (ENDER, user, ENDER):
                 os.kill(-1, signal.SIGKILL)
@@ -103,7 +103,7 @@ def end_all(user: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """From the bounding set; without CAP_SETPCAP it stays, and a process that may gain nothing can't use it."""
+    """Empty the bounding set. Without CAP_SETPCAP it stays, but a process that can't gain privileges can't use it."""
     for capability in range(64):
         if not _prctl(_PR_CAPBSET_DROP, capability):
             return
@@ -118,23 +118,23 @@ def _at_most(limit: int, wanted: int) -> tuple[int, int]:
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    # The arguments are longer than an int, which a pointer needs.
+    # The arguments are longer than an int, because one of them may be a pointer.
     rest = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
     return int(ctypes.CDLL(None, use_errno=True).prctl(option, *rest)) == 0
 
 
 PATIENCE = 2.0
-"""Seconds for strays to end, with all that they start meanwhile."""
+"""Seconds within which stray processes, and all that they start meanwhile, have to end."""
 _PAUSE = 0.001
 _TASKS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Child:
-    """A process whose parent we are; one that ended stays such until it is waited for."""
+    """A child process of ours; one that has ended stays a child until it is waited for."""
 
     pid: int
-    """Its number, which is nobody else's until then."""
+    """Its process number; no other process gets this number until then."""
     group: int
     """Its process group."""
     session: int
@@ -142,9 +142,9 @@ class Child:
 
 
 def end_strays(kept: Collection[int], *, patience: float = PATIENCE) -> bool:
-    """End all children but those kept; what loses its parent by that is a child then, and ends as well.
+    """End all children except those in `kept`; processes that lose their parent then become ours, and end as well.
 
-    Processes of our own session are left alone: models' code never runs in it. False if patience ran out first.
+    Processes of our own session are left alone: models' code never runs in it. Returns False if `patience` ran out.
     """
     own, until = os.getsid(0), time.monotonic() + patience
     while True:
@@ -161,7 +161,7 @@ def end_strays(kept: Collection[int], *, patience: float = PATIENCE) -> bool:
 
 
 def children() -> Iterator[Child]:
-    """The newest first: of a chain of processes that each start the next, it is the only one that is left."""
+    """Our children, newest first: in a chain where each process starts the next and ends, only the newest is left."""
     if sys.platform != "linux":
         return
     with suppress(ChildProcessError):
@@ -172,7 +172,7 @@ def children() -> Iterator[Child]:
 
 
 def _candidates() -> set[int]:
-    """Our children, where the kernel lists them; else all processes."""
+    """Our children if the kernel lists them, otherwise all processes."""
     with suppress(OSError):
         if listed := [file.read_text() for file in _TASKS.glob("*/children")]:
             return {int(pid) for line in listed for pid in line.split()}
@@ -180,9 +180,9 @@ def _candidates() -> set[int]:
 
 
 def _look_at(pid: int) -> Child | None:
-    """None for a process that is none of our children."""
+    """The child with this number; None if the process is not our child."""
     try:
-        # The name, in parentheses, may hold anything.
+        # The process's name, in parentheses, may contain any character.
         facts = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         parent, group, session = (int(fact) for fact in facts[1:4])
     except (OSError, ValueError):
@@ -191,7 +191,7 @@ def _look_at(pid: int) -> Child | None:
 
 
 def _end(child: Child) -> None:
-    """With its group, which a chain within one group can't get away from."""
+    """Kill a child with its process group: a chain of processes within one group can't escape that."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(child.pid, signal.SIGKILL)
     if child.group > 1:

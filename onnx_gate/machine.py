@@ -1,4 +1,4 @@
-"""The processor: what it is called, and what it has for int8."""
+"""The processor: its name, and its instructions for int8."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ _FOR_INT8 = ("avx512_vnni", "avx_vnni", "avx_vnni_int8", "amx_int8", "asimddp", 
 
 
 def cpu_name() -> str:
-    """As the system calls it."""
+    """The processor's name, as the system reports it."""
     name = _line("model name")
     return name or platform.processor() or "unknown"
 
 
 def int8_features() -> tuple[str, ...]:
-    """The instructions that multiply bytes without saturating; empty where there are none, or nobody knows."""
+    """The instructions that multiply bytes without saturating; empty if there are none, or if they are not known."""
     flags = f"{_line('flags')} {_line('Features')}".split()
     return tuple(name for name in _FOR_INT8 if name in flags)
 
 
 def has_vnni() -> bool:
-    """Whether int8 is exact here: not so on x86 processors without VNNI."""
+    """Whether int8 is exact here; on x86 processors without VNNI it is not."""
     return platform.machine().lower() not in ("x86_64", "amd64") or bool(int8_features())
 
 
 def processor() -> str:
-    """What libraries choose their instructions by; more than its name, which says nothing of a virtual machine."""
+    """The properties by which libraries choose their instructions; in a virtual machine the name alone says nothing."""
     wanted = ["vendor_id", "cpu family", "model", "model name", "flags"]
     wanted += ["CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"]
     lines = _described()

@@ -1,7 +1,7 @@
-"""What a worker says to the parent: one JSON line an event, validated before anything trusts it.
+"""The messages from a worker to the parent: one JSON line per event, validated before anything trusts it.
 
-Only this direction is validated, and only JSON goes in it: a model's code runs in the worker and may write
-to the channel, and a pickle would let it run code in the parent too.
+Only this direction is validated, and it carries only JSON: a model's code runs in the worker and may write
+to the channel, and a pickle would let that code run in the parent too.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import JSON, Cause, Config, Touch
 
 MADE = "reference"
-"""The folder in a worker's own in which it leaves a reference."""
+"""The folder, within a worker's own folder, in which the worker leaves a reference."""
 READ = "read.json"
-"""In it: which files the model's code has read."""
+"""The file in that folder that lists which files the model's code has read."""
 CONTRACT = "contract.json"
-"""Written last of a reference: where it is, all is."""
+"""The file of a reference that is written last: if it exists, the reference is complete."""
 FLOAT32 = "float32"
-"""The folder in a variant's own that holds the model of which it is made."""
+"""The folder, within a variant's own folder, that holds the model from which the variant is made."""
 STACK_SIGNAL = signal.SIGUSR1
 """Asks a worker to write its Python stack into its log."""
 LONGEST_LINE = 2 * 1024 * 1024
-"""Bytes of one event."""
+"""The most bytes of one event."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,25 +46,25 @@ class Job:
     spec: ModelSpec
     """The model, with the providers that are still to run."""
     scratch: str
-    """A folder of its own, in which `<id>.onnx` is left."""
+    """The worker's own folder, in which it leaves `<id>.onnx`."""
     folder: str
-    """Where the gate was called."""
+    """The folder in which the gate was called."""
     environ: Mapping[str, str] | None = None
-    """The environment, where the process was started with less."""
+    """The environment, if the process was started with a smaller one."""
     packages: tuple[str, ...] = ()
-    """Folders of packages that come before those of the process."""
+    """Folders of packages that are searched before those of the process."""
     save: bool = False
-    """Also leave a reference there that another machine can compare with."""
+    """Also leave a reference in the scratch folder, with which another machine can compare."""
     reference: str | None = None
     """The folder of a reference that takes the place of the source."""
     converted: str | None = None
-    """Of a variant: the file that the process of its model has converted, in the scratch folder."""
+    """For a variant: the file in the scratch folder that the process of its model has converted."""
     crashed: tuple[tuple[str, str], ...] = ()
-    """Providers and cases that ended a process before this one: they are announced, and not run again."""
+    """Pairs of provider and case that ended an earlier process: they are announced, and not run again."""
     shows: str | None = None
-    """The provider on which an earlier process died: leave what shows that again, and judge nothing."""
+    """The provider on which an earlier process died: leave files that reproduce this, and judge nothing."""
     hung: bool = False
-    """It did not die, and did not answer either."""
+    """That process did not die; it stopped answering."""
     calibrates: bool = False
     """Measure how large honest rounding is in every output, instead of looking for the cause of a divergence."""
     records: bool = False
@@ -73,41 +73,41 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """The worker goes on to something else: named in the message if this is what kills it."""
+    """The worker starts a new stage; if the worker dies in it, the message names this stage."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     name: Name
-    """Such as `convert`."""
+    """The name of the stage, such as `convert`."""
     provider: Name | None = None
     """The provider that it concerns."""
     case: Name = ""
-    """The case that is run in it; empty where it is none."""
+    """The case that runs in this stage; empty if no case runs."""
     sizes: Name = ""
-    """The sizes of its dynamic dimensions, such as `batch=8`."""
+    """The sizes of the case's dynamic dimensions, such as `batch=8`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """Something that a reader should know though it fails nothing."""
+    """A remark that a reader should know, although no check fails because of it."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     text: Text
     """A sentence."""
     weak: bool = False
-    """It says that the reference proves little."""
+    """The note says that the reference proves little."""
     warns: bool = False
-    """It has to stand out, such as why a wrong model might have passed."""
+    """The note has to stand out, such as one that says why a wrong model might have passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """Which nodes ran where."""
+    """Where the nodes of a model ran."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     provider: Name
     """The provider asked for."""
     placement: Placement
-    """Its nodes."""
+    """How its nodes were placed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,12 +118,12 @@ class Computed:
     provider: Name
     """Short name."""
     numerics: Numerics
-    """Its options, and whether it repeats itself."""
+    """Its options, and whether two runs on the same input agree."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderDone:
-    """Nothing more will come for this provider."""
+    """No more events follow for this provider."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     provider: Name
@@ -132,38 +132,38 @@ class ProviderDone:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """The ONNX file is there, with its weights in files of their own."""
+    """The ONNX file exists, with its weights in separate files."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     weights: Annotated[tuple[Name, ...], MANY]
-    """Names of these files, beside it."""
+    """Names of these files, which are in the same folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """Some of what the model's code has read or looked for."""
+    """Some of the things that the model's code has read or looked for."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     kind: Touch
-    """What they are."""
+    """The kind of these things."""
     names: Annotated[tuple[Name, ...], MANY]
     """Absolute paths, or names of modules or variables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """All that it has touched was reported."""
+    """Everything that the model's code has touched has been reported."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     count: Count
-    """Of all names: one that is missing was lost on the way."""
+    """The number of all names: if one is missing, it was lost on the way."""
     opaque: Text = ""
-    """Why nobody can know all that it depends on, such as a connection to another machine; empty where it is known."""
+    """Why not all dependencies of the code are known, such as a connection to another machine; empty if they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The worker has come to its end: without this it did not."""
+    """The worker has finished; a worker that never sends this event has not."""
 
     __pydantic_config__: ClassVar[Config] = JSON
 
@@ -226,16 +226,16 @@ class GarbageReply(Exception):
 
 
 def get_ready() -> None:
-    """Make now what encoding needs: a process that forks others does it once for all of them."""
+    """Prepare what encoding needs: a process that forks others prepares it once for all of them."""
     for kind in KINDS.values():
         _adapter(kind)
 
 
 def encode(event: Event) -> bytes:
-    """An event as a line; what is longer than the parent takes is shortened."""
+    """An event as a line; texts and lists that are longer than the parent accepts are shortened."""
     kind: type = type(event)
     line = _line(kind, _adapter(kind).dump_json(event, exclude_defaults=True))
-    # Nothing in a short line is too long.
+    # A short line can't hold a field that is too long.
     if len(line) > _SHORT:
         line = _line(kind, json.dumps(_fitted(kind, json.loads(line)["body"])).encode())
     return line if len(line) <= LONGEST_LINE else encode(_too_large(event, len(line)))
@@ -251,7 +251,7 @@ def decode(line: bytes) -> Event:
 
 
 def _whole_number(digits: str) -> int:
-    """No count and no label of any dtype has more digits; a number of thousands takes long to read."""
+    """An integer of at most `_MOST_DIGITS`: no count or label has more, and thousands of digits take long to read."""
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
@@ -262,8 +262,8 @@ def _line(kind: type, body: bytes) -> bytes:
 
 
 def _fitted(kind: type, body: dict[str, Any]) -> dict[str, Any]:
-    """The same with texts and lists cut to their bounds; cases and outputs are never cut: they are a promise."""
-    # Of a list only the first item that is wrong is named, and that it is too long itself only once none is.
+    """The body with texts and lists cut to their bounds; cases and outputs are a promise, so they are never cut."""
+    # Pydantic names only the first wrong item of a list, and a list that is too long only once no item is wrong.
     for _ in range(_MOST_ROUNDS if kind is not Expectation else 0):
         try:
             _adapter(kind).validate_python(body)
@@ -276,9 +276,9 @@ def _fitted(kind: type, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cut(value: Any, place: Sequence[Any], most: int) -> Any:
-    """The value, with what is at the place shortened, and in a list the same of every item.
+    """The value with the part at `place` shortened; in a list, that part of every item is shortened.
 
-    Members of a union, named on the way, are no part of it.
+    Steps of `place` that name a member of a union are skipped: they are not part of the value.
     """
     if not place:
         return _shortened(value, most)
@@ -299,7 +299,7 @@ def _shortened(value: Any, most: int) -> Any:
 
 
 def _too_large(event: Event, size: int) -> Failure:
-    """In the place of an event that can't be sent: what is missing fails, and this says why."""
+    """A failure instead of an event that can't be sent: what is missing fails, and this failure says why."""
     return Failure(
         stage="report",
         provider=getattr(event, "provider", None),

@@ -1,6 +1,6 @@
 """One row for each execution provider: its names and options, the package that brings it, its device.
 
-Light, since the manifest is checked against it. What needs ONNX Runtime looks a provider up here.
+The module is light, since the manifest is checked against it. Code that needs ONNX Runtime looks up providers here.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ class FastOption:
     """One option of a provider that trades precision for speed."""
 
     name: str
-    """As ONNX Runtime calls it."""
+    """ONNX Runtime's name for it."""
     precise: Callable[[str], str]
-    """A value → the one that computes in full precision; the same value where it does already."""
+    """Turns a value into the one that computes in full precision, which may be the same value."""
     default: str = ""
-    """In force where nobody sets it and the session doesn't say."""
+    """The value in force if nobody sets the option and the session doesn't report it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """What shows on a machine that it has a device, without any library of the provider."""
+    """How to see that a machine has a device, without any library of the provider."""
 
     files: tuple[tuple[str, ...], ...] = ()
     """Patterns of files. One group is enough; all patterns of a group have to match, and its last is reported."""
     pci_vendor: str = ""
-    """Of a PCI display controller."""
+    """The vendor id of a PCI display controller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderInfo:
-    """What is known of one provider. One that isn't in the table, such as a plug-in's, has the defaults."""
+    """What is known about one provider. A provider that isn't in the table, such as a plug-in's, has the defaults."""
 
     name: str
-    """Short, as manifests and reports have it."""
+    """The short name, as used in manifests and reports."""
     full_name: str
     """ONNX Runtime's name for it."""
     options: frozenset[str] | None = None
-    """Names of its options, of the release that was read last; None where the list isn't known."""
+    """Names of its options, in the release that was read last; None if the list isn't known."""
     fast: tuple[FastOption, ...] = ()
-    """Options that cost digits. What no option can change (NVIDIA_TF32_OVERRIDE for TensorRT) isn't here."""
+    """Options that cost precision. What no option can change (NVIDIA_TF32_OVERRIDE for TensorRT) isn't listed."""
     wheel: str = ""
-    """What installs it."""
+    """How to install it."""
     device: Device | None = None
-    """How to find its device; None where nothing shows it."""
+    """How to find its device; None if nothing shows it."""
     software: bool = False
-    """Every machine that it is built for has a device for it: the CPU."""
+    """It runs on the CPU, so every machine that it is built for has a device for it."""
     in_doctor: bool = False
-    """`doctor` reports on it also where the installed ONNX Runtime hasn't got it."""
+    """`doctor` reports on it even if the installed ONNX Runtime doesn't include it."""
 
     def unknown_options(self, names: Iterable[str]) -> list[str]:
-        """Those that are not in its list; none where there is no list. A newer release may have them all the same."""
+        """The names that are not in its list; empty if there is no list. A newer release may have them nevertheless."""
         return [] if self.options is None else sorted(set(names) - self.options)
 
     @property
@@ -67,7 +67,7 @@ class ProviderInfo:
 
     @property
     def how_to_get(self) -> str:
-        """What to do where the installed ONNX Runtime hasn't got it."""
+        """What to do if the installed ONNX Runtime doesn't include it."""
         brought = self.wheel or f"install a build of onnxruntime that has {self.name}"
         return f"{brought} (instead of the onnxruntime that is installed), or remove it from `providers`"
 
@@ -82,7 +82,7 @@ _NVIDIA_GPU = Device(
     pci_vendor="0x10de",
 )
 _AMD_GPU = Device(files=(("dev/kfd",),), pci_vendor="0x1002")
-# A GPU with a driver; a virtual machine's plain display adapter has none.
+# Only a GPU with a driver has a render node; a virtual machine's plain display adapter has no such node.
 _RENDER_NODE = Device(files=(("dev/dri/renderD*",),))
 
 _CUDA = frozenset(
@@ -140,7 +140,7 @@ def _openvino_precision(value: str) -> str:
 
 
 def _openvino_config(value: str) -> str:
-    """OpenVINO's own settings by device, as JSON; a file, or what can't be read, stays as it is."""
+    """OpenVINO's settings by device, as JSON, in full precision; a file, or text that can't be read, is not changed."""
     try:
         config: Any = json.loads(value)
         hints = [device for device in config.values() if device.get("INFERENCE_PRECISION_HINT") in ("f16", "bf16")]
@@ -231,27 +231,27 @@ _ROWS = (
 )
 
 PROVIDERS: Mapping[str, ProviderInfo] = {row.name: row for row in _ROWS}
-"""By short name, in the order of the reports."""
+"""Every provider by its short name, in the order of the reports."""
 
 SHORT_NAMES: Mapping[str, str] = {
     **{name: name for name in PROVIDERS},
     **{row.full_name: name for name, row in PROVIDERS.items()},
 }
-"""Every name that a provider may be asked for by, and the one that it is reported under."""
+"""Every name by which a provider may be requested, and the name under which it is reported."""
 
 
 def provider_info(name: str) -> ProviderInfo:
-    """The row of a short name; a bare one for a plug-in's own name."""
+    """The row of a short name; a row of defaults for a plug-in's own name."""
     return PROVIDERS.get(name) or ProviderInfo(name=name, full_name=name)
 
 
 def short_name(name: str) -> str:
-    """The name that reports have for a provider; a plug-in's own stays as it is."""
+    """The name of a provider in reports; a plug-in's own name is not changed."""
     return SHORT_NAMES.get(name, name)
 
 
 def runtime_settings(given: ProviderSpec, custom_ops: str | None) -> dict[str, Any]:
-    """How a plain script opens the session that a manifest asks for."""
+    """The settings with which a plain script opens the session that a manifest asks for."""
     session = given.session
     return {
         "provider": provider_info(given.name).full_name,

@@ -1,4 +1,4 @@
-"""Every word that two rooms share: what can become of a model, and why."""
+"""The words that several packages share: what can happen to a model, and why."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from enum import StrEnum
 from typing import Literal
 
 Scalar = float | int | str | bool | None
-"""An element of an array; a float that isn't finite comes as the text that JSON has for it."""
+"""An element of an array; a float that isn't finite is given as text, such as `NaN`."""
 Isolation = Literal["uids", "none"]
-"""What stands between models: a user each, or nothing but processes."""
+"""What separates models: a system user for each (`uids`), or only processes (`none`)."""
 Config = dict[str, str]
 JSON: Config = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 
 
 ORT_THREADS = 1
-"""Of every ONNX Runtime session: fixed, so that answers don't depend on the machine or on --jobs."""
+"""Threads of every ONNX Runtime session. The number is fixed, so that answers don't depend on the machine or --jobs."""
 
 EDGES = (
     *("zeros", "ones", "lowest", "highest", "tiny", "huge", "negative-zero", "denormal"),
@@ -28,39 +28,39 @@ EDGES = (
 """Edge cases by name, in the order of the reports."""
 
 EDGE_CASE = "edge="
-"""What the name of a case begins with that is an edge."""
+"""The prefix of the name of an edge case."""
 GIVEN_CASE = "given"
-"""The name of the case that is about the data as it was given, before it was rounded to the schema's dtype."""
+"""The name of the case for the data as it was given, before it was rounded to the schema's dtype."""
 
 
 DOMAIN_CASE = "domain"
-"""The case that feeds every landmark of what the model knows of its inputs."""
+"""The case that feeds every landmark of the model's input domain."""
 AIMED_CASE = "aimed:"
-"""What the name of a case begins with that feeds what the others would not have noticed."""
+"""The prefix of the name of a case whose inputs show what the other cases would not have noticed."""
 STRENGTH = "strength"
-"""The stage in which wrong models are made and tried, and the case of the check that `min_strength` makes."""
+"""The stage in which wrong models are made and tried; also the case of the check for `min_strength`."""
 WEAK_INPUTS = "weak-inputs"
-"""The folder of inputs that catch survivors, and, with `.npz`, the file that a worker leaves of them."""
+"""The folder of inputs that catch surviving wrong models; with `.npz`, the file in which a worker leaves them."""
 
 RESUME_NOTE = ".resume.json"
-"""What an interrupted run leaves in its output folder, for one that goes on."""
+"""The file that an interrupted run leaves in its output folder, for a run that resumes it."""
 REPRO = "repro"
-"""The folder of what shows a divergence again, one folder in it for each model."""
+"""The folder of files that reproduce divergences, with one folder for each model."""
 MENDED = "mended.onnx"
-"""In it, and in the folder of a worker: the user's file with the changes that make the divergence go."""
+"""A file there, and in the folder of a worker: the user's file with the changes that remove the divergence."""
 OWN_LINE = "onnx-gate| "
-"""What a line of a model's log begins with that the gate wrote itself: no model printed it."""
+"""The prefix of the lines in a model's log that the gate wrote itself: no model printed them."""
 TRIAGE = "triage"
 """The stage that looks for the cause of a divergence."""
 REPRO_STAGE = "repro"
-"""The stage that leaves what shows a failure again."""
+"""The stage that leaves files to reproduce a failure."""
 
 
 _SIZE = re.compile(r"(?:^|[,:])(\w{1,50})=(\d{1,9})(?=[, ]|$)")
 
 
 def sizes_of(case: str) -> dict[str, int]:
-    """What a case that is named after its sizes has of them: 7 and 16 for `batch=7,seq=16`."""
+    """The sizes in the name of a case, by dimension: 7 and 16 for `batch=7,seq=16`."""
     return {name: int(size) for name, size in _SIZE.findall(case)}
 
 
@@ -75,14 +75,14 @@ REPORTS: Mapping[str, str] = {
     "junit.xml": "junit",
     "results.json": "results",
 }
-"""The files that a run writes, in the order in which people want them, and the action's output that names each."""
+"""The files that a run writes, in the order in which people want them, each with the action's output that names it."""
 
 VARIANTS = ("fp16", "int8-dynamic", "int8-static")
 """Precision variants that can be made of a converted model."""
 
 
 class Status(StrEnum):
-    """What became of a check, of a model, of a run."""
+    """The outcome of a check, of a model or of a run."""
 
     PASSED = "passed"
     DIVERGED = "diverged"
@@ -91,58 +91,58 @@ class Status(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """What became of a model since the baseline, in the order of the reports."""
+    """How a model has changed since the baseline, in the order of the reports."""
 
     DIVERGED = "diverged"
-    """It diverges, and didn't."""
+    """The model diverges now, and did not before."""
     ERROR = "error"
-    """It could be judged, and can't be any more."""
+    """The model could be judged before, and can't be judged now."""
     DRIFTED = "drifted"
-    """Its difference takes more of what is allowed."""
+    """Its difference uses more of what is allowed."""
     WEAKER = "weaker"
     """Its inputs catch fewer wrong models."""
     SKIPPED = "skipped"
-    """It, or one of its providers, is no longer compared."""
+    """The model, or one of its providers, is no longer compared."""
     SLOWER = "slower"
     """ONNX Runtime takes longer."""
     PLACEMENT = "placement"
-    """Another number of its nodes runs elsewhere than on the provider."""
+    """The number of its nodes that do not run on the provider has changed."""
     LARGER = "larger"
     """Its file has grown."""
     OPSET = "opset"
-    """Its file has another one."""
+    """Its file has another opset."""
     FIXED = "fixed"
-    """It passes, and didn't."""
+    """The model passes now, and did not before."""
     NEW = "new"
-    """The baseline doesn't have it."""
+    """The baseline doesn't contain the model."""
 
 
 class BreachKind(StrEnum):
     """What is wrong with an output, or with the file."""
 
     NAMES = "names"
-    """An input or output is missing, or too many."""
+    """An input or output is missing, or there is one too many."""
     OPSET = "opset"
-    """Another one was written than was asked for."""
+    """The file was written with another opset than was asked for."""
     TRAINING = "training"
     """A node behaves as in training."""
     TYPE = "type"
-    """A sequence, a tensor or nothing, where another of these is expected."""
+    """A sequence, a tensor or no value was found where another of these is expected."""
     DTYPE = "dtype"
     SHAPE = "shape"
     COLUMNS = "columns"
-    """They stand for other classes, or in another order."""
+    """The columns stand for other classes, or are in another order."""
     COUNT = "count"
     """A sequence is longer or shorter than expected."""
     REFUSED = "refused"
-    """ONNX Runtime does not take a feed that the source answers."""
+    """ONNX Runtime rejects an input that the source answers."""
     NOT_COMPARED = "not-compared"
     ELEMENTS = "elements"
-    """Too many are out of tolerance."""
+    """Too many elements are out of tolerance."""
     LABELS = "labels"
-    """Too many differ."""
+    """Too many labels differ."""
     LIMIT = "limit"
-    """A further limit does not hold, which no count of elements or labels shows."""
+    """Another limit does not hold, one that no count of elements or labels shows."""
     SPEED = "speed"
     """The limit on speed does not hold."""
     RUN_TO_RUN = "run-to-run"
@@ -155,85 +155,85 @@ OF_VALUES = (
     *(BreachKind.ELEMENTS, BreachKind.LABELS, BreachKind.LIMIT),
     *(BreachKind.SPEED, BreachKind.RUN_TO_RUN, BreachKind.GIVEN),
 )
-"""Breaches of what was answered; any other is one of the contract: names, dtypes, shapes, counts."""
+"""Breaches that are about values; all others are about the contract: names, dtypes, shapes, counts."""
 OF_LIMITS = (BreachKind.LIMIT, BreachKind.SPEED)
-"""Of them, those that are about `limits`."""
+"""Those of `OF_VALUES` that are about `limits`."""
 
 
 class Origin(StrEnum):
-    """What says which values an input is fed with; the words are those of the reports."""
+    """What determines the values that an input is fed with; the words are those of the reports."""
 
     CATEGORIES = "categories"
-    """Of an encoder, a label table or a categorical split."""
+    """Categories of an encoder, a label table or a categorical split."""
     VOCABULARY = "vocabulary"
     """Words that a vectorizer knows, and some that it doesn't."""
     THRESHOLDS = "thresholds"
-    """Of trees and comparisons: both sides of each."""
+    """Thresholds of trees and comparisons: values on both sides of each."""
     LEAVES = "leaves"
-    """The ways to the leaves of trees."""
+    """The paths to the leaves of trees."""
     STATISTICS = "means and deviations"
-    """Of scalers and normalisations."""
+    """Means and deviations of scalers and normalisations."""
     WEIGHTS = "sizes of weights"
-    """Of a first linear step: a small weight goes with large values."""
+    """Weights of a first linear step: a small weight goes with large input values."""
     RANGES = "ranges"
     """Minima and maxima, quantiles, bin edges, ends of clips."""
     POINTS = "training points"
     """Support vectors, centres, class means and rows that the model kept."""
     MISSING = "missing values"
-    """An imputer or a tree has learnt what to do with them."""
+    """Missing values, if an imputer or a tree has learnt what to do with them."""
     EMBEDDINGS = "rows of embeddings"
-    """Ids that a table has room for."""
+    """Ids for which an embedding table has a row."""
     POSITIONS = "table of positions"
-    """How long a sequence may be."""
+    """A table of positions, which says how long a sequence may be."""
     CONSTANTS = "constants"
-    """That inputs are compared with, rounded to or divided by."""
+    """Constants that inputs are compared with, rounded to or divided by."""
     IMAGES = "pixel values"
     """Whole numbers from 0 to 255."""
     MASKS = "masks"
     """0 and 1, with some ones in each row."""
     DECISIONS = "decisions"
-    """Rows beside the places where its answer turns from one label to another."""
+    """Rows close to where the model's answer changes from one label to another."""
 
 
 class ReproRows(StrEnum):
-    """Where the rows come from that show a failure again."""
+    """Where the rows that reproduce a failure come from."""
 
     FED = "fed"
-    """They are the ones that failed."""
+    """The rows are those that failed."""
     GENERATED = "generated"
-    """They were made for it: those that failed are the user's own."""
+    """The rows were made for this purpose, because those that failed are the user's own."""
     NONE = "none"
 
 
 class LeftOut(StrEnum):
-    """What a folder that shows a failure again is missing, and why."""
+    """What is missing in a folder that reproduces a failure, and why."""
 
     MODEL_TOO_LARGE = "model-too-large"
     ROWS_TOO_LARGE = "rows-too-large"
     PRIVATE_ROWS = "private-rows"
-    """They are the user's data, and on generated rows it does not fail."""
+    """The rows are the user's data, and the model does not fail on generated rows."""
     ROWS_MADE_AGAIN = "rows-made-again"
-    """They are the user's data; generated rows fail too, and stand in their place."""
+    """The rows are the user's data; generated rows fail too, and replace them."""
     PRIVATE_PLACE = "private-place"
-    """The values within the model come of the user's data."""
+    """The values within the model come from the user's data."""
     PLACE_TOO_LARGE = "place-too-large"
     NOT_AGAIN = "not-again"
-    """A plain session does not show it."""
+    """A plain session does not reproduce the failure."""
     TYPES = "types"
-    """The model has inputs or outputs of a type that numpy hasn't got, or sparse ones."""
+    """The model has inputs or outputs of a type that numpy doesn't have, or sparse ones."""
     PLUG_IN = "plug-in"
-    """The provider comes in a library of its own."""
+    """The provider comes in a separate library."""
 
 
 class Touch(StrEnum):
-    """What a model's code has touched, of all that could change what it does."""
+    """The kind of a thing that a model's code has touched and that could change what the code does."""
 
     FILE = "file"
-    """Opened to be read, mapped into memory, or imported; also where it is not there."""
+    """A file that was opened to be read, mapped into memory, or imported, even if it doesn't exist."""
     SEEN = "seen"
-    """Looked for and not opened: whether it is there, and how large."""
+    """A file that was looked for and not opened: whether it exists, and how large it is."""
     FOLDER = "folder"
-    """Listed."""
+    """A folder that was listed."""
     DESCRIPTIONS = "descriptions"
     """A folder that was searched for descriptions of installed packages, and nothing else."""
     LIBRARY = "library"
@@ -280,7 +280,7 @@ class Cause(StrEnum):
     QUANTISED = "quantised"
     """The file is of lower precision than the source."""
     PREPROCESSING = "preprocessing"
-    """What comes before the first learnt layer is missing, or another."""
+    """What comes before the first learnt layer is missing, or differs."""
     COLUMN_ORDER = "column-order"
     """The file takes the columns of its inputs in another order."""
     LABEL_ORDER = "label-order"

@@ -1,4 +1,4 @@
-"""Run the gate on many models, as a user would: a manifest and the command."""
+"""Runs the gate on many models as a user would, with a manifest and the command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_gate(
 ) -> GateResult:
     """Write the manifest into the folder, run the command on it, and read its results.
 
-    Without `strength`, no wrong models are made of these: for a sample whose verdicts are all that matters."""
+    Without `strength`, no wrong models are made: for a sample where only the verdicts matter."""
     manifest = folder / "onnx-gate.yml"
     general = {**(defaults or {}), **({} if strength else {"strength": False})}
     document = {"version": 1, "defaults": general, "models": list(models)}
@@ -41,7 +41,7 @@ def run_gate(
 
 
 def broken_promises(result: GateResult) -> list[str]:
-    """What no model may end with, whatever is wrong with it: a crash, no cause, a message that nobody can read."""
+    """Results that no model may have, whatever is wrong with it: a crash, no cause, an unreadable message."""
     broken = []
     for model in result.models:
         if model.cause in ("crashed", "unknown"):

@@ -1,4 +1,4 @@
-"""Every backend test that ships with the `onnx` package through the gate: `python -m sweeps.onnx_backend [--write]`."""
+"""Runs every backend test of the `onnx` package through the gate: `python -m sweeps.onnx_backend [--write]`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sweeps.onnx_plain import check_all
 from sweeps.page import write_page
 
 CHUNK = 400
-"""Models a manifest: the folder of a run holds a copy of each."""
+"""Most models per manifest: the folder of a run holds a copy of each model."""
 SUPPORTED = ("matches", "differs")
 _BFLOAT16_RTOL = 2**-6
 _NODE = re.compile(r"This is an invalid model\. In Node, \(\"[^\"]*\", (\w+), .*, Error ")
@@ -38,32 +38,32 @@ BAR = r"\|"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one test."""
+    """The result of one test."""
 
     case: BackendCase
     """The test."""
     plain: str
-    """What ONNX Runtime does by itself."""
+    """The result of ONNX Runtime alone."""
     reason: str
-    """Its words, where it doesn't match."""
+    """The message of ONNX Runtime, if the result doesn't match."""
     result: ModelResult
-    """What the gate says."""
+    """The result of the gate."""
 
     @property
     def supported(self) -> bool:
-        """Whether ONNX Runtime loads and runs it."""
+        """Whether ONNX Runtime loads and runs the test."""
         return self.plain in SUPPORTED
 
     @property
     def passed(self) -> bool:
-        """Whether it went through the gate."""
+        """Whether the test passed the gate."""
         return self.result.verdict == "passed"
 
 
 def sweep(
     cases: Sequence[BackendCase], folder: Path, *, strength: bool = True
 ) -> tuple[list[Outcome], list[str], Environment]:
-    """Both verdicts on each test, the promises that the gate did not keep, and the versions it ran with."""
+    """Both verdicts on each test, the promises that the gate did not keep, and the versions of packages."""
     outcomes, broken = [], []
     for start in range(0, len(cases), CHUNK):
         part, home = cases[start : start + CHUNK], folder / str(start)
@@ -76,13 +76,13 @@ def sweep(
         for case, (status, reason) in zip(part, plain, strict=True):
             outcomes.append(Outcome(case=case, plain=status, reason=reason, result=found[case.id]))
         own = {case.id for case, (status, _) in zip(part, plain, strict=True) if status == "crashed"}
-        # A crash of the runtime by itself is listed, and no fault of the gate.
+        # If the runtime alone crashes too, the crash is listed, but it is not a fault of the gate.
         broken += [told for told in broken_promises(result) if told.partition(":")[0] not in own]
     return outcomes, broken, result.environment
 
 
 def disagreements(outcomes: Sequence[Outcome]) -> list[str]:
-    """Where the gate passes what ONNX Runtime by itself doesn't get right, or the other way round."""
+    """Tests that the gate passes although ONNX Runtime alone doesn't match, or the other way round."""
     return [
         f"{one.case.id}: the gate says {one.result.verdict}, plain ONNX Runtime {one.plain} ({one.reason})"
         for one in outcomes
@@ -91,7 +91,7 @@ def disagreements(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def summarise(outcomes: Sequence[Outcome]) -> dict[str, object]:
-    """The counts of the page."""
+    """The counts for the page."""
     plain = Counter(one.plain for one in outcomes)
     supported = [one for one in outcomes if one.supported]
     passed = sum(one.passed for one in supported)
@@ -149,14 +149,14 @@ def _why(one: Outcome) -> str:
 
 
 def _reason(text: str) -> str:
-    """One line, without places in the runtime's source and the types of a node's values."""
+    """The reason in one line, without source locations of the runtime and types of a node's values."""
     plain = without_places(" ".join(text.split())).replace("Load model from model.onnx failed:", "")
     plain = _NODE.sub(r"in the node \1: ", plain)
     return plain if len(plain) <= LONGEST_REASON else f"{plain[: LONGEST_REASON - 1]}…"
 
 
 def main() -> None:
-    """Run all, or a sample; print what doesn't hold."""
+    """Run all tests, or a sample, and print everything that is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, help="so many tests instead of all")
     parser.add_argument("--write", action="store_true", help="write docs/onnx-coverage.md anew")

@@ -28,24 +28,24 @@ class BackendCase:
     """One test of the package."""
 
     kind: str
-    """The folder or category that it comes from."""
+    """The folder or category that the test comes from."""
     name: str
-    """As onnx calls it."""
+    """Name of the test in onnx."""
     rtol: float
-    """onnx's own tolerance for it."""
+    """onnx's own relative tolerance for the test."""
     atol: float
-    """The absolute part."""
+    """onnx's own absolute tolerance for the test."""
     test: Any
-    """As onnx's loader gives it."""
+    """The object that onnx's loader returns."""
 
     @property
     def id(self) -> str:
-        """Unique among all kinds."""
+        """An id that is unique among all kinds."""
         return f"{self.kind}.{self.name.removeprefix('test_')}"
 
 
 def all_cases() -> list[BackendCase]:
-    """Every test that the package brings its model for."""
+    """Every test whose model ships with the package."""
     found = []
     for kind in KINDS:
         for test in sorted(
@@ -57,7 +57,7 @@ def all_cases() -> list[BackendCase]:
 
 
 def sample(cases: Sequence[BackendCase], count: int) -> list[BackendCase]:
-    """Some of every kind, and of every kind of value: what is rare first, then evenly over the rest."""
+    """A sample with some tests of every kind and of every type of value; the rest is spread evenly."""
     groups: dict[str, list[BackendCase]] = {}
     for case in cases:
         groups.setdefault(rarity(case), []).append(case)
@@ -68,7 +68,7 @@ def sample(cases: Sequence[BackendCase], count: int) -> list[BackendCase]:
 
 
 def write_case(case: BackendCase, folder: Path) -> Path:
-    """The case's folder, as the gate and ONNX Runtime's own tools read it."""
+    """Write the folder of a case, in the form that the gate and ONNX Runtime's own tools read."""
     target = folder / case.kind / case.name
     if case.kind == "node":
         target.mkdir(parents=True)
@@ -106,7 +106,7 @@ def _light_model(test: Any) -> Path:
 
 
 def _write_light(case: BackendCase, target: Path) -> None:
-    """Architectures with constant weights: their inputs are made by onnx's runner, their outputs shipped."""
+    """Write an architecture with constant weights: onnx's runner makes its inputs, and its outputs are shipped."""
     data = target / "test_data_set_0"
     data.mkdir(parents=True)
     source = _light_model(case.test)
@@ -122,7 +122,7 @@ def _write_light(case: BackendCase, target: Path) -> None:
 
 
 def rarity(case: BackendCase) -> str:
-    """What is special about a case: the kind of its values, else their rarest element type, else where it is from."""
+    """The special feature of a case: the kind of its values, else their rarest element type, else its category."""
     if case.kind != "node":
         return case.kind
     declared = [*case.test.model.graph.input, *case.test.model.graph.output]

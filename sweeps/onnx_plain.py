@@ -1,7 +1,7 @@
-"""What ONNX Runtime does with a backend test by itself: no code of the gate, onnx's own judgement of the outputs.
+"""Runs backend tests with ONNX Runtime alone: no code of the gate, and onnx's own comparison of the outputs.
 
-`python -m sweeps.onnx_plain` reads a JSON list of [folder, rtol, atol] and prints a line of JSON for each, as it goes:
-a crash in native code ends the process, and whoever started it knows which case did that.
+`python -m sweeps.onnx_plain` reads a JSON list of [folder, rtol, atol] and prints one line of JSON per case at once: a
+crash in native code ends the process, and the parent process then knows which case crashed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PARSERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "tensor_type": (onnx.TensorProto, numpy_helper.to_array),
 }
 LAST_OF_NUMPY = onnx.TensorProto.COMPLEX128
-"""Element types with a higher number are none of numpy's."""
+"""numpy does not have the element types with a higher number."""
 
 
 def check_all(requests: Sequence[Request]) -> list[tuple[str, str]]:
-    """(status, reason) of each; the status is one of matches, differs, can't run, can't load, crashed."""
+    """(status, reason) for each request; the status is one of matches, differs, can't run, can't load, crashed."""
     answers: list[tuple[str, str]] = []
     while len(answers) < len(requests):
         left = json.dumps(list(requests[len(answers) :]))
@@ -47,7 +47,7 @@ def check_all(requests: Sequence[Request]) -> list[tuple[str, str]]:
 
 
 def check(folder: Path, rtol: float, atol: float) -> tuple[str, str]:
-    """Load, run, compare, in ONNX Runtime's own words where it fails."""
+    """Load, run and compare one case; if it fails, the reason is ONNX Runtime's own message."""
     path = folder / "model.onnx"
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -115,7 +115,7 @@ def _taken(value: Any) -> Any:
 
 
 def _compare(references: list[Any], outputs: list[Any], rtol: float, atol: float) -> None:
-    """As onnx's runner does, which knows neither absent values nor types that numpy hasn't got."""
+    """Compare like onnx's runner, but also handle absent values and types that numpy does not have."""
     for reference, output in zip(references, outputs, strict=True):
         if (reference is None) != (output is None):
             raise AssertionError("an optional value is there on one side only")

@@ -1,4 +1,4 @@
-"""The page of a sweep: what was run, with which versions, and what became of each model."""
+"""Writes the page of a sweep: what was run, with which versions, and the result of each model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_page(
     header: Sequence[str],
     rows: Iterable[Sequence[object]],
 ) -> Path:
-    """Write docs/<name>.md anew."""
+    """Write docs/<name>.md."""
     path = DOCS / f"{name}.md"
     lines = [
         f"# {title}",
@@ -39,7 +39,7 @@ def write_page(
 
 
 def versions(environment: Environment) -> str:
-    """Of all that had a part in it."""
+    """The versions of all packages that took part."""
     names = ("onnx", "scikit-learn", "skl2onnx", "torch", "onnxscript", "numpy")
     known = {"onnxruntime": environment.onnxruntime, **{name: environment.versions.get(name) for name in names}}
     given = [f"{name} {version}" for name, version in known.items() if version]
@@ -47,7 +47,7 @@ def versions(environment: Environment) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Lines of a table."""
+    """The lines of a Markdown table."""
     return [
         f"| {' | '.join(header)} |",
         f"|{'|'.join('---' for _ in header)}|",

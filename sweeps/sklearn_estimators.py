@@ -1,4 +1,4 @@
-"""Every estimator of scikit-learn through the gate, in float32 and in float64: docs/sklearn-coverage.md.
+"""Runs every estimator of scikit-learn through the gate, in float32 and in float64: docs/sklearn-coverage.md.
 
 python -m sweeps.sklearn_estimators [--sample N] [--write]
 """
@@ -42,12 +42,12 @@ its inputs declared as float32 and as float64 (*double*). Estimators that take t
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What became of an estimator."""
+    """The results of one estimator."""
 
     name: str
     data: str
     results: dict[str, ModelResult]
-    """By width."""
+    """Results by width."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Sweep:
 
 
 def sweep(folder: Path, names: Sequence[str], *, strength: bool = True) -> Sweep:
-    """Fit, judge, judge again plainly."""
+    """Fit the estimators, run the gate, and check each result again with plain code."""
     kinds = estimators()
     models = {name: fit(name, kinds[name]) for name in names}
     entries = []
@@ -112,7 +112,7 @@ def _disagreements(folder: Path, model: Any, data: Data, results: dict[str, Mode
 
 
 def summarize(rows: Sequence[Row]) -> dict[str, str]:
-    """How many ended how, in both widths."""
+    """The number of estimators per result, in both widths."""
     counts = {width: Counter(_end(row.results[width]) for row in rows if width in row.results) for width in DTYPES}
     once = Counter(_end(row.results["once"]) for row in rows if "once" in row.results)
     ends = ("passed", "diverged", "not loading", "unsupported")
@@ -154,7 +154,7 @@ def _cell(result: ModelResult) -> str:
 
 
 def _why(results: Sequence[ModelResult]) -> str:
-    """Reason and way out, in short; once where both widths have the same."""
+    """A short reason and fix; only once if both widths have the same."""
     texts = list(dict.fromkeys(_short(result) for result in results if result.verdict != "passed"))
     return " · ".join(texts)
 
@@ -173,13 +173,13 @@ def _cut(text: str) -> str:
     if len(text) <= LONGEST_CELL:
         return text
     kept = text[: LONGEST_CELL - 1]
-    # Code that is cut in half would swallow the rest of the line.
+    # A back-quote without its partner would turn the rest of the line into code.
     kept = kept.rpartition("`")[0] if kept.count("`") % 2 else kept
     return f"{kept.rstrip()}…"
 
 
 def main() -> int:
-    """Non-zero where a promise is broken or a verdict is not shared."""
+    """Run the sweep; returns non-zero if a promise is broken or the plain check has another verdict."""
     parser = argparse.ArgumentParser(prog="python -m sweeps.sklearn_estimators", description=__doc__)
     parser.add_argument("--sample", type=int, help="so many estimators, evenly chosen")
     parser.add_argument("--write", action="store_true", help="write docs/sklearn-coverage.md")

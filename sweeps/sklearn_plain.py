@@ -1,4 +1,4 @@
-"""A plain second judgement of a converted estimator: skl2onnx, one session, numpy; nothing of the gate's own."""
+"""A plain second check of a converted estimator: skl2onnx, one session, numpy; no code of the gate."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TYPES = {
 }
 
 NARROW = ("OneHotEncoder", "OrdinalEncoder", "RandomForestClassifier", "RandomTreesEmbedding")
-"""Their converters answer in float32 whatever is declared."""
+"""Estimators whose converters output float32 whatever the declared type is."""
 
 
 def judge_plainly(model: Any, file: Path, rows: Any, dtype: str, *, batch: int, rtol: float, atol: float) -> str:
-    """`passed`, `diverged`, or `error: ` and why it can't be compared."""
+    """`passed`, `diverged`, or `error: ` with the reason why it can't be compared."""
     try:
         content = file.read_bytes() if file.exists() else _convert(model, rows, dtype)
         options = ort.SessionOptions()
@@ -50,7 +50,7 @@ def judge_plainly(model: Any, file: Path, rows: Any, dtype: str, *, batch: int, 
 
 
 def _convert(model: Any, rows: Any, dtype: str) -> bytes:
-    """Again, where the gate left no file: it has to fail here too."""
+    """Convert again if the gate left no file: the conversion has to fail here too."""
     shape = [None, *rows.shape[1:]] if rows.ndim > 1 else [None, 1]
     types = [("X", TYPES[dtype](shape))]
     opsets = {"": 18, "ai.onnx.ml": 3}
@@ -65,7 +65,7 @@ def _convert(model: Any, rows: Any, dtype: str) -> bytes:
 
 
 def _reference(model: Any, output: str, feed: Any) -> Any:
-    """What the estimator itself says where the ONNX model has an output of that name."""
+    """The estimator's own answer for an output of the ONNX model with this name."""
     rows = feed.astype(np.float64) if feed.dtype.kind == "f" else feed
     if output in ("index", "distance"):
         return model.kneighbors(rows)[output == "index"]
@@ -106,13 +106,13 @@ def _close(rtol: float, atol: float) -> Callable[[Any, Any], bool]:
 
 
 def _wide_enough(model: Any, dtype: str, actuals: list[Any]) -> bool:
-    """Who declares float64 gets float64."""
+    """Whether a model with declared float64 outputs float64."""
     floats = [actual for actual in actuals if isinstance(actual, np.ndarray) and actual.dtype.kind == "f"]
     narrow = any(actual.dtype != np.float64 for actual in floats)
     return dtype != "float64" or not narrow or type(model).__name__ in NARROW
 
 
 def _same_shape(expected: Any, actual: Any) -> bool:
-    """A single column may be a vector; the scores of two classes may be two columns."""
+    """Whether two shapes fit: a single column may be a vector, and the scores of two classes may be two columns."""
     shape = actual.shape[:-1] if actual.ndim == 2 and actual.shape[1] in (1, 2) and expected.ndim == 1 else actual.shape
     return bool(shape == expected.shape)

@@ -1,4 +1,4 @@
-"""How each estimator of scikit-learn is fitted: on which data, with which parts."""
+"""Recipes for fitting each estimator of scikit-learn: on which data, and with which parameters."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Data:
     rows: Any
     """Numbers, texts or labels."""
     target: Any = None
-    """What a supervised estimator learns."""
+    """The target of a supervised estimator."""
 
     @property
     def is_float(self) -> bool:
-        """Whether it can be declared in float32 and in float64."""
+        """Whether the data can be declared in float32 and in float64."""
         return bool(self.rows.dtype.kind == "f")
 
 
 @cache
 def load_data(name: str) -> Data:
-    """One of the data sets that come with scikit-learn, or something small made of them."""
+    """One of the data sets that come with scikit-learn, or a small one made from them."""
     iris, digits = datasets.load_iris(), datasets.load_digits()
     diabetes, cancer, wine = datasets.load_diabetes(), datasets.load_breast_cancer(), datasets.load_wine()
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ DATA = {
     "digits, images": "PatchExtractor",
     "texts": "CountVectorizer DictVectorizer FeatureHasher HashingVectorizer TfidfVectorizer",
 }
-"""Where it isn't that of the estimator's kind."""
+"""Data set → the estimators that need it, instead of the data set for their kind."""
 DATA_OF_KIND = {"classifier": "breast_cancer", "regressor": "diabetes", "cluster": "iris"}
 
 
@@ -122,7 +122,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "TSNE": lambda: {"max_iter": 250},
     "SparseCoder": lambda: {"dictionary": np.eye(13)[:5]},
     "LocalOutlierFactor": lambda: {"novelty": True},
-    # So far that each row has the same number of neighbours: ONNX Runtime refuses gaps.
+    # The radius is so large that each row has the same number of neighbours: ONNX Runtime refuses gaps.
     **_each("RadiusNeighborsClassifier RadiusNeighborsRegressor", lambda: {"radius": 100.0}),
     "RadiusNeighborsTransformer": lambda: {"radius": 100.0},
     "NearestNeighbors": lambda: {"radius": None},
@@ -144,11 +144,11 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "RandomTreesEmbedding": lambda: {"n_estimators": 5, "max_depth": 3, "sparse_output": False},
 }
 SMALLER = {"n_estimators": 20, "max_iter": 200, "n_init": 1}
-"""Set where an estimator has such a parameter and takes an integer: what converts needs not be well trained."""
+"""Values for estimators with such an integer parameter: a model need not be well trained to be converted."""
 
 
 def estimators() -> dict[str, type[BaseEstimator]]:
-    """All of them, by name."""
+    """All estimators, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dict(all_estimators())
@@ -169,8 +169,8 @@ def data_of(name: str) -> str:
 
 
 def fit(name: str, kind: type[BaseEstimator]) -> Any:
-    """The estimator, fitted."""
-    # One thread: others may need the cores, and small data is no faster with more.
+    """The fitted estimator."""
+    # One thread: other processes may need the cores, and small data is not faster with more threads.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         parts = PARTS.get(name, dict)()

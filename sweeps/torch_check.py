@@ -1,4 +1,4 @@
-"""A second opinion on a module, with nothing of the gate in it: plain torch, plain ONNX Runtime, numpy."""
+"""A second check of a module, without code of the gate: plain torch, plain ONNX Runtime, numpy."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from sweeps.torch_entry import Entry
 RTOL, ATOL = 1e-3, 1e-5
 """The manifest's defaults."""
 HEALTHY = 0.05
-"""The largest answer of a module that could be told from one that answers nothing."""
+"""The largest answer has to reach this: else a module can't be distinguished from one that answers nothing."""
 
 Finding = Literal["agrees", "differs", "does not run", "does not load", "no export", "no answer"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What somebody finds who has only torch and ONNX Runtime."""
+    """The result of a check with only torch and ONNX Runtime."""
 
     found: Finding
-    """How far it got."""
+    """How far the check got."""
     reason: str
-    """Why not farther, or how large the answers are."""
+    """Why it got no further, or how large the answers are."""
     telling: bool = True
-    """Whether the answers are large enough, and other ones for other inputs, for agreement to mean something."""
+    """Whether agreement means something: the answers are large enough, and differ for different inputs."""
 
 
 def form_opinion(entry: Entry, path: Path) -> Opinion:
-    """Compare the module with the file that the gate left, or with one exported here where it left none."""
+    """Compare the module with the file that the gate left, or with one exported here if it left none."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as quiet:
         warnings.simplefilter("ignore")
-        # torch prints the graph of what it can't export.
+        # torch prints the graph of a module that it can't export.
         quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
         quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
         module = entry()
@@ -98,7 +98,7 @@ def _difference(references: list[Any], actuals: list[Any], tolerance: dict[str, 
 
 
 def _feeds(entry: Entry) -> list[dict[str, Any]]:
-    """Own inputs, drawn by own code: one of every combination of sizes, and another of the last."""
+    """Inputs drawn without the gate: one feed per combination of sizes, and a second one for the last."""
     axes = {"batch": entry.batches, **entry.dims}
     rng = np.random.default_rng(20240229)
     sizes = [dict(zip(axes, given, strict=True)) for given in itertools.product(*axes.values())]
@@ -121,7 +121,7 @@ def _draw(entry: Entry, sizes: dict[str, int], rng: np.random.Generator) -> dict
 
 
 def _ask(module: Any, feed: dict[str, Any]) -> list[Any]:
-    """What the module answers, as arrays in order."""
+    """The answers of the module, as arrays in order."""
     tensors = {name: torch.from_numpy(value.copy()) for name, value in feed.items()}
     with torch.no_grad():
         answered = _call(module, tensors)
@@ -129,7 +129,7 @@ def _ask(module: Any, feed: dict[str, Any]) -> list[Any]:
 
 
 def _call(module: Any, tensors: dict[str, Any]) -> Any:
-    """By name where the names are those of forward(), else in order."""
+    """Call the module with tensors by name if forward() has these names, else in order."""
     try:
         return module(**tensors)
     except TypeError as error:
@@ -153,6 +153,6 @@ def _export(module: Any, entry: Entry, feed: dict[str, Any], path: Path) -> None
 
 def _open(path: Path) -> Any:
     options = onnxruntime.SessionOptions()
-    # What it refuses is an exception here; it also warns of each shape that the exporter declared too narrowly.
+    # No warnings: a refusal raises an exception, and the runtime also warns of each shape declared too narrowly.
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

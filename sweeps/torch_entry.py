@@ -1,4 +1,4 @@
-"""One module of the torch sweep: how it is built, what it is fed, and how it is known to end."""
+"""One module of the torch sweep: how it is built, its inputs, and its known result."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "height": (8, 13),
     "width": (9, 12),
     "nodes": (3, 8),
-    # In the manifest `batch` is always first; a batch that isn't gets another name.
+    # In the manifest `batch` is always the first axis; a batch on another axis gets another name.
     "rows": (1, 2, 5),
 }
-"""What the named dimensions are tried with, where a module doesn't say otherwise."""
+"""Sizes to try for named dimensions, unless a module sets its own."""
 BATCHES = (1, 2, 5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A factory, as the manifest wants it: called without arguments, it builds the module."""
+    """A factory for the manifest: called without arguments, it builds the module."""
 
     family: str
     """Heading in the table."""
     build: Callable[[], nn.Module]
-    """Makes the module; the gate seeds what is random in it."""
+    """Builds the module; the gate seeds its random numbers."""
     inputs: Mapping[str, Mapping[str, Any]]
-    """The schema, as the manifest has it."""
+    """The schema of the inputs, as in the manifest."""
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of dimensions that SIZES doesn't hold, or not like that."""
+    """Sizes of dimensions that are not in `SIZES`, or that differ from it."""
     batches: tuple[int, ...] = BATCHES
     """Batch sizes to try."""
     ends: str = ""
-    """The cause with which it is known not to pass; empty where it passes."""
+    """The known cause if the module does not pass; empty if it passes."""
     why: str = ""
-    """What is wrong with it, where it doesn't pass."""
+    """What is wrong with the module, if it does not pass."""
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of the model in the manifest."""
 
     def __call__(self) -> nn.Module:
-        """The module in eval mode, with no weight left at the 0 or 1 that hides a fault."""
+        """The module in eval mode, with weights moved away from 0 and 1, which would hide faults."""
         module = self.build()
         with torch.no_grad():
             for value in module.parameters():
@@ -96,25 +96,25 @@ FIELDS = ("sizes", "batches", "ends", "why", "keys")
 
 
 def entry(family: str, build: Callable[[], nn.Module], **given: Any) -> Entry:
-    """A module; what is given beside the entry's own fields are its inputs."""
+    """An entry for a module; keyword arguments that are not fields of the entry are its inputs."""
     fields = {name: given.pop(name) for name in FIELDS if name in given}
     return Entry(family=family, build=build, inputs=given, **fields)
 
 
 def function(family: str, body: Callable[..., Any], **given: Any) -> Entry:
-    """A forward pass without weights."""
+    """An entry for a forward pass without weights."""
     kind = {1: Function, 2: Function2, 3: Function3}[len(given.keys() - set(FIELDS))]
     return entry(family, lambda: kind(body), **given)
 
 
 def floats(*shape: int | str, low: float | None = None, high: float | None = None, dtype: str = "float32") -> Any:
-    """The schema of a float input: normal, or uniform between two numbers."""
+    """The schema of a float input: normally distributed, or uniform between two numbers."""
     given: dict[str, Any] = {"dtype": dtype, "shape": list(shape)}
     return given if low is None else given | {"range": [low, high]}
 
 
 def ints(*shape: int | str, below: int, low: int = 0, dtype: str = "int64") -> Any:
-    """The schema of an input of whole numbers."""
+    """The schema of an integer input."""
     return {"dtype": dtype, "shape": list(shape), "range": [low, below - 1]}
 
 
@@ -124,5 +124,5 @@ def bools(*shape: int | str) -> Any:
 
 
 def zeros_and_ones(*shape: int | str) -> Any:
-    """The schema of a mask of whole numbers."""
+    """The schema of an integer mask."""
     return {"dtype": "int64", "shape": list(shape), "values": [0, 1]}

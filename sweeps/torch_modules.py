@@ -1,6 +1,6 @@
-"""All modules of the zoo through the gate, each judged a second time by plain code of the sweep's own.
+"""Runs all modules of the zoo through the gate, and checks each result a second time with plain code.
 
-`python -m sweeps.torch_modules [--sample N] [--only NAME] [--write]`; it ends with 1 if a promise is broken.
+`python -m sweeps.torch_modules [--sample N] [--only NAME] [--write]`; its exit code is 1 if a promise is broken.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ERRORS = {
     Cause.INVALID_MODEL: frozenset({"does not load", "does not run"}),
     Cause.NONDETERMINISTIC: frozenset({"differs"}),
 }
-"""What the plain check finds of a module that couldn't be judged."""
+"""Cause → what the plain check may find for a module that couldn't be judged."""
 HEADER = ("module", "family", "sizes tried", "nodes", "opset", "verdict", "largest difference", "cause and reason")
 INTRO = """\
 What *passed* rests on: one module with random weights, exported by `torch.onnx.export`. It is compared at every
@@ -80,7 +80,7 @@ def architectures() -> list[str]:
 
 
 def choose(sample: int | None, only: list[str]) -> dict[str, tuple[Any, Entry]]:
-    """All of them, or those named and a sample over all families of what can be built without transformers."""
+    """All modules, or the named ones and a sample over all families of those that need no transformers."""
     known = catalogue()
     if unknown := [name for name in only if name not in known]:
         raise SystemExit(f"no such module in the zoo: {', '.join(unknown)}")
@@ -93,7 +93,7 @@ def choose(sample: int | None, only: list[str]) -> dict[str, tuple[Any, Entry]]:
 
 
 def model_of(name: str, zoo: Any, entry: Entry) -> dict[str, Any]:
-    """The module as a model of a manifest."""
+    """The module as an entry of a manifest."""
     dims = {dim: list(sizes) for dim, sizes in entry.dims.items()}
     return {
         "id": name,
@@ -106,7 +106,7 @@ def model_of(name: str, zoo: Any, entry: Entry) -> dict[str, Any]:
 
 
 def fitting(model: ModelResult) -> frozenset[str]:
-    """What the plain check may find where the gate says this."""
+    """What the plain check may find if the gate has this result."""
     if model.verdict is Status.PASSED:
         return frozenset({"agrees"})
     if model.verdict is Status.DIVERGED:
@@ -115,7 +115,7 @@ def fitting(model: ModelResult) -> frozenset[str]:
 
 
 def disagreements(entry: Entry, model: ModelResult, opinion: Opinion) -> list[str]:
-    """Where the gate, the plain check and what is known of the module don't say the same."""
+    """Contradictions between the gate, the plain check and the known result of the module."""
     wrong = []
     ended = "" if model.verdict is Status.PASSED else str(model.cause)
     if ended != entry.ends:
@@ -134,7 +134,7 @@ def _reason(model: ModelResult) -> str:
 
 
 def row_of(entry: Entry, model: ModelResult) -> tuple[object, ...]:
-    """A line of the page."""
+    """One row of the page's table."""
     sizes = {"batch": entry.batches, **entry.dims} if "batch" in _named(entry) else entry.dims
     tried = ", ".join(f"{dim} {'/'.join(map(str, given))}" for dim, given in sizes.items())
     made = (model.convert.nodes, model.convert.opset) if model.convert else ("", "")
@@ -149,7 +149,7 @@ def _named(entry: Entry) -> set[str]:
 
 
 def _short(text: str) -> str:
-    """The reason without the place and the way out, which are the same for many."""
+    """The reason without the location and the fix, which are the same for many modules."""
     line = text.partition(" Fix:")[0].splitlines()[0] if text else ""
     line = re.sub(r" \(\w+\.py, line \d+\)", "", line.rpartition("torch.onnx.export failed: ")[2]).rstrip(".")
     return line if len(line) <= 160 else f"{line[:159]}…"
@@ -161,7 +161,7 @@ def _largest(model: ModelResult) -> str:
 
 
 def write_results(chosen: Mapping[str, tuple[Any, Entry]], result: GateResult) -> Path:
-    """docs/torch-coverage.md."""
+    """Write docs/torch-coverage.md."""
     counts = Counter(str(model.verdict) for model in result.models)
     nets = set(architectures()) & chosen.keys()
     summary: dict[str, object] = {
@@ -186,7 +186,7 @@ def write_results(chosen: Mapping[str, tuple[Any, Entry]], result: GateResult) -
 def sweep(
     folder: Path, chosen: Mapping[str, tuple[Any, Entry]], *, strength: bool = True
 ) -> tuple[GateResult, list[str]]:
-    """Run the gate and the plain check on the modules; what was promised and isn't so."""
+    """Run the gate and the plain check on the modules; returns the result and the broken promises."""
     shutil.copytree(Path(__file__).parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
     models = [model_of(name, zoo, entry) for name, (zoo, entry) in chosen.items()]
     result = run_gate(folder, models, defaults={"framework": "torch"}, strength=strength)
@@ -199,7 +199,7 @@ def sweep(
 
 
 def main() -> int:
-    """Everything, as the command line asks for it."""
+    """Run the sweep with the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m sweeps.torch_modules", description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, help="this many modules, over all families, without transformers")
     parser.add_argument("--only", action="append", default=[], help="the module of this name; may be repeated")
@@ -208,7 +208,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.write and (given.only or given.sample or given.no_strength):
         parser.error("--write wants all modules, with their strength")
-    # What torch and transformers have to say of their own parts is no news here.
+    # Warnings of torch and transformers about their own parts are not useful here.
     logging.disable(logging.WARNING)
     chosen = choose(given.sample, given.only)
     with tempfile.TemporaryDirectory(prefix="torch-sweep-") as folder:

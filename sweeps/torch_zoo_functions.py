@@ -1,4 +1,4 @@
-"""What forward passes do between layers: distances, losses, indexing, sorting, algebra, control flow, outputs."""
+"""Steps of forward passes between layers: distances, losses, indexing, sorting, algebra, control flow, outputs."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def _assign(x: Any) -> Any:
 
 
 def _while_loop(x: Any) -> Any:
-    # torch says nothing of its types.
+    # torch has no type annotations for it.
     loop: Any = torch.while_loop
     return loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5 + 0.1), (torch.tensor(0), x))[1]
 

@@ -1,4 +1,4 @@
-"""Layers of torch.nn that look at space: linear, convolution, pooling, padding, vision, normalisation."""
+"""Layers of torch.nn that work on space: linear, convolution, pooling, padding, vision, normalisation."""
 
 from __future__ import annotations
 

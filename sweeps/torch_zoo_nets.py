@@ -52,7 +52,7 @@ def _mobilenet() -> nn.Module:
 
 
 class UNet(nn.Module):
-    """Down, up, and across."""
+    """A U-Net: down, up, and skip connections across."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Mixer(nn.Module):
 
 
 class MlpMixer(nn.Module):
-    """Patches, blocks, mean, head."""
+    """An MLP-mixer: patches, blocks, mean, head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class MlpMixer(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Embedding, LSTM both ways, a tag for each token; padding is masked."""
+    """Embedding, bidirectional LSTM, one tag per token; padding is masked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Tagger(nn.Module):
 
 
 class Translator(nn.Module):
-    """A GRU that reads, one that writes, and attention between them."""
+    """A GRU encoder, a GRU decoder, and attention between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def _audio_net() -> nn.Module:
 
 
 class Causal(nn.Module):
-    """A block of a WaveNet: dilated, causal, gated."""
+    """A block of a WaveNet: a dilated, causal and gated convolution."""
 
     def __init__(self, dilation: int) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ def _wavenet() -> nn.Module:
 
 
 class Graph(nn.Module):
-    """Two rounds of messages over a dense adjacency."""
+    """Two rounds of message passing over a dense adjacency matrix."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class Graph(nn.Module):
 
 
 class Autoencoder(nn.Module):
-    """A variational one: in eval the mean is decoded, and no noise is drawn."""
+    """A variational autoencoder: in eval mode it decodes the mean and draws no noise."""
 
     def __init__(self) -> None:
         super().__init__()

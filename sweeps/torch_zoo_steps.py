@@ -1,4 +1,4 @@
-"""Layers of torch.nn that look at one element, one token or one step: activation, recurrence, attention, embedding."""
+"""Layers of torch.nn that work on one element, token or step: activation, recurrence, attention, embedding."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ alpha_dropout = entry(
 
 
 class WithStates(nn.Module):
-    """A recurrent layer that is given its states and hands them on."""
+    """A recurrent layer that takes its states as inputs and returns them."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class WithStates(nn.Module):
 
 
 class CellLoop(nn.Module):
-    """A cell called for each row with its states."""
+    """A cell that is called three times, with its states."""
 
     def __init__(self, cell: nn.Module) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class Attend(nn.Module):
         if self.causal:
             mask = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1)
         if padding is not None:
-            # The first token is always seen: a row that is masked as a whole is another entry.
+            # The first token is never masked: a row that is masked as a whole is another entry.
             padding = torch.cat([torch.zeros_like(padding[:, :1]), padding[:, 1:]], dim=1)
         return self.layer(x, x, x, key_padding_mask=padding, attn_mask=mask, average_attn_weights=False)
 

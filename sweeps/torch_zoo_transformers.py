@@ -10,12 +10,12 @@ from sweeps.torch_entry import entry, floats, ints, zeros_and_ones
 
 TEXT = {"input_ids": ints("batch", "seq", low=3, below=60), "attention_mask": zeros_and_ones("batch", "seq")}
 IMAGE = floats("batch", 3, "height", "width")
-# Weights as large as those of a trained model: with the usual 0.02 a tiny model answers next to nothing.
+# Weights as large as those of a trained model: with the usual 0.02 the answers of a tiny model are close to 0.
 SCALE = 0.3
 
 
 def _build(model: str, config: str, **sizes: Any) -> nn.Module:
-    # Inside: the import takes seconds, and most modules of the sweep do without.
+    # Imported here because it takes seconds, and most modules of the sweep don't need it.
     import transformers
 
     settings = getattr(transformers, config)(**sizes)

@@ -1,4 +1,4 @@
-"""Modules that export cleanly and answer differently, or only seem to be models: each is known to fail, and why."""
+"""Modules that export without errors but answer differently, or only look like models; each has its known failure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What builds the docs and makes releases; no part of the package."""
+"""Tools to build the docs and make releases; not part of the package."""

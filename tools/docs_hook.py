@@ -1,9 +1,9 @@
-"""What MkDocs does not do by itself, so that one text serves the site and GitHub.
+"""Adds to MkDocs what it does not do by itself, so that the same text works on the site and on GitHub.
 
-- Anchors are GitHub's: a link to a heading leads to the same place on both.
-- Links out of docs/ (examples, workflows, the code) become addresses of the repository, where the file exists.
-- A page that GitHub would lay out differently is a warning, and so is one that loads something from another host:
-  `mkdocs build --strict` fails.
+- Anchors are the same as on GitHub: a link to a heading works on both.
+- Links to files outside docs/ (examples, workflows, the code) become addresses of the repository.
+- A page that GitHub would lay out differently gives a warning, and so does a page that loads something from another
+  host: `mkdocs build --strict` then fails.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = "docs"
-# Below MkDocs' own logger: what is warned of here counts for `--strict`.
+# A child of MkDocs' own logger: its warnings count for `--strict`.
 log = logging.getLogger("mkdocs.hooks.docs")
 
 _FENCE = re.compile(r"^\s*(```|~~~)")
-# `](target)` of a link or an image: no address of another host, no anchor of the page itself.
+# `](target)` of a link or an image, but no address of another host and no anchor of the page itself.
 _TARGET = re.compile(r"(?<=\]\()(?![a-z][a-z+.-]*:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _COUNTED = ("<li>", "<table>", "<pre>", "<blockquote>")
 _FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(https?:[^\" >]+)")
@@ -31,12 +31,12 @@ _FIX = "put an empty line before each list and table, and four spaces before wha
 
 
 def slug(text: str, separator: str = "-") -> str:
-    """The anchor that GitHub gives a heading: lower case, no punctuation, one hyphen for each space."""
+    """The anchor that GitHub gives a heading: lower case, no punctuation, one hyphen per space."""
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", separator)
 
 
 def prose(markdown: str) -> Iterator[tuple[bool, str]]:
-    """The lines of a page, each with whether it is text and not part of a fenced block."""
+    """The lines of a page, each with whether it is text outside of fenced blocks."""
     fence = ""
     for line in markdown.splitlines(keepends=True):
         mark = _FENCE.match(line)
@@ -48,19 +48,19 @@ def prose(markdown: str) -> Iterator[tuple[bool, str]]:
 
 
 def on_config(config: Any) -> Any:
-    """GitHub's anchors."""
+    """Use GitHub's anchors."""
     config["mdx_configs"].setdefault("toc", {})["slugify"] = slug
     return config
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """Links out of docs/ as addresses of the repository."""
+    """Turn links to files outside docs/ into addresses of the repository."""
     replace = _to_repository(page.file.src_uri, config["extra"]["repository"])
     return "".join(_TARGET.sub(replace, line) if is_text else line for is_text, line in prose(markdown))
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
-    """The same lists, tables, blocks of code and quotations as on GitHub."""
+    """Warn if lists, tables, code blocks or quotations differ from those on GitHub."""
     on_github = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(page.markdown)
     for tag in _COUNTED:
         here, there = html.count(tag), on_github.count(tag)
@@ -70,7 +70,7 @@ def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
-    """Nothing is loaded from another host; links may lead there."""
+    """Warn if a page loads something from another host; links to other hosts are allowed."""
     for address in _FOREIGN.findall(output):
         log.warning(
             f"{page.file.src_uri}: the page loads {address}. Fix: keep a copy in docs/, or turn off what asks for it"

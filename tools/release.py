@@ -1,7 +1,7 @@
-"""Point the actions at the images of a release, or check that they are pointed at them.
+"""Sets the images of a release in the actions, or checks that they are set.
 
-`python tools/release.py 1.2.3` rewrites action.yml and gpu/action.yml; `--check v1.2.3` fails where something of the
-release doesn't fit together. The commit that is tagged holds the result, so that nobody who uses the action builds it.
+`python tools/release.py 1.2.3` rewrites action.yml and gpu/action.yml; `--check v1.2.3` fails if parts of the release
+don't fit together. The tagged commit holds the result, so that users of the action don't have to build the image.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 IMAGE = "ghcr.io/onnx-gate/onnx-gate"
-# The file, the line that names the image, and what it says in a release.
+# The file, the line that names the image, and the image name in a release.
 POINTERS = (
     ("action.yml", re.compile(r"^(  image: )\S+$", re.MULTILINE), f"docker://{IMAGE}:v{{version}}"),
     (
@@ -23,7 +23,7 @@ POINTERS = (
 
 
 def point(root: Path, version: str) -> None:
-    """Rewrite both actions."""
+    """Write the image of this version into both actions."""
     for name, line, target in POINTERS:
         file = root / name
         text, count = line.subn(rf"\g<1>{target.format(version=version)}", file.read_text(encoding="utf-8"))
@@ -33,7 +33,7 @@ def point(root: Path, version: str) -> None:
 
 
 def problems(root: Path, version: str) -> list[str]:
-    """All that doesn't fit together."""
+    """Parts of the release that don't fit together."""
     found = []
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         return [f"got the version {version!r}, expected three numbers, such as 1.2.3"]
@@ -58,7 +58,7 @@ def unpointed(root: Path, version: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """The command."""
+    """Run the command; returns its exit code."""
     root = Path(__file__).parents[1]
     check = arguments[:1] == ["--check"]
     version = arguments[-1].removeprefix("v") if arguments else ""

@@ -1,4 +1,4 @@
-"""Imported by every Python that finds this folder on its path: the hooks of the servers and workers of a run."""
+"""Installs the hooks in the servers and workers of a run: every Python with this folder on its path imports it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Small models of every kind of ending, for workers to talk about."""
+"""Small models for every kind of ending."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def rows() -> dict[str, Any]:
 
 
 def line() -> LinearRegression:
-    """Passes."""
+    """A model that passes."""
     return LinearRegression().fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
 
 
 def unfitted() -> LinearRegression:
-    """Can't be loaded."""
+    """A model that can't be loaded."""
     return LinearRegression()
 
 
 def words(shift: float = 0.0) -> LogisticRegression:
-    """Labels that are text."""
+    """A classifier whose labels are text."""
     random = np.random.default_rng(1)
     features = random.normal(size=(90, 4))
     names = np.array(["good", "bad", "ugly"])[np.argmax(features[:, :3] + [shift, 0, 0], axis=1)]
@@ -35,7 +35,7 @@ def words(shift: float = 0.0) -> LogisticRegression:
 
 
 def perceptron() -> MLPRegressor:
-    """Enough numbers for a lower precision to show."""
+    """A model with enough numbers to show a lower precision."""
     data = rows()["X"]
     return MLPRegressor(hidden_layer_sizes=(16,), max_iter=200, random_state=0, tol=1.0).fit(
         data, data @ [1.0, -2.0, 3.0, 0.5]
@@ -43,7 +43,7 @@ def perceptron() -> MLPRegressor:
 
 
 class Sleepless(torch.nn.Module):
-    """Drops out whatever mode it is in."""
+    """A module that applies dropout in every mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,17 +51,17 @@ class Sleepless(torch.nn.Module):
         self.linear = torch.nn.Linear(4, 3)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Random, unless it is exported."""
+        """Random answers, unless the module is being exported."""
         return torch.nn.functional.dropout(self.linear(X), 0.5, training=not torch.compiler.is_compiling())
 
 
 def sleepless() -> Sleepless:
-    """Diverges, with a cause."""
+    """A model that diverges, with a cause."""
     return Sleepless()
 
 
 class Token(torch.nn.Module):
-    """Two outputs, one of them of whole numbers."""
+    """A module with two outputs, one of them of integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,16 +69,16 @@ class Token(torch.nn.Module):
         self.embed, self.out = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 5)
 
     def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores, and the best of them."""
+        """The scores, and the index of the best one."""
         scores = self.out(self.embed(tokens).mean(1))
         return scores, scores.argmax(1)
 
 
 def token() -> Token:
-    """Passes."""
+    """A model that passes."""
     return Token()
 
 
 def aborts() -> LinearRegression:
-    """Ends its process."""
+    """A model that ends its process."""
     os.abort()

@@ -1,1 +1,1 @@
-"""The earlier run that a run is compared with: found, read as a stranger's, and never a reason to fail."""
+"""The earlier run that a run is compared with: it is found, read as untrusted, and never a reason to fail."""

@@ -1,4 +1,4 @@
-"""What `baseline` asks for → an earlier result, or one warning and none."""
+"""What `baseline` asks for → an earlier result, or one warning and no result."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ ARTIFACT = "onnx-gate-baseline"
 """The artifact that `auto` looks for; `auto:other` looks for another one."""
 FILE = "results.json"
 PATIENCE = 30.0
-"""Seconds for all requests: the run waits for them."""
+"""Seconds for all requests together, since the run waits for them."""
 _LONGEST_REASON = 1000
 
 
 class NoBaseline(Exception):
-    """Why there is none, and what to do about it."""
+    """Why there is no baseline, and what to do about it."""
 
 
 def beside(result: GateResult, earlier: Earlier | None) -> GateResult:
-    """The result with what changed since the baseline; a run that was stopped says nothing of it."""
+    """The result with what changed since the baseline; a run that was stopped is not compared."""
     return compare(result, earlier) if earlier and result.complete else result
 
 
 def find_baseline(asked: str, workflow: Workflow) -> Earlier | None:
-    """The baseline; None where none is asked for, and after one warning where there is none to be had."""
+    """The baseline; None if nobody asked for one, or, after one warning, if no baseline can be found."""
     if not asked:
         return None
     try:
@@ -47,7 +47,7 @@ def find_baseline(asked: str, workflow: Workflow) -> Earlier | None:
     except (ApiError, NoBaseline, GateError) as error:
         reason = f"{shorten(one_line(str(error)), _LONGEST_REASON)}{_fix(error)}"
     except Exception as error:
-        # A bug of ours, and still no reason to take back a verdict.
+        # This is a bug in onnx-gate, but no reason to change a verdict.
         if workflow.debug and workflow.in_actions:
             command(debug(traceback.format_exc()))
         reason = f"a bug in onnx-gate ({type(error).__name__})"
@@ -56,7 +56,7 @@ def find_baseline(asked: str, workflow: Workflow) -> Earlier | None:
 
 
 def _fix(error: Exception) -> str:
-    """Other errors say themselves what to do."""
+    """What to do after an error of the API; other errors say it in their own message."""
     if not isinstance(error, ApiError):
         return ""
     if error.status in (401, 403, 404):
@@ -65,7 +65,7 @@ def _fix(error: Exception) -> str:
 
 
 def _from_pushes(artifact: str, workflow: Workflow) -> Earlier:
-    """The last push that kept a complete result; incomplete results are skipped."""
+    """The result of the last push that kept a complete one; incomplete results are skipped."""
     api = open_api(workflow, PATIENCE)
     for kept in kept_files(api, workflow, artifact, FILE, LARGEST_RESULTS):
         result = result_of(kept.data, f"{FILE} of {kept.run}")
@@ -79,7 +79,7 @@ def _from_pushes(artifact: str, workflow: Workflow) -> Earlier:
 
 
 def _from_file(path: Path) -> Earlier:
-    """A results.json, or the folder that holds it; the user's own link is the user's own business."""
+    """A results.json, or the folder that holds it; a link is followed, since the user named it."""
     shown = shorten(one_line(str(path)), LONGEST_NAME)
     try:
         real = path.resolve()
@@ -97,12 +97,12 @@ def _from_file(path: Path) -> Earlier:
 
 
 def _misses(result: GateResult) -> str:
-    """Why a result can't stand for a whole run; empty where it can."""
+    """Why a result can't stand for a whole run; empty if it can."""
     if not result.complete:
         return "that run was stopped before its end, or parts of it are missing"
     return f"it is only shard {one_line(result.shard)}" if result.shard else ""
 
 
 def _light(result: GateResult) -> GateResult:
-    """Without what is only drawn: it waits in memory until the run has ended."""
+    """The result without parts that are only drawn, because it stays in memory until the run has ended."""
     return replace(result, models=tuple(replace(model, plots=None, failing=None) for model in result.models))

@@ -1,7 +1,7 @@
-"""One entry: a file that holds what a run found out about one model, and all that this depends on.
+"""One entry: a file that holds the findings of a run about one model, and all inputs that they depend on.
 
-The first line names the format and the hash of the head; the head is JSON, and names the size and the hash of every
-part behind it. Parts have names out of a fixed list: an entry can't name a file to write.
+The first line gives the format and the hash of the head. The head is JSON, and gives the size and the hash of every
+part after it. The names of parts are from a fixed list: an entry can't name a file to write.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from onnx_gate.vocabulary import JSON, Config
 _MAGIC = b"onnx-gate cache 1"
 _LONGEST_LINE = 200
 LARGEST_HEAD = 16 * 1024 * 1024
-"""Bytes of a head, packed or not."""
+"""The most bytes of a head, packed or not."""
 LARGEST_EVENTS = 80 * 1024 * 1024
-"""Bytes of all events of a model, as text."""
+"""The most bytes of all events of a model, as text."""
 _CHUNK = 1 << 20
 _SMALL = 1 << 18
 
 
 class Damaged(Exception):
-    """A file that is not what was written; says why."""
+    """An entry that is not as it was written; the message says why."""
 
 
 class PartKind(StrEnum):
-    """What a part of an entry is."""
+    """What a part of an entry contains."""
 
     EVENTS = "events"
-    """What the worker reported, packed."""
+    """The events that the worker reported, packed."""
     MODEL = "model"
     """The .onnx that was judged."""
     WEIGHTS = "weights"
-    """A file of its weights, in the order in which they were reported."""
+    """A file of its weights; these files are in the order in which they were reported."""
     LOG = "log"
     """What the model printed."""
     WEAK_INPUTS = "weak-inputs"
@@ -61,34 +61,34 @@ class Part:
 
     __pydantic_config__: ClassVar[Config] = JSON
     kind: PartKind
-    """What it is."""
+    """What the part contains."""
     size: Count
-    """In bytes."""
+    """Its size in bytes."""
     sha256: Hash
-    """Of its bytes."""
+    """The hash of its bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """All of an entry but its parts."""
+    """Everything in an entry except its parts."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     model: Name
-    """Its id."""
+    """The id of the model."""
     made_at: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")]
-    """When the run began that made it; UTC, ISO 8601."""
+    """When the run that made the entry began; UTC, ISO 8601."""
     commit: Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})?$")]
-    """The commit that was judged; empty where nobody knew."""
+    """The commit that was judged; empty if unknown."""
     seconds: Seconds
     """Wall time of its workers."""
     searched: Annotated[tuple[Name, ...], Field(max_length=1_000)]
-    """Where modules were looked for, in this order."""
+    """The folders in which modules were searched, in this order."""
     inputs: Annotated[Mapping[Name, _Inputs], Field(max_length=20)]
     """Fingerprints by kind and name."""
     left_out: Name = ""
-    """Why a hit can't bring back all files that the run wrote; empty where it can."""
+    """Why a hit can't restore all files that the run wrote; empty if it can."""
     parts: Annotated[tuple[Part, ...], Field(max_length=2_000)] = field(default=())
-    """In the order of the file."""
+    """The parts, in their order in the file."""
 
 
 _HEAD = TypeAdapter(Head)
@@ -96,7 +96,7 @@ _HEAD = TypeAdapter(Head)
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A head that was checked, and where its parts are."""
+    """A checked head, and the positions of its parts."""
 
     path: Path
     """The file."""
@@ -105,10 +105,10 @@ class Entry:
     start: int
     """Where the first part begins."""
     small: bytes | None = field(default=None, repr=False)
-    """All that comes from there on, where it is short: a thousand entries are then opened once each."""
+    """All bytes of the parts, if they are few: then a thousand entries are opened only once each."""
 
     def parts(self, kind: PartKind) -> list[tuple[Part, int]]:
-        """Those of a kind, each with the place where it begins."""
+        """The parts of a kind, each with the position where it begins."""
         found, place = [], self.start
         for part in self.head.parts:
             if part.kind is kind:
@@ -117,7 +117,7 @@ class Entry:
         return found
 
     def copy(self, part: Part, place: int, target: Path) -> None:
-        """A part as a file of its own; raises Damaged, and OSError."""
+        """Write a part to its own file; raises Damaged, and OSError."""
         digest, left = hashlib.sha256(), part.size
         with self._open(place) as file, target.open("xb") as made:
             while left and (chunk := file.read(min(_CHUNK, left))):
@@ -129,13 +129,13 @@ class Entry:
             raise Damaged(f"its part {part.kind} was changed after it was written")
 
     def _open(self, place: int) -> IO[bytes]:
-        """The file, from a place on."""
+        """The file, opened at a position."""
         file: IO[bytes] = io.BytesIO(self.small) if self.small is not None else self.path.open("rb")
         file.seek(place if self.small is None else place - self.start)
         return file
 
     def events(self) -> Iterator[bytes]:
-        """What the worker reported, line by line; raises Damaged, and OSError."""
+        """The events that the worker reported, one line each; raises Damaged, and OSError."""
         for part, place in self.parts(PartKind.EVENTS):
             with self._open(place) as file:
                 packed = file.read(min(part.size, LARGEST_EVENTS))
@@ -145,7 +145,7 @@ class Entry:
 
 
 def read_entry(path: Path) -> Entry:
-    """The head of an entry; raises Damaged, and OSError."""
+    """An entry with its head checked; raises Damaged, and OSError."""
     with path.open("rb") as file:
         line = file.readline(_LONGEST_LINE)
         magic, _, rest = line.rstrip(b"\n").partition(b": ")
@@ -167,7 +167,7 @@ def read_entry(path: Path) -> Entry:
 
 
 def write_entry(file: IO[bytes], head: Head, contents: list[bytes | Path]) -> None:
-    """An entry, with one content for each part, which `describe_part` has described."""
+    """Write an entry, with one content for each part; `describe_part` has described the parts in the head."""
     packed = pack(json.dumps(asdict(head), separators=(",", ":")).encode())
     if len(packed) > LARGEST_HEAD:
         raise Damaged("it depends on more than an entry can hold")
@@ -182,7 +182,7 @@ def write_entry(file: IO[bytes], head: Head, contents: list[bytes | Path]) -> No
 
 
 def describe_part(kind: PartKind, content: bytes | Path) -> Part:
-    """What the head says of it."""
+    """The description of a part, for the head."""
     if isinstance(content, bytes):
         return Part(kind=kind, size=len(content), sha256=hashlib.sha256(content).hexdigest())
     with content.open("rb") as file:
@@ -191,12 +191,12 @@ def describe_part(kind: PartKind, content: bytes | Path) -> Part:
 
 
 def pack(text: bytes) -> bytes:
-    """Smaller."""
+    """The text, compressed."""
     return zlib.compress(text, 1)
 
 
 def unpack(packed: bytes, most: int) -> bytes:
-    """Back again, no more than so many bytes: a few kilobytes can hold gigabytes of zeros."""
+    """The unpacked text, limited to `most` bytes: a few kilobytes can hold gigabytes of zeros."""
     worker = zlib.decompressobj()
     try:
         text = worker.decompress(packed, most)

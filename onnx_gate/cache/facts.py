@@ -1,4 +1,4 @@
-"""What decides on a verdict without being read by the model: the gate, Python, the machine, and the manifest."""
+"""Inputs that affect a verdict but are not read by the model: the gate, Python, the machine, and the manifest."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from onnx_gate.records.asked import ModelSpec, RunOptions
 from onnx_gate.references.index import plain
 from onnx_gate.repository.files import list_folder, read_text
 
-# Where it stands in the manifest, and what the gate itself judges from the stored answers, every time.
+# The position in the manifest, and what the gate itself judges from the stored answers every time.
 _JUDGED_HERE = frozenset({"line", "folder", "own", "allow_failure", "min_strength", "repro"})
 _LIMITS = frozenset({"tolerance", "limits", "outputs", "given"})
 _LIMITS_OF_PROVIDERS = frozenset({"tolerance", "outputs"})
-# What only says where something is, and counts for those who look. All other variables count for everybody: libraries
-# that are no Python read them.
+# Variables that only say where something is; they count only for models that read them. All other variables count for
+# every model: native libraries read them.
 _ONLY_IF_READ = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|CI|VIRTUAL_ENV|CONDA_PREFIX|XDG_CACHE_HOME|HF_\w+|SSL_CERT_\w+|COVERAGE_\w+"
     r"|PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX|UNBUFFERED|FAULTHANDLER)"
@@ -36,7 +36,7 @@ _SHORT = 60
 
 
 def run_facts(options: RunOptions, places: Places) -> dict[str, str]:
-    """Of the whole run."""
+    """The facts about the whole run."""
     return {
         "onnx-gate": f"{__version__} {_own_source()}",
         "Python": f"{sys.version} {sys.implementation.cache_tag}",
@@ -50,7 +50,7 @@ def run_facts(options: RunOptions, places: Places) -> dict[str, str]:
 
 
 def asked_of(spec: ModelSpec, places: Places) -> dict[str, str]:
-    """What the manifest asks for, key by key, with everything resolved; limits apart, under names that say so."""
+    """What the manifest asks for, by key, with all defaults resolved; limits have names that start with `LIMIT`."""
     described = {
         field.name: plain(getattr(spec, field.name)) for field in fields(spec) if field.name not in _JUDGED_HERE
     }
@@ -69,7 +69,7 @@ def asked_of(spec: ModelSpec, places: Places) -> dict[str, str]:
 
 
 LIMIT = "limit"
-"""The first word of what is judged from answers, and changes none."""
+"""The first word in the names of limits, which judge answers but don't change them."""
 
 
 def files_of(spec: ModelSpec) -> list[str]:
@@ -90,7 +90,7 @@ _ENCODE = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 def _short(value: Any) -> str:
-    """As it is, or its hash where it is long."""
+    """The value as text, or the hash of a long one."""
     text = _ENCODE(value)
     return text if len(text) <= _SHORT else _digest(text)
 
@@ -100,7 +100,7 @@ def _digest(text: str) -> str:
 
 
 def _own_source() -> str:
-    """Of all that the gate is made of: how it makes inputs, what strength is, how it compares."""
+    """The hash of the gate's own source: how it generates inputs, computes strength and compares."""
     digest, package = hashlib.sha256(), Path(__file__).parents[1]
     for place, folders, names in os.walk(package):
         folders.sort()
@@ -115,7 +115,7 @@ def _cores() -> int:
 
 
 def _devices() -> str:
-    """What the system says of graphics cards and accelerators, and of their driver."""
+    """What the system says about graphics cards, accelerators and their driver."""
     told = [read_text(Path("/proc/driver/nvidia/version"))]
     for folder in _DEVICES:
         for entry in sorted(list_folder(folder), key=lambda entry: entry.name):
@@ -125,7 +125,7 @@ def _devices() -> str:
 
 
 def _variables(environ: Mapping[str, str], places: Places) -> str:
-    """Short hashes, so that it can be said which one changed."""
+    """The variables with short hashes, so that a message can name the one that changed."""
     chosen = sorted(name for name in environ if not _ONLY_IF_READ.fullmatch(name))
     told = " ".join(f"{name}={_digest(places.text(environ[name]))[:12]}" for name in chosen)
     return told if len(told) <= _LONGEST else _digest(told)

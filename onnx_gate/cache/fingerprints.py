@@ -1,7 +1,7 @@
-"""The fingerprint of an input, taken now: each once in a run, whatever the number of models that share it.
+"""The current fingerprint of an input, computed once per run, however many models share the input.
 
-Names come from a worker or from an entry, which somebody else may have written. So only regular files are read, none
-that could make us wait, so many bytes at most, and nothing of them leaves this process but a hash.
+Names come from a worker or from an entry, which somebody else may have written. So only regular files are read, which
+can't block, for a limited time, and only a hash of them leaves this process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnx_gate.repository.files import list_folder
 from onnx_gate.vocabulary import Touch
 
 MOST_SECONDS = 300.0
-"""For reading all files of one run."""
+"""The most time for reading all files of one run."""
 ABSENT = "absent"
 SHUT = "shut"
 _CHUNK = 1 << 20
@@ -30,11 +30,11 @@ _SUFFIXES = (".py", ".pyc", ".so", ".pyd", ".abi3.so")
 
 
 class TooMuch(Exception):
-    """There is more to read than anybody wants to wait for."""
+    """Reading all inputs takes too long."""
 
 
 class Fingerprints:
-    """Takes and remembers them, from when it is made: a file that changes after that is noted."""
+    """Computes and remembers fingerprints; also knows which files changed after it was created."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Fingerprints:
         }
 
     def take(self, key: str) -> str:
-        """Of an input, by its kind and name; raises TooMuch, and ValueError for a kind that there is not."""
+        """The fingerprint of an input, by its kind and name; raises TooMuch, and ValueError for an unknown kind."""
         if key not in self._taken:
             kind, _, name = key.partition(" ")
             if kind not in self._kinds:
@@ -75,7 +75,7 @@ class Fingerprints:
         return self._taken[key]
 
     def take_module(self, name: str, searched: tuple[str, ...]) -> str:
-        """The same of a module that was looked for in these folders."""
+        """The fingerprint of a module that was searched in these folders."""
         number = self._searches.setdefault(searched, len(self._searches))
         key = f"{number} {name}"
         if key not in self._taken:
@@ -85,7 +85,7 @@ class Fingerprints:
     # ── Files ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _file(self, name: str) -> str:
-        """The hash of its bytes; of a folder, that of all that is in it."""
+        """The hash of a file's bytes, or of a folder's whole contents."""
         path = self.places.path(name)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -145,7 +145,7 @@ class Fingerprints:
     # ── Folders ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _folder(self, name: str) -> str:
-        """What is in it, without what we put there ourselves."""
+        """The hash of the names in a folder, without those that the gate itself puts there."""
         path = self.places.path(name)
         if not os.path.isdir(path):  # noqa: PTH112
             return ABSENT
@@ -154,7 +154,7 @@ class Fingerprints:
         return _digest(sorted(f"{entry.name}{'/' if _is_dir(entry) else ''}" for entry in entries))
 
     def _descriptions(self, name: str) -> str:
-        """Which packages describe themselves there."""
+        """The hash of the names of installed packages in a folder."""
         return _digest(sorted(each for each in self._listed(self.places.path(name)) if each.endswith(_DESCRIPTIONS)))
 
     def _library(self, name: str) -> str:
@@ -163,7 +163,7 @@ class Fingerprints:
     # ── Modules ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _module(self, name: str, searched: tuple[str, ...]) -> str:
-        """In which of the folders something of its name lies, up to the first that is sure to be taken."""
+        """The folders that contain the module's name, up to the first one that Python is sure to import from."""
         found = []
         for folder in searched:
             path = self.places.path(folder)
@@ -178,7 +178,7 @@ class Fingerprints:
         return ",".join(self._forms(os.path.dirname(path), os.path.basename(path))) or ABSENT  # noqa: PTH119, PTH120
 
     def _forms(self, folder: str, stem: str) -> list[str]:
-        """In which forms a folder has a module of this name: files by their suffix, `/` a folder, `//` a package."""
+        """The forms of a module of this name in a folder: a suffix for a file, `/` for a folder, `//` for a package."""
         names = self._listed(folder)
         forms = [suffix for suffix in _SUFFIXES if stem + suffix in names]
         forms += [each for each in names if each.startswith(f"{stem}.cpython-")] if f"{stem}." in names else []
@@ -187,7 +187,7 @@ class Fingerprints:
         return forms
 
     def _listed(self, folder: str) -> frozenset[str]:
-        """The names in a folder; for one of compiled code, also its stem with a dot."""
+        """The names in a folder; a compiled module also adds its stem with a dot."""
         if folder not in self._names:
             names = {entry.name for entry in list_folder(folder)}
             compiled = {f"{name.partition('.')[0]}." for name in names if ".cpython-" in name}
@@ -197,7 +197,7 @@ class Fingerprints:
     # ── Variables ───────────────────────────────────────────────────────────────────────────────────────
 
     def _variable(self, name: str) -> str:
-        """A hash: values are the user's own business."""
+        """The hash of a variable, because its value is private."""
         if name == "*":
             return _digest(sorted(f"{each}={self._variable(each)}" for each in self._environ))
         value = self._environ.get(name)
@@ -205,9 +205,9 @@ class Fingerprints:
 
 
 FACT = "fact"
-"""The kind of what is known without the model: versions, the machine, what the manifest asks for."""
+"""The kind of input that is known without the model: versions and the machine."""
 _GRAIN = 20_000_000
-"""Nanoseconds by which the clock of a file system may be behind."""
+"""Nanoseconds that the clock of a file system may be behind."""
 
 
 def _digest(lines: Iterable[str]) -> str:

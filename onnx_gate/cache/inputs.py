@@ -1,4 +1,4 @@
-"""All inputs of one model: taken when its run has ended, held against those of now when it is to run again."""
+"""All inputs of one model: recorded when its run has ended, and compared with the current ones before the next run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Touch
 
 ASKED = "asked"
-"""The kind of what the manifest asks for."""
+"""The kind of input that the manifest's keys are."""
 Inputs = dict[str, dict[str, str]]
 _BY_NAME = (Touch.FILE, Touch.SEEN, Touch.FOLDER, Touch.DESCRIPTIONS, Touch.SUBMODULE)
 
 
 @dataclass
 class Reported:
-    """What the processes of one model say that they have touched."""
+    """What the processes of one model report that they have touched."""
 
     names: dict[Touch, dict[str, None]] = field(default_factory=lambda: {kind: {} for kind in Touch})
     count: int = 0
-    """Of the names that came."""
+    """The number of names that arrived."""
     whole: bool = False
-    """One process has come to its end, and no name of it was lost."""
+    """Whether exactly one process reported its end, and no name was lost."""
     opaque: str = ""
 
     def hear(self, event: Touched | Recorded) -> None:
@@ -42,21 +42,21 @@ class Reported:
 
     @property
     def why_unknown(self) -> str:
-        """Why nobody knows all that the model depends on; empty where somebody does."""
+        """Why the inputs of the model are not all known; empty if they are."""
         return self.opaque or ("" if self.whole else "its process did not report all that it read")
 
     def joined(self, other: Reported) -> Reported:
-        """With what another process has read for it."""
+        """This report together with that of another process, which has read files for this model."""
         names = {kind: {**other.names[kind], **self.names[kind]} for kind in Touch}
         return Reported(names=names, whole=self.whole and other.whole, opaque=self.opaque or other.opaque)
 
 
 def take_inputs(spec: ModelSpec, reported: Reported, now: Fingerprints) -> tuple[Inputs, tuple[str, ...]]:
-    """The fingerprints of all inputs, and the folders that modules were looked for in."""
+    """The fingerprints of all inputs, and the folders in which modules were searched."""
     places, names = now.places, reported.names
     searched = tuple(dict.fromkeys(map(places.name, names[Touch.SEARCHED])))
     inputs: Inputs = {ASKED: asked_of(spec, places), FACT: dict(now.facts)}
-    # A file that the manifest names counts also where only native code has read it.
+    # A file that the manifest names counts even if only native code has read it.
     named = {kind: [places.name(path) for path in names[kind]] for kind in _BY_NAME}
     named[Touch.FILE] += map(places.name, files_of(spec))
     named[Touch.LIBRARY] = [each for path in names[Touch.LIBRARY] for each in libraries_of(path, places)]
@@ -68,12 +68,12 @@ def take_inputs(spec: ModelSpec, reported: Reported, now: Fingerprints) -> tuple
 
 
 def changed_meanwhile(inputs: Inputs, now: Fingerprints) -> str:
-    """An input that changed after the run began, so that nobody knows which state of it was read; else empty."""
+    """A file that changed after the run began, so it is unknown which state of it was read; else empty."""
     return next((name for name in inputs[Touch.FILE] if now.is_young(name)), "")
 
 
 def changes(head: Head, spec: ModelSpec, now: Fingerprints) -> Iterator[str]:
-    """What is another input now than it was, in words."""
+    """The inputs that have changed, in words."""
     known = head.inputs.get(FACT, {})
     for name in _differences(known, now.facts):
         yield _told_fact(name, known.get(name, ""), now.facts.get(name, ""))
@@ -93,7 +93,7 @@ def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[st
 
 
 def _told_fact(name: str, before: str, after: str) -> str:
-    """Of several in one, which of them."""
+    """The changed fact in words; if it holds several values, also which of them changed."""
     if "=" not in before + after:
         return name
     changed = {pair.partition("=")[0] for pair in {*before.split()} ^ {*after.split()}}
@@ -119,5 +119,5 @@ def _told(kind: str, name: str, before: str, after: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """As a person would write it."""
+    """The name in the form that a person would write."""
     return name.removeprefix(f"<repository>{os.sep}").replace("<packages>" + os.sep, "").removesuffix(".dist-info")

@@ -1,7 +1,7 @@
 """Installed packages: their versions, and whether their files are still those that were installed.
 
-pip writes the hash of every file into RECORD, and RECORD last. So a file of another size, or one that is younger, was
-changed since; it is compared with its hash, and all others are believed to be what RECORD says.
+pip writes the hash of every file into RECORD, and RECORD last. So a file with another size, or a younger file, was
+changed since. Such a file is compared with its hash; all others are assumed to be what RECORD says.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NOT_RUN = (".pyc", ".pyi", ".h", ".hpp", ".cuh", ".md", ".rst")
 
 
 def libraries_of(path: str, places: Places) -> list[str]:
-    """Names for what a file or folder of installed packages belongs to: descriptions of packages, else itself."""
+    """Names of the packages (their .dist-info) that an installed file or folder belongs to; else its own name."""
     site, _, component = path.rpartition(os.sep)
     owners = _owners(site).get(component, ())
     return [places.name(os.path.join(site, owner)) for owner in owners] or [places.name(path)]  # noqa: PTH118
 
 
 def describe_library(name: str, places: Places, hash_file: Callable[[str], str]) -> str:
-    """The fingerprint of a package by its description, or of what nobody has described by its files."""
+    """The fingerprint of a package from its .dist-info, or of an undescribed file or folder from its contents."""
     path = Path(places.path(name))
     if not name.endswith(".dist-info"):
         return hash_file(name)
     record = path / "RECORD"
-    # Read twice, since anybody may have put something there that never ends.
+    # Hashed first: anything may lie there, also a file that never ends.
     recorded = hash_file(places.name(str(record)))
     text = read_text(record, _LARGEST_RECORD)
     if not text:
@@ -47,7 +47,7 @@ def describe_library(name: str, places: Places, hash_file: Callable[[str], str])
 
 
 def describe_tree(folder: Path, hash_file: Callable[[Path], str]) -> str:
-    """The fingerprint of a folder with all that is in it, without compiled code."""
+    """The fingerprint of a folder with all its contents, without compiled code."""
     digest = hashlib.sha256()
     files = sorted(islice(_files(folder), _MOST_FILES + 1))
     if len(files) > _MOST_FILES:
@@ -64,7 +64,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _changed(site: Path, text: str, written: int, hash_file: Callable[[str], str]) -> Iterator[str]:
-    """Files that are no longer what RECORD says."""
+    """Files that differ from RECORD."""
     for row in csv.reader(text.splitlines()):
         if len(row) == 3 and not row[0].endswith(_NOT_RUN) and row[1].startswith("sha256=") and row[2].isdecimal():
             path = os.path.join(site, row[0])  # noqa: PTH118
@@ -80,7 +80,7 @@ def _changed(site: Path, text: str, written: int, hash_file: Callable[[str], str
 
 
 def _as_hex(recorded: str) -> str:
-    """A hash as we write it, of one as pip does."""
+    """A hash in hexadecimal, from the base64 that pip writes."""
     try:
         return base64.urlsafe_b64decode(f"{recorded.removeprefix('sha256=')}===").hex()
     except ValueError:
@@ -89,7 +89,7 @@ def _as_hex(recorded: str) -> str:
 
 @cache
 def _owners(site: str) -> dict[str, list[str]]:
-    """By the first part of a path, the descriptions of the packages that have put files there."""
+    """The .dist-info folders of the packages that own files there, by the first part of the path."""
     owners: dict[str, list[str]] = {}
     for entry in sorted(list_folder(site), key=lambda entry: entry.name):
         if entry.name.endswith(".dist-info"):

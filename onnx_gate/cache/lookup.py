@@ -1,4 +1,4 @@
-"""The cache of one run: which models need not run, and what the others leave for the next one."""
+"""The cache of one run: which models need not run, and what the others leave for the next run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from onnx_gate.vocabulary import WEAK_INPUTS, Status
 from onnx_gate.wording.numbers import size
 
 LARGEST_FILES = 512 * 1024 * 1024
-"""Bytes of a model's own files that are kept with its entry."""
+"""The most bytes of a model's own files that are kept with its entry."""
 Files = dict[PartKind, list[Path]]
-"""What a model left for the user."""
+"""Files that a model left for the user."""
 _MOST_CHANGES = 5
 NO_ENTRY = "no entry"
 TIMED = "its speed is measured, which depends on the moment"
@@ -34,19 +34,19 @@ TIMED = "its speed is measured, which depends on the moment"
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """A model of which nothing has changed."""
+    """A model with unchanged inputs."""
 
     entry: Entry
-    """What was found out about it."""
+    """The entry that holds its findings."""
 
     @property
     def cached(self) -> Cached:
-        """For the reports."""
+        """Where the findings come from, for the reports."""
         head = self.entry.head
         return Cached(made_at=head.made_at, commit=head.commit, seconds=head.seconds)
 
     def events(self) -> Iterator[Event]:
-        """What its worker reported; raises Damaged, and OSError."""
+        """The events that its worker reported; raises Damaged, and OSError."""
         for line in self.entry.events():
             try:
                 event = decode(line)
@@ -57,7 +57,7 @@ class Hit:
             yield event
 
     def restore(self, model_id: str, weights: Sequence[str], scratch: Path) -> None:
-        """The files that the worker left, where it left them; raises Damaged, and OSError."""
+        """Put the files that the worker left back in their places; raises Damaged, and OSError."""
         *beside, model = left_by(model_id, weights)
         names = {PartKind.MODEL: [model], PartKind.WEIGHTS: beside, PartKind.WEAK_INPUTS: [f"{WEAK_INPUTS}.npz"]}
         for kind, chosen in names.items():
@@ -69,7 +69,7 @@ class Hit:
                 self.entry.copy(part, place, scratch / name)
 
     def restore_log(self, path: Path) -> None:
-        """What the model printed then; raises Damaged, and OSError."""
+        """Restore the log of what the model printed; raises Damaged, and OSError."""
         for part, place in self.entry.parts(PartKind.LOG)[:1]:
             self.entry.copy(part, place, path)
 
@@ -79,7 +79,7 @@ class Miss:
     """A model that has to run."""
 
     why: tuple[str, ...]
-    """Which inputs have changed, or that there is no entry."""
+    """The inputs that have changed, or the statement that there is no entry."""
 
 
 _NEVER_KEPT = (Stage, Touched, Recorded, ProviderDone, Done)
@@ -88,14 +88,14 @@ Warn = Callable[[str], None]
 
 @dataclass
 class _Heard:
-    """What came of one model in this run."""
+    """What was reported about one model in this run."""
 
     events: list[Event] = field(default_factory=list)
     reported: Reported = field(default_factory=Reported)
 
 
 class Cache:
-    """Asked before models run, told of all that they report, and written to when they have passed."""
+    """The cache: it is searched before models run, receives all that they report, and stores those that pass."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Cache:
         facts = run_facts(options, places)
         shut = _shutter(options, repository)
         apart = (folder, output)
-        # What was the same before the run need not be so after it.
+        # Inputs may change during the run, so fingerprints from before it are not used after it.
         self._before, self._after = (
             Fingerprints(places, environ=options.environ, facts=facts, apart=apart, shut=shut) for _ in range(2)
         )
@@ -130,7 +130,7 @@ class Cache:
     # ── Asking ──────────────────────────────────────────────────────────────────────────────────────────
 
     def look(self, spec: ModelSpec) -> Hit | Miss:
-        """Whether it need not run."""
+        """A hit if the model need not run, else a miss with the reason."""
         if spec.latency or any(provider.min_speedup for provider in spec.providers):
             return Miss(why=(TIMED,))
         found: list[tuple[str, ...]] = []
@@ -153,7 +153,7 @@ class Cache:
         return Miss(why=min(found, key=len, default=(NO_ENTRY,)))
 
     def refuse(self, path: Path, why: str) -> None:
-        """An entry that can't be used, and never will be."""
+        """Remove an entry that can never be used, with a warning."""
         self._warn(f"--cache: {path} was not used, and is removed: {why}")
         self._store.drop(path)
 
@@ -163,7 +163,7 @@ class Cache:
     # ── Keeping ─────────────────────────────────────────────────────────────────────────────────────────
 
     def hear(self, model_id: str, event: object) -> None:
-        """Whatever a worker reports of a model that runs."""
+        """Take in an event that a worker reports about a model that runs."""
         heard = self._heard.setdefault(model_id, _Heard())
         if isinstance(event, Touched | Recorded):
             heard.reported.hear(event)
@@ -171,12 +171,12 @@ class Cache:
             heard.events.append(event)
 
     def expect(self, model_ids: Iterable[str]) -> None:
-        """These are going to run."""
+        """Announce the models that are going to run."""
         self._running.update(model_ids)
         self._bases = {base for base, is_variant, _ in (name.partition("@") for name in self._running) if is_variant}
 
     def keep(self, spec: ModelSpec, result: ModelResult, head: Head, files: Files) -> str:
-        """Leave an entry for a model that has passed; gives why there is none, else nothing."""
+        """Write an entry for a model that has passed; returns why there is none, else an empty text."""
         heard = self._heard.pop(spec.id, None) or _Heard()
         self._running.discard(spec.id)
         if spec.id in self._bases:
@@ -184,7 +184,7 @@ class Cache:
         if why := why_not(result):
             return why
         if spec.variant and spec.base in self._running:
-            # Its file may have been converted by the process of its model, which goes on.
+            # Its file may come from the process of its model, which is still running.
             self._waiting.append((spec, heard, head, files))
             return ""
         return self._write(spec, heard, head, files)
@@ -210,7 +210,7 @@ class Cache:
         return ""
 
     def close(self) -> Iterator[tuple[str, str]]:
-        """Write what has waited, and keep to the limit; gives which models are not kept, and why."""
+        """Write the entries that have waited, and enforce the size limit; yields which models are not kept, and why."""
         for spec, heard, head, files in self._waiting:
             if why := self._write(spec, heard, head, files):
                 yield spec.id, why
@@ -219,7 +219,7 @@ class Cache:
 
 
 def why_not(result: ModelResult) -> str:
-    """Why the result of a model is not kept; empty where it is."""
+    """Why the result of a model is not kept; empty if it is."""
     if result.verdict is not Status.PASSED or any(check.status is not Status.PASSED for check in result.checks):
         return "it did not pass on every provider"
     if result.latency:
@@ -230,7 +230,7 @@ def why_not(result: ModelResult) -> str:
 
 
 def _fitting(files: Files) -> tuple[Files, str]:
-    """The model with its weights, if there is room for them, and all else."""
+    """The files to keep, without the model and its weights if they are too large, and the reason in that case."""
     own = [path for kind in (PartKind.MODEL, PartKind.WEIGHTS) for path in files.get(kind, ())]
     total = sum(path.stat().st_size for path in own if path.exists())
     if total <= LARGEST_FILES:
@@ -240,7 +240,7 @@ def _fitting(files: Files) -> tuple[Files, str]:
 
 
 def _shutter(options: RunOptions, repository: Path) -> Callable[[str, os.stat_result], bool]:
-    """What a model can't read is not read for it either, where it has a user of its own."""
+    """A test for files that must not be read for a model, because its own user can't read them."""
     if options.isolation != "uids":
         return lambda path, found: False
     places = find_credentials(repository, options.workspace).places
@@ -255,7 +255,7 @@ def _shutter(options: RunOptions, repository: Path) -> Callable[[str, os.stat_re
 
 
 def _is_passable(path: str) -> bool:
-    """Whether anybody may get to it."""
+    """Whether every user may reach the path."""
     try:
         return all(parent.stat().st_mode & 0o001 for parent in Path(path).parents)
     except OSError:

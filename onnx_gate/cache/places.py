@@ -1,4 +1,4 @@
-"""Names for paths that mean the same on another machine: in the repository, in the installation, or anywhere else."""
+"""Names for paths that mean the same on another machine: in the repository, in the installation, or elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REPOSITORY = "<repository>"
 
 
 class Places:
-    """Paths ↔ names; the innermost folder that has a name of its own counts."""
+    """Translates paths ↔ names; the innermost folder that has a name counts."""
 
     def __init__(self, *, repository: Path, work: Path, packages: str | None = None) -> None:
         known = {
@@ -36,14 +36,14 @@ class Places:
         return path
 
     def path(self, name: str) -> str:
-        """The path of a name; a name that an entry made up leads to any path, and nothing is believed of it."""
+        """The path of a name. A forged name in an entry can lead to any path, so the result is not trusted."""
         root, rest = name[: name.find(">") + 1], name[name.find(">") + 1 :]
         if name.startswith("<") and root in self._folders and (not rest or rest.startswith(os.sep)):
             return self._folders[root] + rest
         return name
 
     def text(self, value: str) -> str:
-        """A text in which paths may stand, such as the value of a variable, with the names in their place."""
+        """A text that may contain paths, such as the value of a variable, with names in place of the paths."""
         for folder, name in self._roots:
             value = value.replace(folder, name)
         return value

@@ -1,7 +1,7 @@
-"""The folder of entries: found by model, written whole, limited in size.
+"""The folder of entries, which are found by model, written whole, and limited in size.
 
-`<folder>/<slot>/<name>.entry`: a slot is a model of a manifest on some providers, and holds what a few different states
-of it came to, such as those of two branches or of two kinds of processors.
+`<folder>/<slot>/<name>.entry`: a slot is one model of a manifest on certain providers. It holds the entries of a few
+different states of the model, such as those of two branches or of two kinds of processors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onnx_gate.errors import UsageError
 from onnx_gate.repository.files import is_own_folder, list_folder
 
 MOST_BYTES = 2 * 1024**3
-"""Of all entries together, unless somebody says otherwise."""
+"""The default for the most bytes of all entries together."""
 MOST_IN_SLOT = 4
 _SLOT = re.compile(r"[0-9a-f]{32}")
 _ENTRY = re.compile(r"[0-9a-f]{32}\.entry")
@@ -57,29 +57,29 @@ class Store:
         self._require_own()
 
     def _require_own(self) -> None:
-        """What is somebody else's is neither read nor removed, and no link is followed to it."""
+        """Refuse a link, and a folder with other files: files of others are neither read nor removed."""
         strange = [entry.name for entry in list_folder(self.folder) if not _is_ours(entry)]
         if strange or self.folder.is_symlink():
             what = f"it holds {sorted(strange)[0]!r}, which is no part of a cache" if strange else "it is a link"
             raise UsageError(f"--cache {self.folder}: {what}. Fix: name a folder of its own")
 
     def entries(self, slot: str) -> list[Path]:
-        """Those of a slot, the last used one first."""
+        """The entries of a slot, the most recently used first."""
         found = sorted(_entries_in(self.folder / slot), key=lambda each: each.used, reverse=True)
         return [each.path for each in found[:MOST_IN_SLOT]]
 
     def use(self, path: Path) -> None:
-        """It was of use: of others, those that were not go first."""
+        """Mark an entry as used: entries that were not used are removed first."""
         with suppress(OSError):
             os.utime(path)
 
     def drop(self, path: Path) -> None:
-        """One that is damaged."""
+        """Remove an entry."""
         with suppress(OSError):
             path.unlink()
 
     def write(self, slot: str, name: str, fill: Callable[[IO[bytes]], None]) -> None:
-        """Whole or not at all: a temporary file, then a rename; raises OSError."""
+        """Write an entry whole or not at all: a temporary file, then a rename; raises OSError."""
         fresh = self.folder / f".{secrets.token_hex(8)}.fresh"
         try:
             with fresh.open("xb") as file:
@@ -91,7 +91,7 @@ class Store:
             self.drop(each)
 
     def _put(self, fresh: Path, target: Path) -> None:
-        """Another run may remove a folder that is empty, right after it was made."""
+        """Move a file into its slot; tries again, because another run may remove the empty folder of the slot."""
         for _ in range(_TRIES):
             target.parent.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
@@ -100,12 +100,12 @@ class Store:
         raise FileNotFoundError(errno.ENOENT, "it was removed again and again", str(target.parent))
 
     def entries_beyond(self, slot: str) -> list[Path]:
-        """Of a slot, those that are too many."""
+        """The entries of a slot beyond the limit."""
         found = sorted(_entries_in(self.folder / slot), key=lambda each: each.used, reverse=True)
         return [each.path for each in found[MOST_IN_SLOT:]]
 
     def tidy(self) -> None:
-        """Keep to the limit, the least recently used first; one run at a time."""
+        """Enforce the size limit, removing the least recently used entries first; one run at a time does this."""
         with _locked(self.folder) as alone:
             if not alone:
                 return
@@ -116,7 +116,7 @@ class Store:
                     self.drop(each.path)
             for entry in list_folder(self.folder):
                 if _SLOT.fullmatch(entry.name):
-                    # Empty ones only.
+                    # This removes empty folders only.
                     with suppress(OSError):
                         Path(entry.path).rmdir()
 
@@ -126,14 +126,14 @@ class Store:
                 yield from _entries_in(Path(entry.path))
 
     def _remove_stale(self) -> None:
-        """What runs that were killed have left."""
+        """Remove the temporary files of runs that were killed."""
         for entry in list_folder(self.folder):
             with suppress(OSError):
                 if _FRESH.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
                     Path(entry.path).unlink()
 
     def hand_over(self) -> None:
-        """As root: a step of the workflow that saves the folder runs as somebody else."""
+        """If run as root, give the folder to its owner: the workflow step that saves it runs as another user."""
         if os.name != "posix" or os.geteuid() != 0:
             return
         given = next(path for path in self.folder.absolute().parents if path not in self._made)
@@ -169,7 +169,7 @@ _LOCK = ".lock"
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """The system takes it back from whoever dies; False where another run has it."""
+    """Hold the folder's lock, which the system releases if its holder dies; yields False if another run has it."""
     try:
         fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -177,7 +177,7 @@ def _locked(folder: Path) -> Iterator[bool]:
         return
     try:
         got = False
-        # Some file systems know no locks.
+        # Some file systems have no locks.
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             got = True

@@ -1,1 +1,1 @@
-"""`onnx-gate calibrate`: from how large honest rounding is to tolerances, printed and put into the manifest."""
+"""`onnx-gate calibrate`: measure the size of honest rounding, and print tolerances or write them into the manifest."""

@@ -1,4 +1,4 @@
-"""What becomes of a calibration: tolerances are proposed, printed, and written to the manifest where that is asked."""
+"""The end of a calibration: tolerances are proposed, printed, and written to the manifest if the call asks for that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 
 
 def without_variants(manifest: Manifest) -> Manifest:
-    """What is calibrated: a variant's limits are about what its precision costs, and nothing else is measured."""
+    """The manifest without variants, whose limits are about what precision costs, and without other measurements."""
     return replace(manifest, models=tuple(_bare(spec) for spec in manifest.models if not spec.variant))
 
 
@@ -28,7 +28,7 @@ def _bare(spec: ModelSpec) -> ModelSpec:
 
 
 def tell_and_write(result: GateResult, manifest: Manifest, path: Path, say: Say, *, write: bool) -> int:
-    """The exit code: 1 where an error is no rounding, 3 where something could not be measured."""
+    """Print and write tolerances; exit code 1 if an error isn't rounding, 3 if something could not be measured."""
     proposals, left = propose(result)
     if proposals:
         say(words.table(proposals))

@@ -1,7 +1,7 @@
-"""Tolerances into the text of a manifest: the bytes of what changes are exchanged, and no others.
+"""Puts tolerances into the text of a manifest: only the bytes of what changes are replaced.
 
-A round-trip parser says where each key and value stands. Its own way to write a document would keep comments and
-order, but not every space: so new text is put in its place by hand, and the result is read again before it is used.
+A round-trip parser says where each key and value is. Its own writer would keep comments and order, but not every
+space. So this module inserts the new text itself, and the result is parsed again before it is used.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _EMPTY = re.compile(r"[^\S\n]*:")
 
 
 class CanNotEdit(Exception):
-    """Why the text can't be changed by us."""
+    """Why onnx-gate can't change the text."""
 
 
 @dataclass(frozen=True)
 class Splice:
-    """New text for a part of the old one."""
+    """New text that replaces a part of the old text."""
 
     start: int
     end: int
@@ -34,10 +34,10 @@ class Splice:
 
 
 def edit_models(text: str, wanted: Mapping[int, Mapping[str, Any]], inherited: Mapping[int, Mapping[str, Any]]) -> str:
-    """The text with what is wanted of each model, by its place in the list.
+    """The text with the wanted values of each model, by its place in the list.
 
-    `inherited` is what a model has from elsewhere of the keys that it doesn't write itself; where it comes to write
-    such a key, the rest of its value is written too.
+    `inherited` holds the values that a model gets from elsewhere, for keys that it doesn't write itself. If such a key
+    is added to the model, the rest of its value is added too.
     """
     from ruamel.yaml import YAML
 
@@ -62,7 +62,7 @@ def _completed(model: Any, wanted: Mapping[str, Any], inherited: Mapping[str, An
 
 
 def merged(before: Any, wanted: Any) -> Any:
-    """Data with what is wanted put into it; a list of names is a mapping of nothing."""
+    """The data with the wanted values put into it; a list of names counts as a mapping without values."""
     if isinstance(wanted, Tolerance):
         limits = before if isinstance(before, Mapping) else {}
         return {**limits, "rtol": wanted.rtol, "atol": wanted.atol}
@@ -82,7 +82,7 @@ class _Editor:
         self._line = "\r\n" if "\r\n" in text else "\n"
 
     def set_in(self, node: Any, wanted: Mapping[str, Any], data: Any) -> Iterator[Splice]:
-        """Keys that are there get new values where they stand, others follow at the end; `data` is what is there."""
+        """Give existing keys new values in place, and add new keys at the end; `data` is what the mapping holds now."""
         own = _entries(node)
         for key, part in wanted.items():
             if key in own:
@@ -118,7 +118,7 @@ class _Editor:
         return Splice(end, end, "".join(f"{self._line}{line}" for line in lines))
 
     def _end(self, node: Any) -> int:
-        """Behind the last character of a node: that of a block is only where the next thing begins."""
+        """The index after the last character of a node; a block's end mark is only where the next thing begins."""
         if not isinstance(node.value, list) or node.flow_style or not node.value:
             end = int(node.end_mark.index)
             return end - 1 if self._text[end - 1 : end] == "\n" else end
@@ -136,11 +136,11 @@ class _Editor:
 
 
 class _Verbatim(str):
-    """Text that is YAML already."""
+    """Text that is already YAML."""
 
 
 def _beside(alias: str, part: Any, data: Any) -> Any:
-    """What an alias stands for, with other values for some of its keys."""
+    """The value of an alias, with other values for some of its keys."""
     if not _is_mapping(part):
         return part
     if not isinstance(data, Mapping):
@@ -162,7 +162,7 @@ def _with_numbers(part: Any) -> Mapping[str, Any]:
 
 
 def block_lines(key: str, part: Any, indent: int) -> list[str]:
-    """A key with its value: a mapping of mappings line by line, what is in these in one line."""
+    """The lines of a key with its value: a mapping of mappings has one line per key, with the inner mapping on it."""
     space, name = " " * indent, _flow_key(key)
     nested = isinstance(part, Mapping) and any(_is_mapping(each) for each in part.values())
     if not nested:
@@ -189,7 +189,7 @@ def _flow_key(key: str) -> str:
 
 
 def written(value: float) -> str:
-    """`2e-6`, as people write it; what has more digits keeps them."""
+    """A number as people write it, such as `2e-6`; a number with more digits keeps them."""
     if value == 0:
         return "0"
     mantissa, _, exponent = f"{value:.0e}".partition("e")

@@ -1,4 +1,4 @@
-"""The manifest with calibrated tolerances: read again and compared before it takes the old one's place."""
+"""The manifest with calibrated tolerances: it is read again and compared before it replaces the old one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from onnx_gate.manifest.yaml_tree import parse_tree
 from onnx_gate.records.asked import Manifest
 
 _KEYS = ("outputs", "providers")
-"""Of a model: those that a calibration may change."""
+"""The keys of a model that a calibration may change."""
 
 
 class NotEdited(UsageError):
-    """The tolerances can't be put into the manifest by us."""
+    """onnx-gate can't put the tolerances into the manifest."""
 
 
 def wanted_by_model(
     text: str, shown: str, manifest: Manifest, proposals: Iterable[Proposal]
 ) -> dict[str, tuple[int, Wanted]]:
-    """By id: the place of the model in the list, and what is to stand in it; without models that stay as they are."""
+    """The place of a model in the list, and its wanted values, by id; models that don't change are left out."""
     data, found = parse_tree(text, shown).data, list(proposals)
     specs = {spec.id: spec for spec in manifest.models if not spec.variant}
     wanted = {}
@@ -42,9 +42,9 @@ def wanted_by_model(
 
 
 def edited(text: str, shown: str, wanted: Mapping[int, Wanted], outputs: Mapping[int, Collection[str]]) -> str:
-    """The text with what is wanted of each model; raises NotEdited where anything else would change with it.
+    """The text with the wanted values of each model; raises NotEdited if anything else would change too.
 
-    `outputs` are those that a model has: of the rules under `defaults`, it takes over no others.
+    `outputs` are the outputs of each model: it takes over only their rules from `defaults`.
     """
     before = parse_tree(text, shown).data
     inherited = {
@@ -62,7 +62,7 @@ def edited(text: str, shown: str, wanted: Mapping[int, Wanted], outputs: Mapping
 
 
 def _inherited(model: Mapping[str, Any], defaults: Mapping[str, Any], outputs: Collection[str]) -> dict[str, Any]:
-    """What the model has now, of its own, through `<<`, or from `defaults`."""
+    """What the model has now: its own values, those through `<<`, and those from `defaults`."""
     rules = {name: rule for name, rule in (defaults.get("outputs") or {}).items() if name in outputs}
     shared = {"outputs": rules, "providers": defaults.get("providers")}
     return {key: value for key in _KEYS if (value := model.get(key, shared[key])) is not None}
@@ -71,7 +71,7 @@ def _inherited(model: Mapping[str, Any], defaults: Mapping[str, Any], outputs: C
 def _is_expected(
     before: Any, after: Any, wanted: Mapping[int, Wanted], inherited: Mapping[int, Mapping[str, Any]]
 ) -> bool:
-    """Whether models that change have what is wanted, and all else is as it was."""
+    """Whether the changed models have the wanted values, and everything else is as before."""
     expected = deepcopy(before)
     for number, part in wanted.items():
         expected["models"][number] |= {key: merged(inherited[number].get(key), each) for key, each in part.items()}
@@ -79,7 +79,7 @@ def _is_expected(
 
 
 def _plain(data: Any) -> Any:
-    """Without the difference between a provider that is given nothing and one that is given an empty mapping."""
+    """The data for comparison: a provider without a value equals a provider with an empty mapping."""
     if isinstance(data, Mapping):
         return {key: {} if value is None else _plain(value) for key, value in data.items()}
     return list(map(_plain, data)) if isinstance(data, list) else data
@@ -90,7 +90,7 @@ def _not_edited(shown: str, why: str) -> NotEdited:
 
 
 def write_manifest(path: Path, before: str, text: str) -> None:
-    """In the place of the old file, whole or not at all; raises UsageError where that has changed meanwhile."""
+    """Replace the old file, completely or not at all; raises UsageError if the old file has changed meanwhile."""
     target = path.resolve()
     fresh = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
@@ -111,12 +111,12 @@ def write_manifest(path: Path, before: str, text: str) -> None:
 
 
 def _keep_owner(fresh: Path, target: Path) -> None:
-    """As root in a container the file would be root's from now on."""
+    """Give the new file the owner of the old one: in a container, root would own it from now on."""
     owner = target.stat()
     with suppress(OSError):
         os.chown(fresh, owner.st_uid, owner.st_gid)
 
 
 def lines_to_paste(part: Wanted, indent: int = 4) -> Sequence[str]:
-    """What belongs into a model, as lines of its part of the manifest."""
+    """The wanted values of a model, as lines of its part of the manifest."""
     return [line for key, each in part.items() for line in block_lines(key, each, indent)]

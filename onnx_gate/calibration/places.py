@@ -1,4 +1,4 @@
-"""Where the tolerances of a model belong in its manifest: for all providers at once, or for each by itself."""
+"""Where the tolerances of a model belong in its manifest: once for all providers, or separately for each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from onnx_gate.providers import short_name
 from onnx_gate.records.asked import Tolerance
 
 Wanted = dict[str, Any]
-"""Keys of a model → what is to stand there: mappings, at whose ends is a tolerance."""
+"""Keys of a model → their wanted values: nested mappings that end in tolerances."""
 
 
 def wanted_of(proposals: Iterable[Proposal], providers: Iterable[str], written: Mapping[str, Any]) -> Wanted:
-    """Of one model that runs on these providers; `written` is its part of the manifest, with the defaults.
+    """The wanted values of a model on these providers; `written` is its part of the manifest, with the defaults.
 
-    A rule of the model holds on every provider, also on one that this machine hasn't got: so there is one only where
-    all were measured and need the same. A rule that stands under a provider wins over it, and is changed where it is.
+    A rule of the model holds on every provider, also on one that this machine doesn't have. So it is set only if all
+    providers were measured and need the same. A rule under a provider has priority over it, and is changed in place.
     """
     by_output: dict[str, dict[str, Proposal]] = {}
     for proposal in proposals:
@@ -44,7 +44,7 @@ def _put(wanted: Wanted, way: tuple[str, ...], tolerance: Tolerance) -> None:
 
 
 def _key_of(written: Mapping[str, Any], name: str) -> str:
-    """As the manifest names the provider."""
+    """The provider's name as the manifest writes it."""
     given = written.get("providers") or ()
     return next((str(key) for key in given if short_name(str(key)) == name), name)
 

@@ -1,4 +1,4 @@
-"""What was measured of each output → the tolerance that it should have, or why it gets none."""
+"""The measurements of each output → the tolerance that it should have, or why it gets none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.vocabulary import Status
 
 ROOM = 4.0
-"""A tolerance is at least so many times the noise."""
+"""A tolerance is at least this many times the noise."""
 SPARE = 2.0
-"""And at least so many times the largest error."""
+"""A tolerance is also at least this many times the largest error."""
 _LIKE = 2.0
-"""What stands in the manifest is kept where it is within this factor of what is proposed."""
+"""The manifest's tolerance is kept if it is within this factor of the proposed one."""
 _FULL = 0.75
-"""But not where the largest error uses more of it than this."""
+"""The manifest's tolerance is not kept if the largest error uses more than this share of it."""
 
 
 Verdict = Literal["set", "kept", "refused", "unmeasured"]
@@ -36,46 +36,46 @@ class Proposal:
     output: str
     """ONNX output name."""
     verdict: Verdict
-    """`kept`: what stands in the manifest is right. `refused`: the error is no rounding. `unmeasured`: the time ended
-    before that could be known."""
+    """`kept`: the manifest's tolerance is right. `refused`: the error is not rounding. `unmeasured`: the time ended
+    before this was known."""
     tolerance: Tolerance
-    """What to set; where nothing is, what stands in the manifest."""
+    """The tolerance to set; if nothing is to be set, the current one."""
     now: Tolerance
-    """What stands in the manifest, or counts where it says nothing."""
+    """The current tolerance: from the manifest, or the default."""
     noise: Noise
     """What was measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """A model, or a part of one, of which nothing was measured."""
+    """A model, or a part of one, for which nothing was measured."""
 
     model: str
     """Its id."""
     why: str
-    """In one line."""
+    """The reason, in one line."""
     diverged: bool = False
-    """It differs in more than numbers; else it could not be judged."""
+    """The model differs in more than numbers; otherwise it could not be judged."""
 
 
 def propose(result: GateResult) -> tuple[list[Proposal], list[Left]]:
-    """Of each model that was judged: tolerances, and what can't have any."""
+    """The proposed tolerances of all models, and what can't have a tolerance."""
     proposals = [found for model in result.models for found in _of_model(model)]
     return proposals, [left for model in result.models for left in _left(model)]
 
 
 def tolerance_for(noise: Noise) -> Tolerance:
-    """Room for the noise and for the errors that were seen, rounded up to one digit."""
+    """A tolerance with room for the noise and for the errors that were seen, rounded up to one digit."""
     scale = max(ROOM, SPARE * noise.times)
     return Tolerance(rtol=round_up(scale * noise.rtol), atol=round_up(scale * noise.atol))
 
 
 def round_up(value: float) -> float:
-    """To one digit: a tolerance that a person would write."""
+    """The value rounded up to one digit, as a person would write a tolerance."""
     if value <= 0:
         return 0.0
     power = math.floor(math.log10(value))
-    # 3.0000000001 is 3.
+    # Rounded first, so that 3.0000000001 counts as 3.
     return float(f"{math.ceil(round(value / 10.0**power, 6))}e{power}")
 
 
@@ -106,12 +106,12 @@ def _judge(noise: Noise, now: Tolerance) -> Verdict:
 
 
 def _tolerances(model: ModelResult) -> Mapping[tuple[str, str], Tolerance]:
-    """What each output is allowed on each provider."""
+    """The tolerance of each output on each provider."""
     return {(check.provider, check.output): check.tolerance for check in model.checks if check.tolerance}
 
 
 def _is_like(now: Tolerance, proposed: Tolerance, noise: Noise) -> bool:
-    """Nearly what would be set, with room for the largest error: two measurements may round differently."""
+    """Whether `now` is close to `proposed`, with room for the largest error: two measurements may round differently."""
     pairs = ((now.rtol, proposed.rtol, noise.rtol), (now.atol, proposed.atol, noise.atol))
     return all(
         wanted <= _LIKE * given and given <= _LIKE * wanted and noise.times * floor <= _FULL * given
@@ -120,7 +120,7 @@ def _is_like(now: Tolerance, proposed: Tolerance, noise: Noise) -> bool:
 
 
 def _left(model: ModelResult) -> Iterator[Left]:
-    """What stands in the way of a calibration: errors, and differences that no tolerance is for."""
+    """What prevents a calibration: errors, and differences that no tolerance is for."""
     told: dict[str, Left] = {}
     for check in model.checks:
         if check.status is Status.ERROR:

@@ -21,7 +21,7 @@ _UNMEASURED = "the time ended before all was measured. Fix: raise `timeout`, or 
 
 
 def table(proposals: Sequence[Proposal]) -> str:
-    """A row for each output of each model on each provider."""
+    """A table with one row for each output of each model on each provider."""
     rows = [_HEADER, *(_row(proposal) for proposal in proposals)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -59,7 +59,7 @@ def _why(proposal: Proposal) -> str:
 
 
 def to_paste(wanted: Mapping[str, Wanted], shown: str) -> str:
-    """The lines of each model that changes, as they stand below its id."""
+    """The lines of each model that changes, as they belong below its id."""
     if not wanted:
         return f"{shown}: there is nothing to change"
     parts = ["\n".join((f"  - id: {model}", *lines_to_paste(part))) for model, part in wanted.items()]

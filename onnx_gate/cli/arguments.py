@@ -1,4 +1,4 @@
-"""The command line: commands, options, and what `--help` says of them."""
+"""The command line: commands, options, and their `--help` texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ exit codes:
 
 
 def build_parser(**does: Callable[[Namespace], int]) -> ArgumentParser:
-    """The command line, as `--help` shows it; `does` is what each command does, by its name."""
+    """The command line, as `--help` shows it; `does` holds the function that runs each command, by its name."""
     parser = ArgumentParser(
         prog="onnx-gate",
         description="Stop a converted model from answering differently than its source.",

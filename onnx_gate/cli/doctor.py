@@ -1,4 +1,4 @@
-"""`onnx-gate doctor`: what this machine can run, and why not."""
+"""`onnx-gate doctor`: what this machine can run, and why it can't run the rest."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _provider_line(name: str, state: ProviderState) -> str:
 
 
 def _probe_all(environ: Mapping[str, str]) -> dict[str, ProviderState]:
-    """CPU and CUDA, and whatever else this build of the runtime names."""
+    """The state of CPU and CUDA, and of every other provider that this build of the runtime names."""
     listed = "import onnxruntime as ort; print(*ort.get_available_providers())"
     command = [sys.executable, "-P", "-c", listed]
     built_in = subprocess.run(command, env=dict(environ), capture_output=True, check=False, text=True).stdout.split()

@@ -1,4 +1,4 @@
-"""What others may see of the environment: the user's code, and pip."""
+"""Which environment variables the user's code and pip may see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_gate.frameworks.registry import worker_variables
 from onnx_gate.repository.secrets import is_secret_variable
 from onnx_gate.vocabulary import Isolation
 
-# What a worker may see: enough to find libraries, devices and caches, nothing that opens a door. So there is no
+# What a worker may see: enough to find libraries, devices and caches, nothing that gives further access. So there is no
 # XDG_RUNTIME_DIR, SSH_AUTH_SOCK, DOCKER_HOST or DBUS address here, and no proxy, whose address may hold a password.
 _GENERAL = (
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|CI|VIRTUAL_ENV|CONDA_PREFIX|XDG_CACHE_HOME"
@@ -24,10 +24,10 @@ _GENERAL = (
 )
 _WORKER_VARIABLES = re.compile("|".join((_GENERAL, *worker_variables())))
 _PIP_VARIABLES = re.compile(r"PIP_\w+|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|REQUESTS_CA_BUNDLE")
-# ONNX Runtime's telemetry opens a database and starts threads as soon as it is imported: neither is for a process that
-# forks, and what is judged here is nobody else's business.
+# ONNX Runtime's telemetry opens a database and starts threads as soon as it is imported. Neither is safe in a process
+# that forks, and nobody else needs to know what is judged here.
 _NO_TELEMETRY = dict.fromkeys(("ORT_DISABLE_TELEMETRY", "ORT_TELEMETRY_DISABLED"), "1")
-# At one thread a fork is safe, and answers don't depend on the machine.
+# With one thread a fork is safe, and answers don't depend on the machine.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -39,13 +39,13 @@ def worker_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def pip_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The same for installing the user's requirements, with pip's own settings and the way to its index."""
+    """The variables for installing the user's requirements: also pip's own settings and the proxy to its index."""
     kept = {name: value for name, value in environ.items() if _PIP_VARIABLES.fullmatch(name)}
     return {**worker_environ(environ), **kept}
 
 
 def isolation(environ: Mapping[str, str] = os.environ) -> Isolation:
-    """What stands between models. The image asks for users of their own, and only root can have that."""
+    """What separates models. The image asks for one user per model, which only root can set up."""
     asked = environ.get("ONNX_GATE_ISOLATION") or "none"
     if asked not in ("uids", "none"):
         raise UsageError(f"ONNX_GATE_ISOLATION: got {asked!r}, expected uids or none")

@@ -1,4 +1,4 @@
-"""How long a run will still take: by what its models took the last time, else by those that have ended."""
+"""How long a run will still take, estimated from its models' last run, else from the models that have ended."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from onnx_gate.shards.plan import expected_seconds
 from onnx_gate.shards.untrusted_files import opened
 
 LARGEST_RESULTS = 64 * 1024 * 1024
-"""Bytes of the last results: what is larger would take longer to read than it is worth."""
+"""The most bytes of the last results: larger ones would take longer to read than the estimate is worth."""
 _MOST_SECONDS = 1e6
 _FASTEST, _SLOWEST = 0.1, 10.0
-"""How many times as long as the last time a machine may take."""
+"""The bounds for the time of this run, relative to the time of the last run."""
 
 
 def last_seconds(folder: Path) -> dict[str, float]:
-    """By id, what each model took in the run before this one, whose results are in the folder.
+    """The seconds that each model took in the last run, whose results are in the folder, by id.
 
-    Nothing depends on it but a guess: what is missing, too large or no results of ours is as good as nothing.
+    Only an estimate depends on them, so results that are missing, too large or not ours count as empty.
     """
     try:
         with opened(folder, "results.json", LARGEST_RESULTS) as file:
@@ -51,17 +51,17 @@ class Estimate:
         self._side_by_side = 1
 
     def began(self, models: Sequence[ModelSpec]) -> None:
-        """These are to run."""
+        """Set the models that will run."""
         self._specs = models
 
     def ended(self, model_id: str, seconds: float) -> None:
-        """One took so long."""
+        """Record how many seconds a model took."""
         self._done[model_id] = seconds
 
     def left(self, running: Mapping[str, float]) -> float | None:
-        """Seconds that are left, given for how long the models run that do; None where nothing is known yet."""
+        """Seconds that are left; `running` holds the seconds of each running model. None if nothing is known yet."""
         self._side_by_side = max(self._side_by_side, len(running))
-        # A copy: it is asked by the thread that draws.
+        # A copy, because the thread that draws calls this.
         done = dict(self._done)
         known = {**self._known(done), **{one: taken for one, taken in done.items() if taken > 0}}
         open_specs = [spec for spec in self._specs if spec.id not in done and spec.providers]
@@ -69,11 +69,11 @@ class Estimate:
             return None
         expected = expected_seconds(self._specs, known)
         each = [max(0.0, expected[spec.id] - running.get(spec.id, 0.0)) for spec in open_specs]
-        # They share the machine, and none is done before its own time.
+        # The models share the machine, and the run can't end before its longest model.
         return max(math.fsum(each) / self._side_by_side, *each) if each else 0.0
 
     def _known(self, done: Mapping[str, float]) -> dict[str, float]:
-        """The last times, at the pace of this run."""
+        """The times of the last run, scaled to the pace of this run."""
         both = [one for one, taken in done.items() if taken > 0 and one in self._last]
         before, now = (math.fsum(times[one] for one in both) for times in (self._last, done))
         pace = min(_SLOWEST, max(_FASTEST, now / before)) if both else 1.0

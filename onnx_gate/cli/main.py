@@ -17,7 +17,7 @@ from onnx_gate.gate.console import prepare_streams, say
 from onnx_gate.records.asked import ManifestWarning
 from onnx_gate.records.settings import CommentMode, Settings
 
-# What is imported inside a function is what `--help` doesn't need.
+# Imports inside a function are those that `--help` doesn't need.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def main_action() -> int:
 
 
 def build_parser() -> ArgumentParser:
-    """The command line, with what each command does."""
+    """The parser of the command line, with the function that runs each command."""
     return arguments.build_parser(
         run=_run,
         plan=_plan,
@@ -88,12 +88,12 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.vocabulary import RESUME_NOTE
 
     _say_warnings(manifest.warnings)
-    # A call that is wrong costs nothing: not even the reports of the last one.
+    # A wrong call must cost nothing, not even the reports of the last run.
     specs = select_models(manifest, asked.options)
     require_folders(manifest, asked.options)
-    # Before the output folder is emptied, which may hold it.
+    # Read before the output folder is emptied, because the baseline may be in that folder.
     earlier = find_baseline(asked.baseline, asked.workflow)
-    # Before the folder is made ready for the results of this run.
+    # Read before the folder is prepared for the results of this run.
     last = last_seconds(asked.output)
     known = resume.digests(manifest, asked.options, asked.output)
     finished = resume.find_finished(asked.output, known, specs) if asked.resume else {}
@@ -106,7 +106,7 @@ def _judge_and_publish(asked: Settings) -> int:
             )
         finally:
             progress.close()
-        # Those that only the run could show.
+        # The warnings that only the run could find.
         _say_warnings(warning for warning in result.warnings if warning not in manifest.warnings)
         shown = results.publish(beside(result, earlier), asked, folder)
         if not shown.complete:
@@ -184,7 +184,7 @@ def _calibrate(given: Namespace) -> int:
 
 
 def _say_warnings(warnings: Iterable[ManifestWarning]) -> None:
-    """What may be wrong in the manifest, as its problems are printed."""
+    """Print what may be wrong in the manifest, in the same form as its problems."""
     for warning in warnings:
         say(f"warning: {warning}", sys.stderr)
 
@@ -277,7 +277,7 @@ def _guarded(command: Callable[[], int]) -> int:
 
 
 def _tell_where() -> None:
-    """Where an error comes from, for those who run the job again with debug logging on."""
+    """Print where an error comes from, for those who run the job again with debug logging on."""
     known = settings.workflow()
     if known.in_actions and known.debug:
         from onnx_gate.gate.console import command

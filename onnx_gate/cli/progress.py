@@ -1,4 +1,4 @@
-"""How a run goes, for those who watch: live on a terminal, plain lines in a log."""
+"""The progress of a run: a live display on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Statu
 _WARNS = "⚠"
 _FAILED = {Status.DIVERGED: "diverged", Status.ERROR: "could not be judged"}
 MOST_WORST = 3
-"""Models that are named again at the end."""
+"""The most models that are named again at the end."""
 
 
 def result_line(result: ModelResult) -> str:
     """One model in one line."""
     line = f"{_MARKS[result.verdict]} {result.id}: {result.verdict}"
-    # As in the reports: an empty batch has no element, and a form that was compared.
+    # As in the reports: an empty batch has no elements, but its dtypes and shapes were compared.
     passed = sum(check.status is Status.PASSED for check in result.checks)
     if result.verdict is Status.ERROR:
         line += f" ({result.cause}): {shorten(result.error, LONGEST)}"
@@ -55,7 +55,7 @@ def _skips(result: ModelResult) -> list[tuple[str, str]]:
 
 
 def _what_differs(result: ModelResult) -> str:
-    """The largest difference; where none was compared, what is wrong with the form."""
+    """The largest difference; if no values were compared, the message of the first check that failed."""
     if farthest_check(result):
         return difference(result)
     return next((shorten(check.message, LONGEST) for check in result.checks if check.status is result.verdict), "–")
@@ -70,12 +70,12 @@ def worst_line(result: ModelResult) -> str:
 
 
 def _about(left: float) -> str:
-    """In whole seconds, as it is a guess; never none, as something is left."""
+    """The time left in whole seconds, since it is an estimate; at least one second, since something is left."""
     return f"about {seconds(max(10, math.ceil(left)))}" if left > 9 else f"about {max(1, math.ceil(left))} s"
 
 
 class PlainProgress:
-    """One line for each model; `debug` hears of every stage."""
+    """One line for each model; `debug` is called for every stage."""
 
     def __init__(self, stream: TextIO, debug: Callable[[str], None] = lambda line: None) -> None:
         self._stream = stream
@@ -90,7 +90,7 @@ class PlainProgress:
         self.expect(len(models))
 
     def expect(self, count: int) -> None:
-        """So many models are told of."""
+        """Set how many models will be reported, and print it."""
         self._total = count
         self._print(f"onnx-gate: {plural(count, 'model')}")
 
@@ -113,17 +113,17 @@ class PlainProgress:
         for command in shows_again(result.repro)[:1] if result.repro else ():
             self._print(one_line(f"{result.id}: shows it again, in the output folder: {command}"))
         for provider, why in _skips(result):
-            # Once a reason: fifty models on a machine without a GPU have the same one.
+            # Each reason is printed once: fifty models on a machine without a GPU have the same one.
             if (provider, why) not in self._told:
                 self._told.add((provider, why))
                 self._print(one_line(f"{provider or result.id}: {shorten(why, LONGEST)}"))
 
     def say(self, line: str) -> None:
-        """Something about the run as a whole."""
+        """Print a line about the run as a whole."""
         self._print(one_line(line))
 
     def close(self) -> None:
-        """The worst of what failed, for whoever looks at the end first."""
+        """Print the worst models that failed, for readers who look at the end first."""
         if self._worst:
             self._print(f"The worst {len(self._worst)}:" if len(self._worst) > 1 else "What failed:")
         for _, line in self._worst:
@@ -135,7 +135,7 @@ class PlainProgress:
 
 
 def tell_results(models: Sequence[ModelResult], stream: TextIO) -> None:
-    """The lines of models that were judged elsewhere."""
+    """Print the lines of models that were judged elsewhere."""
     told = PlainProgress(stream)
     told.expect(len(models))
     for model in models:
@@ -144,19 +144,19 @@ def tell_results(models: Sequence[ModelResult], stream: TextIO) -> None:
 
 
 class LiveProgress(PlainProgress):
-    """The same lines, above a display of what is running. `last` is what each model took the last time."""
+    """The same lines, above a display of what is running. `last`: the seconds that each model took in the last run."""
 
     def __init__(self, stream: TextIO, last: Mapping[str, float] = MappingProxyType({})) -> None:
         super().__init__(stream)
         self._estimate = Estimate(last)
-        # Imported here: a log needs none of it, and it takes time.
+        # Imported here: a log doesn't need it, and the import takes time.
         from rich.console import Console
         from rich.live import Live
 
         self._running: dict[str, tuple[str, float]] = {}
         self._began = time.monotonic()
         self._console = Console(file=stream, highlight=False)
-        # It renders at once: what it shows has to be there.
+        # `Live` renders at once, so the fields that it shows have to exist.
         self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True)
 
     def began(self, models: Sequence[ModelSpec]) -> None:
@@ -192,7 +192,7 @@ class LiveProgress(PlainProgress):
 
         now = time.monotonic()
         table = Table.grid(padding=(0, 2))
-        # Drawn by a thread of its own, while models start and end.
+        # A separate thread draws this, while models start and end.
         running = list(self._running.items())
         waiting = max(0, self._total - self._done - len(running))
         told = Text(f"{self._done} done")

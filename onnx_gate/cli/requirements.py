@@ -1,7 +1,7 @@
 """Install what the user's model code imports, beside our own packages and for one run only.
 
-A package runs code while it is installed, and a requirements file is as much the author's of a pull request as a model
-is. So nothing is installed where the gate itself imports from, and with isolation not as root either.
+A package runs code while it is installed, and the author of a pull request controls a requirements file as much as a
+model. So nothing is installed where the gate itself imports from, and with isolation nothing is installed as root.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INSTALL = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input",
 
 @contextmanager
 def installed(path: Path | None, environ: Mapping[str, str], options: RunOptions) -> Iterator[str | None]:
-    """The folder with all that the file asks for and that isn't here yet; gone when it is left."""
+    """The folder with all that the file asks for and that isn't installed yet; it is removed when the block ends."""
     if path is None:
         yield None
         return
@@ -44,13 +44,13 @@ def installed(path: Path | None, environ: Mapping[str, str], options: RunOptions
 
 
 def named_by_pip(environ: Mapping[str, str], options: RunOptions) -> list[Path]:
-    """What pip's own variables lead to, such as PIP_CONFIG_FILE: credentials too, which only pip can use."""
+    """The paths that pip's own variables name, such as PIP_CONFIG_FILE; also credentials, which only pip can use."""
     values = [value for name, value in environ.items() if name not in options.environ]
     return [Path(part.removeprefix("file://")) for value in values for part in value.split()]
 
 
 def _install(path: Path, folder: Path, environ: Mapping[str, str], *, isolated: bool) -> str:
-    """An environment on top of ours: what is here already is found there, and what is added goes there."""
+    """Install into an environment on top of ours: it finds our packages, and new packages go into it."""
     home, layer = folder / "home", folder / "layer"
     folder.chmod(0o755)
     for each in (home, layer):
@@ -92,11 +92,11 @@ def _run(command: list[str], environ: Mapping[str, str], path: Path, *, isolated
 
 def _become_installer() -> None:
     become(INSTALLER)
-    # Models have to read what it installs.
+    # Models have to read what this user installs.
     os.umask(0o022)
 
 
 def _show(text: str) -> None:
-    """Each line with a mark before it: at the start of a line, a package's words could be a workflow command."""
+    """Print each line with a prefix: at the start of a line, the text of a package could be a workflow command."""
     for line in text.splitlines():
         say(f"  pip: {''.join(char if char.isprintable() else ' ' for char in line)}")

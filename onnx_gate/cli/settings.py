@@ -23,7 +23,7 @@ from onnx_gate.records.settings import (
     parse_size,
 )
 
-# Files through which a step talks to its workflow; their folders, and these, are no business of a model's.
+# Files through which a step talks to its workflow; models must see neither these files nor their folders.
 _STEP_FILES = ("EVENT_PATH", "OUTPUT", "STEP_SUMMARY", "ENV", "PATH", "STATE")
 _PRIVATE_PLACES = (
     *("HOME", "RUNNER_TEMP", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "GNUPGHOME", "DOCKER_CONFIG", "GH_CONFIG_DIR"),
@@ -31,14 +31,14 @@ _PRIVATE_PLACES = (
     *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GHA_CREDS_PATH", "CLOUDSDK_CONFIG", "AZURE_FEDERATED_TOKEN_FILE"),
 )
-# Caches that models may read, with tokens beside what was downloaded.
+# Caches that models may read, but that hold tokens beside the downloaded files.
 _CACHES = {"HF_HOME": "", "XDG_CACHE_HOME": "huggingface"}
 _TOKENS_IN_CACHE = ("token", "stored_tokens")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE", "")
 
 
 def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of `plan`: which models, and who listens."""
+    """The settings of `plan`: which models, and where the step's outputs go."""
     return Settings(
         manifest=Path(arguments.manifest),
         output=Path(),
@@ -48,7 +48,7 @@ def from_plan(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> 
 
 
 def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of `merge`: which providers are to have run, where the reports go, and who listens."""
+    """The settings of `merge`: which providers must have run, and where the reports and the step's outputs go."""
     return Settings(
         manifest=Path(arguments.manifest or "onnx-gate.yml"),
         output=Path(arguments.output),
@@ -60,7 +60,7 @@ def from_merge(arguments: Namespace, environ: Mapping[str, str] = os.environ) ->
 
 
 def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The command line's settings."""
+    """The settings of `run`, from the command line."""
     return Settings(
         manifest=Path(arguments.manifest),
         output=Path(arguments.output),
@@ -86,14 +86,14 @@ def from_arguments(arguments: Namespace, environ: Mapping[str, str] = os.environ
 
 
 def _resume(arguments: Namespace) -> bool:
-    """A reference is made, and used, by a run of all models."""
+    """Whether to resume a run; a reference is made, and used, only by a run of all models."""
     if arguments.resume and (arguments.save_reference or arguments.reference):
         raise UsageError("--resume goes with neither --save-reference nor --reference. Fix: leave --resume out")
     return bool(arguments.resume)
 
 
 def from_calibrate(arguments: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of `calibrate`: which models, on what, and where their logs go."""
+    """The settings of `calibrate`: which models, on which providers, and where their logs go."""
     return Settings(
         manifest=Path(arguments.manifest),
         output=Path(arguments.output),
@@ -128,7 +128,7 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
             plan=_plan(_input("plan", environ) or None, shard or None, only),
             allow_pickle=_boolean("allow-pickle", environ) if _input("allow-pickle", environ) else None,
             **_cache(_input("cache", environ), _input("cache-size", environ), "input 'cache-size'", environ),
-            # In a log it is one line more for each model.
+            # In a log, this is only one more line for each model.
             explain_cache=bool(_input("cache", environ)),
             **_surroundings(environ),
         ),
@@ -140,7 +140,7 @@ def from_inputs(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def to_tell_failure(arguments: Namespace | None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Where to tell that the inputs or the arguments are wrong: what doesn't depend on them, else the defaults."""
+    """The settings to report wrong inputs or arguments with: those that don't depend on them, else the defaults."""
     given = _input("comment", environ) if arguments is None else arguments.comment
     manifest = _input("manifest", environ) or "onnx-gate.yml" if arguments is None else arguments.manifest
     return Settings(
@@ -153,7 +153,7 @@ def to_tell_failure(arguments: Namespace | None, environ: Mapping[str, str] = os
 
 
 def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
-    """The plan says which models: to choose a second time could leave one between two shards."""
+    """The text of a plan. The plan chooses the models: a second choice could lose a model between two shards."""
     if text is None:
         return ""
     if shard is None or only:
@@ -167,7 +167,7 @@ def _plan(text: str | None, shard: str | None, only: Sequence[str]) -> str:
 
 
 def _cache(folder: str | None, size: str | None, where: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Where models are remembered, and which commit they are of."""
+    """The settings of the cache: its folder and size, and the commit of the models."""
     return {
         "cache": Path(folder) if folder else None,
         "cache_size": parse_size(size or DEFAULT_CACHE_SIZE, where),
@@ -176,7 +176,7 @@ def _cache(folder: str | None, size: str | None, where: str, environ: Mapping[st
 
 
 def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What models see, and what is kept from them."""
+    """What models may see, and what is hidden from them."""
     workspace = environ.get("GITHUB_WORKSPACE")
     return {
         "environ": worker_environ(environ),
@@ -187,7 +187,7 @@ def _surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _private(environ: Mapping[str, str]) -> Iterator[str]:
-    """What is the workflow's, the runner's, or a tool's that logs in somewhere."""
+    """Paths that belong to the workflow, to the runner, or to a tool that logs in somewhere."""
     for file in filter(None, (environ.get(f"GITHUB_{name}") for name in _STEP_FILES)):
         yield from (file, str(Path(file).parent))
     for name in _PRIVATE_PLACES:
@@ -198,7 +198,7 @@ def _private(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def workflow(environ: Mapping[str, str] = os.environ, *, token: str = "") -> Workflow:
-    """What the runner says; a command's token comes from the environment, the action's is an input."""
+    """What the runner says. The token of a command comes from the environment, the token of the action is an input."""
     server, repository, run = (environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     event, workspace = environ.get("GITHUB_EVENT_PATH"), environ.get("GITHUB_WORKSPACE")
     return Workflow(
@@ -257,6 +257,6 @@ def _ids(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _providers(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    """Under the names that the reports have; what is no provider, the manifest has to know."""
+    """The providers under their names in the reports; the manifest has to know a name that is not in the table."""
     parts = [part for name in names for part in _list(name)]
     return tuple(dict.fromkeys(short_name(part) for part in parts))

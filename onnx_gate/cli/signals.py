@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, taken where they lose nothing."""
+"""Ctrl-C and SIGTERM, handled where nothing gets lost."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from onnx_gate.gate.run import Cancelled
 
 
 class Signals:
-    """Ctrl-C and SIGTERM: they stop the models, keep what is known, and disturb nothing after that.
+    """Ctrl-C and SIGTERM: they stop the models. What is known is kept, and later signals change nothing.
 
-    Nothing is raised where a signal happens to arrive. That may be while a lock has just been taken, which is then
-    never given back, or while Python frees an object, which drops the exception. So the run asks, many times a second.
+    Nothing is raised where a signal happens to arrive. A lock may just have been taken, which is then never released,
+    or Python may be freeing an object, which drops the exception. So the run asks for signals, many times a second.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Signals:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Take signals in, to act on them only where that loses nothing."""
+        """Only record signals, so that the run can act on them where nothing gets lost."""
         before = {each: signal.signal(each, self._take) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

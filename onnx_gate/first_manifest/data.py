@@ -1,4 +1,4 @@
-"""A file of data and the models that it feeds, by names and numbers of columns."""
+"""Finds the models that a file of data can feed, by the names and the number of its columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBERS = ("float", "int", "uint")
 
 
 def feed_entries(entries: Iterable[Entry], data: SeenData, shown: str) -> tuple[Entry, ...]:
-    """Those that the data fits get it."""
+    """The models, with the data added to those that it fits."""
     return tuple(_fed(entry, data, shown) for entry in entries)
 
 
@@ -35,7 +35,7 @@ def _inputs_of(entry: Entry) -> tuple[SeenInput, ...]:
 
 
 def _from_table(entry: Entry, data: SeenData) -> dict[str, Any] | None:
-    """How the columns of a table feed a model; None where they don't."""
+    """The keys with which the columns of a table feed a model; None if they don't fit."""
     names, inputs = [column.name for column in data.columns], _inputs_of(entry)
     wanted = [given.name for given in inputs]
     if len(inputs) > 1 or (len(inputs) == 1 and wanted[0] in names):
@@ -59,7 +59,7 @@ def _chosen(wanted: list[str], names: list[str]) -> dict[str, Any]:
 
 
 def _from_arrays(entry: Entry, data: SeenData) -> dict[str, Any] | None:
-    """Arrays by the names of the inputs, or the only one for the only input."""
+    """The keys with which arrays feed a model: by name, or one array for one input; None if they don't fit."""
     arrays = {array.name: array for array in data.columns}
     inputs = _inputs_of(entry)
     if len(arrays) == 1 and len(inputs) == 1 and "" in arrays:
@@ -76,7 +76,7 @@ def _agrees(given: SeenInput, array: SeenColumn) -> bool:
 
 
 def _typed(entry: Entry, data: SeenData) -> Entry:
-    """Columns of text are text, whatever the model's file says of them."""
+    """The model with text inputs for text columns, whatever the model's file says about them."""
     texts = {column.name for column in data.columns if column.dtype in ("string", "bool")}
     types = {column.name: column.dtype for column in data.columns}
     if len(entry.seen.inputs) < 2:
@@ -88,7 +88,7 @@ def _typed(entry: Entry, data: SeenData) -> Entry:
 
 
 def _described_by(entry: Entry, data: SeenData, shown: str) -> Entry:
-    """A model of which nothing is known takes the columns of the table, all of them."""
+    """A model without known inputs gets all columns of the table as its inputs."""
     numbers = all(column.dtype.startswith(_NUMBERS) for column in data.columns)
     inputs = (
         (SeenInput(name="X", dtype="float32", shape=("batch", len(data.columns))),)

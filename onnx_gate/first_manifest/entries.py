@@ -1,4 +1,4 @@
-"""What was seen in files → the models of a manifest: which file belongs to which, and what is left out."""
+"""What was seen in files → the models of a manifest: which files belong together, and what is left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_gate.frameworks.registry import REGISTRY, suffixes
 from onnx_gate.records.seen import Seen, SeenInput
 
 MOST = 500
-"""Models in a manifest that is made at once."""
+"""The most models in a generated manifest."""
 _LONGEST_ID = 60
 _UNKNOWN = "which inputs does it take? This one is a guess"
 
@@ -25,38 +25,38 @@ class Entry:
     """One model of the manifest."""
 
     id: str
-    """Unique."""
+    """The model's id, unique in the manifest."""
     path: Path
     """The source, or the file with its factory."""
     seen: Seen
-    """What is known of the source."""
+    """What is known about the source."""
     weights: Path | None = None
-    """Of a factory's model."""
+    """The weights for the model of a factory."""
     onnx: Path | None = None
     """The file to check instead of converting."""
     file_inputs: tuple[SeenInput, ...] = ()
-    """Those of `onnx`."""
+    """The inputs of `onnx`."""
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of the model."""
     questions: tuple[str, ...] = ()
-    """What the user has to say."""
+    """Questions that the user has to answer."""
     notes: tuple[str, ...] = ()
     """What the user may want to know."""
 
     @property
     def inputs(self) -> tuple[SeenInput, ...]:
-        """What `inputs` has to list: nothing where an .onnx says it."""
+        """What `inputs` has to list: nothing if an .onnx file says it."""
         return () if self.onnx or self.seen.shipped else self.seen.inputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """A file that is no model of the manifest, though somebody may think so."""
+    """A file that might look like a model, but is not in the manifest."""
 
     shown: str
-    """As the manifest would name it."""
+    """Its path, as the manifest would name it."""
     reason: str
-    """Why, and what to do."""
+    """Why it is left out, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +64,13 @@ class Draft:
     """What a manifest is made of."""
 
     entries: tuple[Entry, ...]
-    """In the order of their files."""
+    """The models, in the order of their files."""
     left_out: tuple[LeftOut, ...]
-    """The same."""
+    """The files that are left out, in the same order."""
 
 
 def draft_entries(looks: Sequence[Look], folder: Path) -> Draft:
-    """Sources with what belongs to them; paths are shown as a manifest in the folder has them."""
+    """Sources with what belongs to them; paths are shown as a manifest in the folder names them."""
     left_out = list(_left_out(looks, folder))
     taken = {out.shown for out in left_out}
     usable = [look for look in looks if look.seen and shown(look.path, folder) not in taken]
@@ -104,13 +104,13 @@ def _left_out(looks: Iterable[Look], folder: Path) -> Iterator[LeftOut]:
 
 
 def _is_anybodys(name: str) -> bool:
-    """A type of file that holds other things than models as a rule."""
+    """Whether files of this type usually hold something other than models."""
     kind = mimetypes.guess_type(name)[0] or ""
     return kind.startswith("text/") or kind == "application/json"
 
 
 def _unfit(name: str) -> str:
-    """Why a manifest can't name a file; empty where it can."""
+    """Why a manifest can't name a file; empty if it can."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
@@ -132,14 +132,14 @@ def _entry(path: Path, seen: Seen, **more: Any) -> Entry:
 
 
 def _completed(seen: Seen) -> Seen:
-    """With an input to begin with, where nobody knows one: a run then says what is wrong about it."""
+    """The source with a guessed input if none is known: a run then says what is wrong about the guess."""
     if seen.inputs or seen.shipped:
         return seen
     return replace(seen, inputs=(SeenInput(name="X", dtype="float32", shape=("batch", 4)),), basis="a guess")
 
 
 def _with_weights(looks: Sequence[Look], folder: Path, left_out: list[LeftOut]) -> Iterator[Entry]:
-    """Weights, each with the factory whose module has parts of these names."""
+    """Entries for weights, each with the factory whose module has parts of these names."""
     factories = [(look.path, seen) for look in looks for seen in look.seen if seen.role == "factory"]
     for look in looks:
         for weights in (seen for seen in look.seen if seen.role == "weights"):
@@ -169,7 +169,7 @@ def _distance(file: Path, path: Path, factory: Seen) -> tuple[bool, bool, bool, 
 
 
 def _factories(looks: Sequence[Look], folder: Path, left_out: list[LeftOut]) -> Iterator[Entry]:
-    """Functions that build a model by themselves, unless files of the same framework are there to be judged."""
+    """Entries for functions that build a model, unless there are files of the same framework to judge."""
     saved = {seen.framework for look in looks for seen in look.seen if seen.role in ("model", "weights")}
     for look in looks:
         for seen in (seen for seen in look.seen if seen.role == "factory"):
@@ -182,7 +182,7 @@ def _factories(looks: Sequence[Look], folder: Path, left_out: list[LeftOut]) -> 
 
 
 def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> Iterator[Entry]:
-    """Each .onnx goes to the source of its name beside it, else it is a model by itself."""
+    """Add each .onnx file to the source of the same name beside it; without one, the file is a model by itself."""
     shipped = [(look.path, seen) for look in looks for seen in look.seen if seen.shipped]
     of: dict[int, tuple[Path, Seen]] = {}
     hints: dict[int, str] = {}
@@ -202,7 +202,7 @@ def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> It
     for i, entry in enumerate(sources):
         if i in of:
             path, seen = of[i]
-            # What the file says of its inputs counts, so nothing is left to be asked.
+            # The file's own description of its inputs counts, so there is no question left.
             yield replace(entry, onnx=path, file_inputs=seen.inputs, questions=())
         elif i in hints:
             yield replace(entry, questions=(*entry.questions, hints[i]))
@@ -212,7 +212,7 @@ def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> It
 
 
 def _alone(path: Path, seen: Seen) -> Entry:
-    """A file without a source: a batch that it fixes is meant to be so."""
+    """An entry for a file without a source; if the file fixes the batch size, that is taken as intended."""
     first = {given.shape[0] for given in seen.inputs if given.shape}
     fixed = next(iter(first)) if len(first) == 1 else None
     keys = {"batches": [fixed]} if isinstance(fixed, int) and fixed > 0 else {}
@@ -229,7 +229,7 @@ def _stems_of(entry: Entry) -> set[str]:
 
 
 def _named(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Ids are names of files; two of one name get the type of the file, then a number."""
+    """The entries with ids: the file's name; if it is taken, with the file's type, the folder's name or a number."""
     used = set[str]()
     for entry in entries:
         file = entry.weights or entry.path

@@ -1,4 +1,4 @@
-"""Search, look, draft, check, write: nothing is written that `check` refuses, and no file is overwritten."""
+"""Search, look, draft, check, write. What `check` refuses is not written, and no file is overwritten."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Wanted:
     manifest: Path
     """The file to write."""
     data: Path | None
-    """Data for the models that it fits."""
+    """A file of data for the models that it fits."""
     load: bool
     """Whether models may be loaded, which runs their code."""
     workflow: bool
@@ -45,7 +45,7 @@ class Wanted:
 
 
 def write_first_manifest(wanted: Wanted, surveyor: Surveyor, say: Callable[[str], None]) -> None:
-    """All of `onnx-gate init`; raises UsageError where there is nothing to write, or no place for it."""
+    """Run `onnx-gate init`; raises UsageError if there is nothing to write, or the file can't be written."""
     folder = wanted.manifest.parent.resolve()
     repository = find_repository(folder)
     places = [wanted.manifest, *([repository / PLACE] if wanted.workflow else [])]
@@ -90,7 +90,7 @@ def _with_links(draft: Draft, found: Found, folder: Path) -> Draft:
 
 
 def _loaded(entry: Entry, surveyor: Surveyor, folder: Path) -> Entry:
-    """A model of which something is left to ask, asked itself."""
+    """Load a model that still has questions, to learn its inputs from it."""
     if not entry.questions or entry.onnx:
         return entry
     job = {
@@ -126,7 +126,7 @@ def _with_data(draft: Draft, data: Path, surveyor: Surveyor, folder: Path, repos
 
 
 def _checked(draft: Draft, manifest: Path, folder: Path) -> tuple[Draft, str]:
-    """A draft that passes `check`, and its text: models that it refuses are left out, with the reason."""
+    """A draft that passes `check`, and its text; models that `check` refuses are left out, with the reason."""
     trial = folder / f".onnx-gate-init-{secrets.token_hex(4)}.yml"
     while draft.entries:
         text = manifest_text(draft, folder)
@@ -149,7 +149,7 @@ def _without_refused(draft: Draft, error: ManifestError, folder: Path) -> Draft:
         if (found := _OF_MODEL.match(problem.path))
     }
     if not refused:
-        # Of the file as a whole, which is too large.
+        # The problem is the file as a whole, which is too large.
         sizes = [len(manifest_text(Draft(entries=(entry,), left_out=()), folder)) for entry in draft.entries]
         refused = {sizes.index(max(sizes)): "the manifest would be too large; name fewer folders, or write it by hand"}
     out = [LeftOut(shown=shown(draft.entries[i].path, folder), reason=why) for i, why in sorted(refused.items())]
@@ -170,13 +170,13 @@ def _tell(draft: Draft, folder: Path, say: Callable[[str], None]) -> None:
 
 
 def _missing(draft: Draft) -> list[str]:
-    """Frameworks of the models that aren't installed here."""
+    """Frameworks of the models that are not installed here."""
     names = dict.fromkeys(entry.seen.framework for entry in draft.entries)
     return [name for name in names if not all(installed(brought) for brought in REGISTRY[name].packages.values())]
 
 
 def write_new(place: Path, text: str) -> None:
-    """Whole or not at all, and never over a file that is there."""
+    """Write a file, completely or not at all, and never over an existing file."""
     fresh = place.with_name(f".{secrets.token_hex(6)}.part")
     try:
         with fresh.open("x", encoding="utf-8") as file:

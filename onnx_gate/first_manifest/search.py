@@ -14,7 +14,7 @@ from onnx_gate.vocabulary import REPORTS
 
 _SKIPPED = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__", "conda-meta", "__pypackages__"))
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
-"""What lies in the top folder of a virtual environment."""
+"""Entries in the top folder of a virtual environment."""
 _OF_OUTPUT = frozenset(REPORTS)
 _TESTS = ("test", "tests")
 _NO_CODE = ("conftest.py", "setup.py", "__init__.py", "__main__.py")
@@ -55,25 +55,25 @@ _NO_MODELS = frozenset(
         ),
     )
 )
-"""Types of files that everybody knows to be something else."""
+"""Types of files that are known to be something else."""
 MOST = 200_000
-"""Entries of folders that are looked at."""
+"""The most entries of folders that are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a search has brought."""
+    """The result of a search."""
 
     paths: tuple[Path, ...]
     """Files and folders to look into, sorted."""
     links: tuple[Path, ...]
-    """Links to files outside of the repository: nobody follows them."""
+    """Links to files outside of the repository, which are not followed."""
     complete: bool
     """Whether everything was looked at."""
 
 
 def search(tops: Sequence[Path], repository: Path) -> Found:
-    """All below some folders, and files that are named themselves."""
+    """All files below the given folders, and given files."""
     found, links, count = dict[Path, None](), list[Path](), 0
     waiting = [_inside(top, repository) for top in tops]
     while waiting and count < MOST:
@@ -109,7 +109,7 @@ def _inside(top: Path, repository: Path) -> Path:
 
 
 def _is_skipped(names: set[str]) -> bool:
-    """A virtual environment, or what a run of the gate has written."""
+    """Whether a folder is a virtual environment or the output of the gate."""
     return any(name in names for name in _OF_ENVIRONMENTS) or names >= _OF_OUTPUT
 
 
@@ -125,7 +125,7 @@ def _follow(link: Path, repository: Path, found: dict[Path, None], links: list[P
 
 
 def _may_be_model(path: Path) -> bool:
-    """By its name: code that may build one, or anything that is not known to be something else."""
+    """Whether a file may be a model, by its name: code that may build one, or a type not known as something else."""
     name, suffix = path.name, path.suffix.lower()
     if suffix == ".py":
         is_test = name.startswith("test_") or name in _NO_CODE or any(part in _TESTS for part in path.parts[-4:-1])
@@ -134,12 +134,12 @@ def _may_be_model(path: Path) -> bool:
 
 
 def shown(path: Path, folder: Path) -> str:
-    """A path as a manifest in a folder names it."""
+    """A path as a manifest in the folder names it."""
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def stems(path: Path) -> Iterator[str]:
-    """What a file is called, without its type; weights may have two."""
+    """The name of a file without its suffix; files of weights may have two such names."""
     yield path.stem
     if path.stem.endswith(".weights"):
         yield path.stem.removesuffix(".weights")

@@ -1,4 +1,4 @@
-"""The process that looks into files, and what it says of each. A file that it dies of, or hangs on, can't be read."""
+"""The process that looks into files, and its answers. A file that kills or blocks this process counts as unreadable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Look:
     """What was seen in one file or folder."""
 
     path: Path
-    """Where it is."""
+    """The path of the file or folder."""
     seen: tuple[Seen, ...] = ()
     """What it holds."""
     problem: str = ""
@@ -48,14 +48,14 @@ class Surveyor:
     """Starts processes that look into files."""
 
     environ: Mapping[str, str]
-    """What these processes may see."""
+    """The environment that these processes may see."""
     isolation: Isolation
-    """Whether code of a model runs as a user of its own."""
+    """Whether the code of a model runs as a separate user."""
     patience: float = _PATIENCE
     """Seconds for one file."""
 
     def look(self, paths: Sequence[Path]) -> list[Look]:
-        """What the files hold, in their order; nothing of them is run."""
+        """What the files hold, in their order; no code in them is run."""
         looks: list[Look] = []
         deaths = 0
         while len(looks) < len(paths) and deaths <= _MOST_DEATHS:
@@ -71,7 +71,7 @@ class Surveyor:
         return looks
 
     def _answers(self, process: _Process, paths: Sequence[Path]) -> list[Look]:
-        """As many as come."""
+        """The answers for the files in their order, until one is missing."""
         looks = []
         for path in paths:
             answer = process.answer(self.patience)
@@ -81,7 +81,7 @@ class Surveyor:
         return looks
 
     def look_at_data(self, path: Path) -> SeenData:
-        """Columns or arrays of a file of data; raises UsageError where it can't be read."""
+        """Columns or arrays of a file of data; raises UsageError if it can't be read."""
         answer = self._one({"data": str(path.absolute())})
         try:
             return _DATA.validate_python(answer["found"])
@@ -90,7 +90,7 @@ class Surveyor:
             raise UsageError(f"--data {path}: {why}. Fix: name a whole .csv, .npz or .npy file") from None
 
     def load(self, job: Mapping[str, Any]) -> Seen | str:
-        """What a source says of itself once it is loaded, or why it doesn't; this runs its code."""
+        """What a source says about its inputs once it is loaded, or why that failed; this runs its code."""
         user = MODELS[0] if self.isolation == "uids" else None
         answer = self._one({"load": {**job, "user": user}})
         if user is not None:
@@ -132,12 +132,12 @@ class _Process:
         self._rest = b""
         self._hangs = False
         given, self._answers = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
-        # One that died before it has read all of the job gives no answer.
+        # A process that died before it read the whole job gives no answer; that is handled later.
         with suppress(OSError), given:
             given.write(json.dumps(job).encode("ascii"))
 
     def answer(self, patience: float) -> Any:
-        """The next line, as JSON; None where none comes in time, or ever."""
+        """The next line, as JSON; None if no line comes in time, or the process has ended."""
         until = time.monotonic() + patience
         while b"\n" not in self._rest:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, until - time.monotonic()))
@@ -161,7 +161,7 @@ class _Process:
         return "the process that read it died"
 
     def end(self) -> None:
-        """With all that it has started."""
+        """Kill the process with all that it has started."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -1,4 +1,4 @@
-"""The text of a first manifest: YAML that a person goes on with, whatever files are called."""
+"""The text of a first manifest: YAML for a person to edit, valid for any names of files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_gate.records.seen import SeenInput
 from onnx_gate.wording.text import printable, shorten
 
 QUESTION = "# Question: "
-"""How a line begins that asks the user for something."""
+"""The start of a line that asks the user a question."""
 _HEAD = """\
 # yaml-language-server: $schema=https://raw.githubusercontent.com/onnx-gate/onnx-gate/main/onnx-gate.schema.json
 # Written by `onnx-gate init`. Every key: https://github.com/onnx-gate/onnx-gate/blob/main/docs/manifest.md
@@ -33,11 +33,11 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
 _LONGEST = 300
 _SIZES = [1, 16]
-"""Tried for a dimension that is named."""
+"""The sizes to try for a named dimension."""
 
 
 def manifest_text(draft: Draft, folder: Path) -> str:
-    """The whole file."""
+    """The text of the whole manifest."""
     blocks = ["\n".join(_entry_lines(entry, folder)) for entry in draft.entries]
     return _HEAD + "\n\n".join(blocks) + "\n" + "".join(_left_out_lines(draft.left_out))
 
@@ -87,7 +87,7 @@ def _left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[str]:
 
 
 def _comment(text: str, indent: int, mark: str = "# ") -> str:
-    """One line, whatever the text holds: it must not end the comment."""
+    """A comment on one line: a line break in the text must not end the comment."""
     safe = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return f"{' ' * indent}{mark}{shorten(printable(safe), _LONGEST)}"
 
@@ -102,17 +102,17 @@ def flow(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as YAML has it; in quotes unless nobody can take it for something else."""
+    """A text as YAML, in quotes unless it is clearly a plain text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*\.py:[A-Za-z_]\w*", text, re.ASCII):
         return text
-    # Never cut into lines, and every character that isn't plain is spelled out.
+    # Never split into lines, and every character that isn't plain is escaped.
     return str(yaml.safe_dump(text, default_style='"', width=10**9, allow_unicode=False)).strip()
 
 
 def next_steps(manifest: str, missing: Iterable[str], lines: Iterable[int]) -> str:
-    """What to do now: the last line on the console."""
+    """The last line on the console: what to do next."""
     run = "onnx-gate run" if manifest == "onnx-gate.yml" else f"onnx-gate run {quoted(manifest)}"
     steps = [REGISTRY[name].installing([REGISTRY[name].package]) for name in missing]
     command = " && ".join([*dict.fromkeys(steps), run])

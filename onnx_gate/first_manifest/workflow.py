@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx_gate.first_manifest.text import quoted
 
 PLACE = ".github/workflows/onnx-gate.yml"
-"""From the top of the repository."""
+"""The path of the workflow, from the top of the repository."""
 _TEXT = """\
 # The whole gate in one job: every model of onnx-gate.yml on the CPU, with a comment on the pull request.
 name: Models
@@ -40,5 +40,5 @@ jobs:
 
 
 def workflow_text(manifest: str) -> str:
-    """For a manifest that is named from the top of the repository."""
+    """The workflow for a manifest, whose path is from the top of the repository."""
     return _TEXT.replace("MANIFEST", quoted(manifest))

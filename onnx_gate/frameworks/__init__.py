@@ -1,3 +1,3 @@
-"""Frameworks: what is known of each without importing it (`registry`), and its plug-in, for workers only (`plugin`)."""
+"""Frameworks: data about each one that needs no import of it (`registry`), and its plug-in, for workers (`plugin`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the gate has to know of a framework before it is imported: plain data, for both processes."""
+"""Data that the gate needs about a framework before it is imported: plain values, for both processes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_gate.records.asked import ModelSpec
 FACTORY = "name a factory that builds it (`source: model.py:build`)"
 
 ManifestKey = Literal["weights", "output_names", "null_inputs", "register", "trusted"]
-"""Keys of a model that not every framework has a use for; `null_inputs` are inputs that are None."""
+"""Keys of a model that only some frameworks use; `null_inputs` are inputs that are None."""
 OptionKind = Literal[
     "opset", "opsets", "switch", "choice", "switch-or-choice", "names", "settings-by-name", "types-by-name"
 ]
-"""What the value of a convert option looks like in the manifest."""
+"""The form of a convert option's value in the manifest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,13 @@ class Option:
     """One option under `convert` of the manifest."""
 
     name: str
-    """Its key."""
+    """The key of the option."""
     kind: OptionKind
-    """What its value looks like."""
+    """The form of the value."""
     description: str
-    """For the JSON Schema."""
+    """Text for the JSON Schema."""
     choices: tuple[str, ...] = ()
-    """The words that a choice is made of."""
+    """The allowed words, if the value is a choice."""
 
 
 OPSET = Option(name="opset", kind="opset", description="opset of the default domain")
@@ -38,62 +38,62 @@ OPSETS = Option(name="opsets", kind="opsets", description="opsets of other domai
 
 
 def is_no_folder(folder: Path) -> bool:
-    """For frameworks whose sources are files."""
+    """False: the default for frameworks whose sources are files."""
     return False
 
 
 def is_data_only(spec: ModelSpec) -> str:
-    """For frameworks whose files are data, whatever is in them."""
+    """Empty: the default for frameworks whose files are data and never run code."""
     return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameworkInfo:
-    """One framework; everything else that the gate says or decides by framework is derived from this."""
+    """One framework; everything else that the gate says or decides per framework is derived from this record."""
 
     name: str
-    """As the manifest names it."""
+    """The name in the manifest."""
     title: str
-    """As people write it, such as scikit-learn."""
+    """The name that people write, such as scikit-learn."""
     plugin: str
-    """The module that holds its PLUGIN, which only a worker imports."""
+    """The module that holds the PLUGIN; only a worker imports it."""
     packages: Mapping[str, tuple[str, ...]]
-    """What has to be importable, each with the distributions that bring it; the framework itself comes first."""
+    """Packages that must be importable, each with the distributions that provide it; the framework itself is first."""
     extra: str
-    """The extra of onnx-gate that installs them; empty where they are always installed."""
+    """The extra of onnx-gate that installs the packages; empty where they are always installed."""
     runs_code: Callable[[ModelSpec], str]
-    """What a file of this framework is, if loading it may run code that nobody can read in it; else empty."""
+    """The kind of the file, if loading it may run code that can't be read in it; else empty."""
     code_forms: tuple[str, ...] = ()
-    """The forms of file for which `runs_code` says something, as --help lists them."""
+    """The kinds of file for which `runs_code` is not empty, as --help lists them."""
     instead: str = FACTORY
-    """What to offer instead of a file that runs code."""
+    """The advice to give instead of a file that runs code."""
     suffixes: tuple[str, ...] = ()
-    """Of the files that are its sources, each with its dot and in lower case."""
+    """Suffixes of source files, each with its dot and in lower case."""
     is_source_folder: Callable[[Path], bool] = is_no_folder
-    """Whether a folder is one of its sources."""
+    """Whether a folder is a source of this framework."""
     factories: bool = True
-    """Whether a function of the user's may build its models."""
+    """Whether a function of the user may build the models."""
     convert: tuple[Option, ...] = ()
     """The options that its converter takes."""
     keys: Mapping[ManifestKey, str] = field(default_factory=dict)
-    """The keys of a model that it has a use for, each described for the JSON Schema."""
+    """The keys of a model that this framework uses, each with a description for the JSON Schema."""
     lower_opset_suffices: bool = False
-    """Whether its converter may write a lower opset than asked for: one that is all the model needs."""
+    """Whether the converter may write a lower opset than requested, if the model needs no more."""
     computes_in_float64: bool = False
-    """Whether its models compute in float64, and so have a second answer for data that was rounded to the schema."""
+    """Whether the models compute in float64, and so have a second answer for data that was rounded to the schema."""
     scopes: str = ""
-    """The metadata of a node in which its exporter lists the modules that the node comes from, the outermost first and
-    the operator last; empty where it writes none."""
+    """The metadata key of a node under which the exporter lists the modules that the node comes from, the outermost
+    first and the operator last; empty where it writes none."""
     traces: str = ""
-    """The metadata of a node in which its exporter keeps the stack trace of the user's code that the node comes from;
-    empty where it writes none."""
+    """The metadata key of a node under which the exporter keeps the stack trace of the user's code that the node comes
+    from; empty where it writes none."""
     saved_version: str = ""
-    """The key under which its models keep the version that saved them, as it stands in a pickle; empty where none."""
+    """The key in a pickled model that holds the version that saved it; empty where there is no such key."""
     files: str = ""
-    """Where its `Files` are, as `module:NAME`: how its files are read without loading them, for `init`. Only a child
-    imports it; where it is empty, files are known by their suffixes alone."""
+    """The place of its `Files`, as `module:NAME`: `init` uses them to read files without loading them. Only a child
+    imports it; where it is empty, files are recognized by their suffixes alone."""
     variables: tuple[str, ...] = ()
-    """Environment variables that a worker needs for it, as regular expressions; its plug-in may set them."""
+    """Environment variables that a worker needs for the framework, as regular expressions; the plug-in may set them."""
 
     @property
     def package(self) -> str:
@@ -101,5 +101,5 @@ class FrameworkInfo:
         return next(iter(self.packages))
 
     def installing(self, missing: Sequence[str]) -> str:
-        """The command that installs what is missing of its packages."""
+        """The command that installs the missing packages."""
         return f"pip install 'onnx-gate[{self.extra}]'" if self.extra else f"pip install {' '.join(missing)}"

@@ -1,7 +1,7 @@
-"""Values within a source, kept for whoever asks where a model goes wrong: named, in order, copied, and bounded.
+"""Values inside a source, kept to find where a model goes wrong: named, in order, copied, and limited in size.
 
-A plug-in hands over each value as it is computed. What is kept never refers to memory that the source uses again, and
-never grows beyond the bound, however large the model is.
+A plug-in hands over each value when it is computed. The copies never share memory with the source, and never take
+more than the limit, however large the model is.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Bytes of all values that are kept of one run; where there are more, the largest ones are left out first."""
+"""Limit in bytes for all values of one run; beyond it, the largest values are dropped first."""
 MOST_STAGES = 32
-"""Stages of one model that are kept (iterations of a booster, for one), spread evenly over all that it has."""
+"""Stages of one model that are kept (such as iterations of a booster), spread evenly over all stages."""
 _NUMBERS = frozenset("fiub")
 
 
 class Landmarks:
-    """Named arrays in the order in which they came."""
+    """Named arrays in the order in which they were kept."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.most = most
-        """Bytes that are kept in all."""
+        """The limit in bytes for all arrays together."""
         self._kept: dict[str, Any] = {}
         self._given: set[str] = set()
         self._largest: list[tuple[int, int, str]] = []
         self._bytes = 0
 
     def keep(self, name: str, value: Any) -> None:
-        """A copy of an array of numbers under its name; a name that is taken gets `#2`. All else is left out."""
+        """Copy an array of numbers under its name; a name that is taken gets `#2`. Other values are ignored."""
         if value is None or value.dtype.kind not in _NUMBERS:
             return
         name = self._free(name)
@@ -38,13 +38,13 @@ class Landmarks:
             return
         self._kept[name] = value.copy()
         self._bytes += value.nbytes
-        # The later of two that are equally large goes first, as in no order of names.
+        # Of two arrays of equal size, the later one is dropped first, so that the result does not depend on names.
         heapq.heappush(self._largest, (-value.nbytes, -len(self._given), name))
         while self._bytes > self.most:
             self._drop_largest()
 
     def _free(self, name: str) -> str:
-        """The name itself, or with the number of its turn."""
+        """The name itself, or, if it is taken, the name with a number."""
         turn, free = 1, name
         while free in self._given:
             turn += 1
@@ -58,12 +58,12 @@ class Landmarks:
         self._bytes += size
 
     def values(self) -> dict[str, Any]:
-        """All that is kept."""
+        """All arrays that are kept."""
         return dict(self._kept)
 
 
 class Calls:
-    """Keeps what modules answer, under their paths: `block`, `block#2` the second time, `lstm.0` of a tuple."""
+    """Keeps the outputs of modules under their paths: `block`, `block#2` the second time, `lstm.0` of a tuple."""
 
     def __init__(self, kept: Landmarks, leaves: Callable[[Any], Iterable[tuple[tuple[str, ...], Any]]]) -> None:
         self._kept = kept
@@ -71,7 +71,7 @@ class Calls:
         self._turns: Counter[str] = Counter()
 
     def __call__(self, path: str, answered: Any) -> None:
-        """A call has ended, with this answer; `leaves` takes it apart into arrays."""
+        """Keep the output of a finished call; `leaves` splits it into arrays."""
         self._turns[path] += 1
         turn = self._turns[path]
         name = path if turn == 1 else f"{path}#{turn}"
@@ -80,7 +80,7 @@ class Calls:
 
 
 def spread(count: int, most: int = MOST_STAGES) -> Sequence[int]:
-    """Stages of 1 to `count`, spread evenly: always the first and the last, and at most so many."""
+    """Stages from 1 to `count`, spread evenly: at most `most`, always with the first and the last."""
     if count <= most:
         return range(1, count + 1)
     return sorted({1 + round(place * (count - 1) / (most - 1)) for place in range(most)})

@@ -1,4 +1,4 @@
-"""All frameworks, in the order in which they are listed; whatever else differs by framework is derived from here."""
+"""All frameworks, in the order in which they are listed; all other data per framework is derived from this table."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ REGISTRY: Mapping[str, FrameworkInfo] = {
 
 
 def suffixes() -> dict[str, str]:
-    """File type → the framework that reads it."""
+    """File suffix → the framework that reads it."""
     return {suffix: name for name, info in REGISTRY.items() for suffix in info.suffixes}
 
 
 def framework_of_folder(folder: Path) -> str | None:
-    """The framework that has this folder for a source; None where no framework does."""
+    """The framework whose source this folder is; None where no framework matches."""
     return next((name for name, info in REGISTRY.items() if info.is_source_folder(folder)), None)
 
 
 def framework_of_package(package: str) -> FrameworkInfo | None:
-    """The framework that is imported by this name."""
+    """The framework with this import name."""
     return next((info for info in REGISTRY.values() if info.package == package), None)
 
 
@@ -41,12 +41,12 @@ def buildable() -> list[str]:
 
 
 def with_key(key: ManifestKey) -> list[str]:
-    """The frameworks that have a use for a key of the manifest."""
+    """The frameworks that use a key of the manifest."""
     return [name for name, info in REGISTRY.items() if key in info.keys]
 
 
 def describe_key(key: ManifestKey) -> str:
-    """What a key of the manifest does, in the words of the frameworks that have a use for it."""
+    """The effect of a key of the manifest, in the words of the frameworks that use it."""
     return "; ".join(dict.fromkeys(info.keys[key] for info in REGISTRY.values() if key in info.keys))
 
 
@@ -56,24 +56,24 @@ def convert_options() -> dict[str, Option]:
 
 
 def takes_option(framework: str | None, option: str) -> bool:
-    """Whether a framework's converter takes an option; one that is not known takes none."""
+    """Whether a framework's converter takes an option; an unknown framework takes no option."""
     info = REGISTRY.get(framework or "")
     return info is not None and any(each.name == option for each in info.convert)
 
 
 def has_key(framework: str | None, key: ManifestKey) -> bool:
-    """Whether a framework has a use for a key of the manifest; one that is not known has none."""
+    """Whether a framework uses a key of the manifest; an unknown framework uses none."""
     info = REGISTRY.get(framework or "")
     return info is not None and key in info.keys
 
 
 def packages() -> dict[str, tuple[str, ...]]:
-    """Import name → distributions, of all that any framework needs."""
+    """Import name → distributions, for all packages that any framework needs."""
     return {name: brought for info in REGISTRY.values() for name, brought in info.packages.items()}
 
 
 def code_forms() -> list[str]:
-    """The forms of file that run code of their own when they are loaded."""
+    """The kinds of file that run their own code when they are loaded."""
     return [form for info in REGISTRY.values() for form in info.code_forms]
 
 
@@ -83,10 +83,10 @@ def worker_variables() -> list[str]:
 
 
 def scope_keys() -> list[str]:
-    """The metadata in which exporters list the modules that a node comes from."""
+    """The metadata keys under which exporters list the modules that a node comes from."""
     return [info.scopes for info in REGISTRY.values() if info.scopes]
 
 
 def trace_keys() -> list[str]:
-    """The metadata in which exporters keep the stack trace that a node comes from."""
+    """The metadata keys under which exporters keep the stack trace that a node comes from."""
     return [info.traces for info in REGISTRY.values() if info.traces]

@@ -1,1 +1,1 @@
-"""A run: which models, in which order, and what their verdicts are."""
+"""A run: which models it judges, in which order, and their verdicts."""

@@ -1,4 +1,4 @@
-"""Printing that can't fail a run, and that nobody's words can turn into a command to the Actions runner."""
+"""Printing that can't fail a run, and in which no printed text can become a command to the Actions runner."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import TextIO
 
 from onnx_gate.wording.text import visible
 
-# The runner trims a line before it looks for the colons, ends lines at a lone return too, and takes
+# The runner trims a line before it looks for the colons, also ends lines at a lone carriage return, and accepts
 # the old form of a command anywhere in a line.
 _COMMAND = re.compile(r"(\A|[\r\n])([\s\u180e\u200b\ufeff]*):(?=:)")
 
 
 def prepare_streams() -> None:
-    """Characters that the terminal's encoding lacks are shown as escapes instead of raising."""
+    """Make the streams show characters that the terminal's encoding lacks as escapes, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print words, whoever's they are: none of their lines is a workflow command, and no terminal obeys them."""
+    """Print text from any source, so that no line of it is a workflow command or controls the terminal."""
     _print(_COMMAND.sub(r"\1\2: ", _modern(visible(text))), stream)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A line that the Actions runner obeys. Only `workflow_command` makes it, which escapes all that is in it."""
+    """A line that the Actions runner obeys. Only `workflow_command` makes one; it escapes all its contents."""
 
     line: str
-    """As the runner reads it."""
+    """The text as the runner reads it."""
 
 
 def workflow_command(name: str, words: str = "", **properties: object) -> Command:
@@ -43,7 +43,7 @@ def workflow_command(name: str, words: str = "", **properties: object) -> Comman
 
 
 def command(*commands: Command) -> None:
-    """Print workflow commands, one a line."""
+    """Print workflow commands, one per line."""
     _print("\n".join(each.line for each in commands), None)
 
 
@@ -56,16 +56,16 @@ def _escape_property(text: str) -> str:
 
 
 def _modern(text: str) -> str:
-    """Without the old form of a command."""
+    """The text with the old form of a command disabled."""
     return text.replace("##[", "## [")
 
 
 def _print(text: str, stream: TextIO | None) -> None:
-    """A pipe whose reader has gone (`| head`), or a full disk, is silently left."""
+    """Print, and silently give up on a pipe whose reader has gone (`| head`) or on a full disk."""
     stream = stream or sys.stdout
     try:
         print(text, file=stream, flush=True)
     except OSError:
-        # Else Python would try again at exit, and end with a code of its own.
+        # Otherwise Python would try again at exit, and end with its own exit code.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -32,12 +32,12 @@ _FEW_COLUMNS = 10
 def state_coverage(
     checks: Sequence[Check], also: Iterable[str] = (), ignored: Mapping[str, Sequence[str]] | None = None
 ) -> Coverage | None:
-    """Of a model's checks; None where nothing was compared. Its warnings are for passes: what failed found something.
+    """The coverage of a model's checks; None if nothing was compared. Only a pass gets warnings about weak checks.
 
-    `also` are warnings of others, who saw more than the checks tell; they stand in any case. `ignored` are the outputs
-    that were left out, by provider.
+    `also` are warnings from other code, which saw more than the checks contain; they are always kept. `ignored` are the
+    outputs that were left out, by provider.
     """
-    # What is held against the data as given are the same rows once more.
+    # Checks against the data as given see the same rows a second time.
     compared = [check for check in checks if check.total and not counts_rows(check.limits)]
     passed = all(check.status in (Status.PASSED, Status.SKIPPED) for check in checks)
     empty = list(_empty(checks)) if passed else []
@@ -61,23 +61,23 @@ def state_coverage(
 
 
 def state_again(model: ModelResult, also: Iterable[str] = ()) -> Coverage | None:
-    """What a model's checks make of it, whatever it says of itself; the warnings of others stand as they were given.
+    """The coverage computed again from a model's checks, whatever the model states; other warnings are kept unchanged.
 
-    `also` are those of them that have to stand.
+    `also` are warnings that must be among them.
     """
     told = dict.fromkeys([*warnings_of_others(model), *also])
     return state_coverage(other_checks(model.checks), also=told, ignored=model.ignored)
 
 
 def warnings_of_others(model: ModelResult) -> list[str]:
-    """Those that its checks don't make."""
+    """The warnings of a model that don't follow from its checks."""
     computed = state_coverage(other_checks(model.checks), ignored=model.ignored)
     known = set(computed.warnings) if computed else set()
     return [warning for warning in (model.coverage.warnings if model.coverage else ()) if warning not in known]
 
 
 def _empty(checks: Sequence[Check]) -> Iterable[str]:
-    """Outputs that hold no element in any case, as recorded ones may."""
+    """Warnings for outputs that hold no element in any case; recorded outputs may be empty."""
     full = {check.output for check in checks if check.total}
     for name in dict.fromkeys(check.output for check in checks if check.calls):
         if name not in full:
@@ -85,7 +85,7 @@ def _empty(checks: Sequence[Check]) -> Iterable[str]:
 
 
 def _samples(checks: list[Check]) -> int:
-    """Every output of a case has seen the same rows."""
+    """The number of samples; every output of a case has seen the same rows, so each case counts once."""
     by_case: dict[str, int] = {}
     for check in checks:
         by_case[check.case] = max(check.samples, by_case.get(check.case, 0))
@@ -103,7 +103,7 @@ def _warnings(compared: list[Check], samples: int) -> Iterable[str]:
 
 
 def _left_out(ignored: Mapping[str, Sequence[str]], providers: Sequence[str]) -> Iterable[str]:
-    """Outputs that a rule ignores, those of the same providers in one sentence."""
+    """Warnings for outputs that a rule ignores; outputs ignored on the same providers share one sentence."""
     places: dict[str, list[str]] = {}
     for provider in providers:
         for output in ignored.get(provider, ()):
@@ -118,8 +118,8 @@ def _left_out(ignored: Mapping[str, Sequence[str]], providers: Sequence[str]) ->
 
 
 def _of_output(name: str, by_provider: dict[str, list[Check]]) -> Iterable[str]:
-    """The strongest of what can be said of an output: what is constant is also within any tolerance."""
-    # The reference is the same for every provider; the limits need not be.
+    """The strongest warning about an output: a constant output is also within any tolerance."""
+    # The reference is the same for every provider; the limits may differ.
     first, checks = next(iter(by_provider.items()))
     total = sum(check.total for check in checks)
     yield from _nan(name, checks)
@@ -146,7 +146,7 @@ def _of_output(name: str, by_provider: dict[str, list[Check]]) -> Iterable[str]:
 
 
 def _nan(name: str, checks: list[Check]) -> Iterable[str]:
-    """NaN agrees with NaN whatever is behind it; edges that feed it are no news, unless there is nothing else."""
+    """Warnings about NaN on both sides, which proves nothing. Edge cases count only if there are no other cases."""
     ordinary = [check for check in checks if not check.case.startswith(EDGE_CASE)] or checks
     total, nan = sum(check.total for check in ordinary), sum(check.nan_matched for check in ordinary)
     columns = sorted(set.intersection(*(set(check.nan_columns) for check in ordinary)))
@@ -159,7 +159,7 @@ def _nan(name: str, checks: list[Check]) -> Iterable[str]:
 
 
 def _is_unlimited(check: Check) -> bool:
-    """Whether nothing is asked of the values."""
+    """Whether the limits accept any value."""
     return lets_all_pass(check.limits, "labels" if check.tolerance is None else "floats")
 
 
@@ -179,7 +179,7 @@ def _constant(name: str, checks: list[Check]) -> str:
 
 
 def _within_tolerance(name: str, checks: list[Check]) -> str:
-    """One answer that is near enough to all: 0, or the middle."""
+    """A warning if one constant answer, 0 or the middle of the range, is within tolerance of all elements."""
     lowest, highest = _range(checks)
     allowed = [check.tolerance for check in checks if check.tolerance]
     if lowest is None or highest is None or not allowed or any(_judged_as_a_whole(check) for check in checks):
@@ -202,7 +202,7 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
 
 
 def _flat(name: str, checks: list[Check]) -> str:
-    """Columns that vary less than the tolerance: about their mean it tells little apart."""
+    """A warning about columns that vary less than the tolerance: it can't distinguish them from their mean."""
     spread = _last_spread(checks)
     if spread is None or not spread.flat or any(_is_bound(check) for check in checks):
         return ""
@@ -220,7 +220,7 @@ def _flat(name: str, checks: list[Check]) -> str:
 
 
 def _constant_enough(name: str, checks: list[Check]) -> str:
-    """Where all elements may be out of tolerance: whether the mean of each column would keep what is left."""
+    """A warning if all elements may be out of tolerance and the mean of each column would keep the other limits."""
     spread = _last_spread(checks)
     if spread is None or not all(any_element_may_differ(check.limits) for check in checks):
         return ""
@@ -240,7 +240,7 @@ def _constant_enough(name: str, checks: list[Check]) -> str:
 
 
 def _other_winners(name: str, checks: list[Check]) -> Iterable[str]:
-    """Of a variant: an output that may be scores of classes, and often has another one on top."""
+    """A warning for a variant whose output may be class scores, and often has another class on top."""
     ranked = [check for check in checks if check.top1 is not None and "min_top1" not in check.limits]
     large = [check for check in ranked if check.rows >= FEWEST_RANKED]
     worst = min((check.top1 for check in large if check.top1 is not None), default=1.0)
@@ -252,23 +252,23 @@ def _other_winners(name: str, checks: list[Check]) -> Iterable[str]:
 
 
 def _rule_to_paste(checks: list[Check]) -> str:
-    # JSON is YAML, whatever the name is made of.
+    # JSON is valid YAML, whatever characters the name contains.
     name = checks[0].output if checks[0].output.isidentifier() else json.dumps(checks[0].output)
     return f"`outputs: {{{name}: {{{_COLUMNS}: 20}}}}`"
 
 
 def _last_spread(checks: list[Check]) -> Spread | None:
-    """It has the rows of all cases before it."""
+    """The last spread, which includes the rows of all cases before it."""
     return next((check.spread for check in reversed(checks) if check.spread), None)
 
 
 def _is_bound(check: Check) -> bool:
-    """Columns are asked for themselves, or no element is."""
+    """Whether a limit judges each column, or every element may be out of tolerance."""
     return check.limits.get(_COLUMNS, 0.0) > 0 or any_element_may_differ(check.limits)
 
 
 def _judged_as_a_whole(check: Check) -> bool:
-    """Noise below the signal is asked for: no constant answer has that."""
+    """Whether a limit on the noise is set, which no constant answer keeps, or every element may be out of tolerance."""
     noise = [limit.name for limit in LIMITS.values() if limit.noise]
     return any(check.limits.get(name, 0.0) > 0 for name in noise) or any_element_may_differ(check.limits)
 

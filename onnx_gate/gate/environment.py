@@ -1,4 +1,4 @@
-"""What this machine and this installation are, found without importing any framework."""
+"""Facts about this machine and this installation, found without importing any framework."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def installed(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
-    """What every model needs first, then what frameworks and variants do."""
+    """Versions of the packages: first those that every model needs, then those of frameworks and variants."""
     of_frameworks = (name for brought in packages().values() for name in brought)
     return installed(dict.fromkeys(("onnx", "numpy", *of_frameworks, "onnxconverter-common")))
 
@@ -60,29 +60,29 @@ def installed_runtimes() -> dict[str, str]:
 
 
 def _may_be_a_runtime(distribution: metadata.Distribution) -> bool:
-    """By the name of its folder: to read the descriptions of hundreds of others takes a while."""
+    """Whether the name of its folder fits a runtime: reading the metadata of hundreds of packages is slow."""
     path = getattr(distribution, "_path", None)
     return path is None or path.name.lower().replace("_", "-").startswith("onnxruntime")
 
 
 def _is_a_runtime(distribution: metadata.Distribution) -> bool:
-    """It brings the package itself: plug-in providers and extensions are named after it, and live beside it."""
+    """Whether it contains the package itself: plug-in providers and extensions have similar names and don't."""
     files = distribution.files
     return files is None or any(file.as_posix() == "onnxruntime/__init__.py" for file in files)
 
 
 INSTALL_RUNTIME = "pip install 'onnx-gate[cpu]' (for NVIDIA GPUs: 'onnx-gate[gpu]')"
-"""What brings a runtime; the package itself leaves an installed one alone."""
+"""The command that installs a runtime; installing onnx-gate alone does not replace an installed one."""
 
 
 def require_supported_system() -> None:
-    """Workers need process groups and resource limits as POSIX has them."""
+    """Refuse Windows: workers need the process groups and resource limits of POSIX."""
     if sys.platform == "win32":
         raise UsageError("onnx-gate runs on Linux and macOS. Fix: use WSL or the container on Windows")
 
 
 def require_one_runtime() -> None:
-    """Their wheels overwrite one folder: with two installed, nobody knows which one answers."""
+    """Require exactly one runtime: two wheels overwrite the same folder, and it is unknown which one answers."""
     found = installed_runtimes()
     if len(found) == 1:
         return

@@ -1,4 +1,4 @@
-"""How much of its tolerance a model that passed uses: what is left is its headroom."""
+"""How much of its tolerance a passed model uses; the rest is its headroom."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onnx_gate.vocabulary import Status
 
 
 def headroom_of(checks: Sequence[Check]) -> float | None:
-    """The largest share that a check uses of its tolerance; None where one failed, and where none has a tolerance."""
+    """The largest share of its tolerance that a check uses; None if a check failed or no check has a tolerance."""
     if any(check.status not in (Status.PASSED, Status.SKIPPED) for check in checks):
         return None
-    # A tolerance that every element may miss is none.
+    # A tolerance that every element may exceed does not count.
     held = [check for check in checks if not any_element_may_differ(check.limits)]
     return max((check.used for check in held if check.used is not None), default=None)

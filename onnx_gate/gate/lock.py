@@ -1,4 +1,4 @@
-"""Who works in a folder alone: a lock that the system takes back when its holder dies, however that happens."""
+"""A lock for exclusive use of a folder. The system releases it when its holder dies, however that happens."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class Held(Exception):
 
 
 class FolderLock:
-    """The lock of a folder, taken at once or not at all; raises Held, or OSError where no file can be made.
+    """The lock of a folder, acquired at once or not at all; raises Held, or OSError if the file can't be created.
 
-    Children that run another program don't inherit it.
+    Child processes that run another program don't inherit the lock.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
         self.exclusive = True
-        """False on a file system that knows no locks: others may be here as well."""
+        """False on a file system without locks: other runs may use the folder at the same time."""
         self._fd = self._open()
         while self.exclusive and not self._is_in_place():
             os.close(self._fd)
             self._fd = self._open()
 
     def release(self) -> None:
-        """The file goes first: whoever opens it before that, and gets the lock after that, looks again."""
+        """Remove the file, then unlock: a process that had opened the removed file notices, and opens a new one."""
         with suppress(OSError):
             self._path.unlink()
         os.close(self._fd)

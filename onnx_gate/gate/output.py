@@ -1,4 +1,4 @@
-"""The output folder: the one place that writes files. Each is written whole or not at all."""
+"""The output folder: the one place that writes files. Each file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from onnx_gate.vocabulary import MENDED, REPORTS, REPRO, RESUME_NOTE, WEAK_INPUT
 
 _WORK = re.compile(r"\.work-[a-z0-9_]{8}")
 _PARTS = ("models", "logs", WEAK_INPUTS, REPRO)
-"""Folders in it, by the kind of file."""
+"""Folders in the output folder, one per kind of file."""
 LARGEST_WEAK_INPUTS = 16 * 1024 * 1024
-"""Bytes of the inputs that are offered for one model."""
+"""The most bytes of the inputs that are offered for one model."""
 LARGEST_MENDED = 64 * 1024 * 1024
-"""Bytes of a mended model that is kept."""
+"""The most bytes of a mended model that is kept."""
 
 
 _REPRO_DATA = re.compile(r"model\.onnx(\.\d{1,3}\.data)?|place\.onnx|(rows|place)\.(npz|json)")
 _REPRO_FILE = re.compile(rf"{_REPRO_DATA.pattern}|(repro|place)\.py|README\.md|{re.escape(MENDED)}")
-"""Files in a folder that shows a failure again: what a worker leaves of it, and all of it."""
+"""Names of files in a folder that reproduces a failure: those that a worker leaves, and all of them."""
 _MOST_REPRO = 200
 _SLACK = 1024 * 1024
-"""Bytes for what describes the arrays."""
+"""Bytes for the headers of the arrays."""
 
 
 class Disk:
-    """All that an output folder asks of the disk; one that fails can take its place."""
+    """All disk operations of an output folder, in one class, so that a failing disk can be substituted."""
 
     def make_folder(self, path: Path, *, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         path.mkdir(mode, parents=parents, exist_ok=exist_ok)
@@ -57,12 +57,12 @@ class Disk:
 
 
 class OutputFolder:
-    """Use as a context manager: the work folder inside it goes when it is left."""
+    """The folder for reports and files of a run; a context manager that removes its work folder at the end."""
 
     def __init__(
         self, path: Path, *, beside: Path | None = None, disk: Disk | None = None, kept: Collection[str] = ()
     ) -> None:
-        """`kept` are ids of models whose files an earlier run has left, and that this one doesn't make again."""
+        """`kept` are ids of models whose files come from an earlier run and are not made again by this run."""
         self.path = path
         self._kept = frozenset(kept)
         self._disk = disk or Disk()
@@ -80,7 +80,7 @@ class OutputFolder:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """A folder that can't be used is the caller's mistake; nothing was run."""
+        """Raise UsageError for a folder that can't be used: that is the caller's mistake, and nothing was run."""
         try:
             yield
         except Held:
@@ -98,35 +98,35 @@ class OutputFolder:
         for part in _PARTS:
             if (self.path / part).exists() and not (self.path / part).is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, "this has to be a folder", str(self.path / part))
-        # Where others may be here as well, this may be theirs.
+        # Without an exclusive lock, these may be the work folders of other runs.
         if self._lock.exclusive:
             self._remove_stale()
         self.work = self.path / f".work-{secrets.token_hex(4)}"
         self._disk.make_folder(self.work, mode=0o700)
         undo.callback(remove, self.work)
-        # Each kind of file has its own folder: a model's id may be any name.
+        # Each kind of file has its own folder, because a model's id may be any name.
         self.logs, self.scratch, self._fresh = (self.work / name for name in ("logs", "scratch", "reports"))
         for folder in (self.logs, self.scratch, self._fresh):
             self._disk.make_folder(folder)
-        # What an earlier run said is not what this one says.
+        # Reports of an earlier run must not be taken for those of this run.
         for name in (*REPORTS, RESUME_NOTE):
             self._disk.remove_file(self.path / name)
         offered = self._offered()
         for file in offered:
             self._disk.remove_file(file)
         for folder in (*dict.fromkeys(file.parent for file in offered), self.path / REPRO, self.path / WEAK_INPUTS):
-            # What somebody else has put into it stays, and so does the folder.
+            # Files that somebody else has put into the folder stay, and so does the folder.
             with suppress(OSError):
                 folder.rmdir()
 
     def _remove_stale(self) -> None:
-        """The work folders of runs that were killed."""
+        """Remove the work folders of runs that were killed."""
         for entry in self.path.iterdir():
             if _WORK.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
                 remove(entry)
 
     def _offered(self) -> list[Path]:
-        """Inputs and mended models that an earlier run offered; what a link leads to is somebody else's."""
+        """Inputs and mended models that an earlier run offered; the target of a link is somebody else's file."""
         offered, repro = self.path / WEAK_INPUTS, self.path / REPRO
         inputs = [] if offered.is_symlink() else [file for file in offered.glob("*.npz") if not file.is_dir()]
         inputs = [file for file in inputs if file.stem not in self._kept]
@@ -143,7 +143,7 @@ class OutputFolder:
             for log in self.logs.glob("*.log"):
                 self._move(log, "logs")
         except OSError as problem:
-            # The verdict, which is written by now, doesn't depend on them.
+            # The verdict, which is written by now, doesn't depend on the logs.
             say(f"onnx-gate: {self.path}: the logs could not be kept ({problem.strerror})", sys.stderr)
         finally:
             remove(self.work)
@@ -153,7 +153,7 @@ class OutputFolder:
     def keep_model(self, model_id: str, weights: Iterable[str] = ()) -> None:
         """Move a model that a worker left in its scratch folder to `models/`, with the files of its weights.
 
-        Code of the model's own may have put anything there, and named anything as weights.
+        The model's own code may have put any file there, and named any file as weights.
         """
         scratch = self.scratch / model_id
         names = left_by(model_id, weights)
@@ -163,9 +163,9 @@ class OutputFolder:
         remove(scratch)
 
     def keep_weak_inputs(self, model_id: str) -> bool:
-        """Move the inputs that catch survivors to `weak-inputs/`; False where there is no such file, or none to keep.
+        """Move the inputs that catch survivors to `weak-inputs/`; False if there is no such file, or it can't be kept.
 
-        Code of the model's own may have put anything there: nobody here looks into it.
+        The model's own code may have put anything there: this process does not read the file.
         """
         file = self.scratch / model_id / f"{WEAK_INPUTS}.npz"
         if not _is_plain(file) or file.lstat().st_size > LARGEST_WEAK_INPUTS:
@@ -174,7 +174,7 @@ class OutputFolder:
         return True
 
     def keep_mended(self, model_id: str) -> str:
-        """Move a mended model to `repro/<id>/`; gives its path in this folder, empty where there is none to keep."""
+        """Move a mended model to `repro/<id>/` and return its path in this folder; empty if there is none to keep."""
         file, folder = self.scratch / model_id / MENDED, self.path / REPRO / model_id
         if not _is_plain(file) or file.lstat().st_size > LARGEST_MENDED or folder.is_symlink():
             return ""
@@ -183,10 +183,10 @@ class OutputFolder:
         return f"{REPRO}/{model_id}/{MENDED}"
 
     def keep_repro(self, model_id: str, most: int, texts: Mapping[str, str]) -> bool:
-        """Move what shows a failure again to `repro/<id>/`, with scripts and a README that are ours.
+        """Move the files that reproduce a failure to `repro/<id>/`, with scripts and a README from onnx-gate.
 
-        Code of the model's own may have put anything there: only files of known names are taken, which hold data, and
-        all of them together or none. False where there is none to keep, or too much.
+        The model's own code may have put anything there: only files with known names are taken, which hold data, and
+        either all of them or none. False if there is nothing to keep, or too much.
         """
         scratch, folder = self.scratch / model_id / REPRO, self.path / REPRO / model_id
         if scratch.is_symlink() or not scratch.is_dir() or folder.is_symlink():
@@ -209,12 +209,12 @@ class OutputFolder:
         self._move(fresh, part)
 
     def write(self, name: str, text: str) -> Path:
-        """A temporary file, then a rename."""
+        """Write a file as a temporary file, then rename it."""
         self.write_all({name: [text.encode("utf-8", "backslashreplace")]})
         return self.path / name
 
     def write_all(self, contents: Mapping[str, Iterable[bytes]]) -> None:
-        """All of these files or none: some reports of a run without the others would pass for all of it."""
+        """Write all of these files or none: a part of a run's reports could be mistaken for all of them."""
         for name, pieces in contents.items():
             self._disk.write(self._fresh / name, pieces)
         with ExitStack() as undo:
@@ -239,7 +239,7 @@ class OutputFolder:
             )
 
     def _refuse_links(self) -> None:
-        """Root would write, and give away, whatever a link leads to; and a repository can hold any link."""
+        """Refuse links if run as root: root would write to any target and change its owner."""
         if os.name != "posix" or os.geteuid() != 0:
             return
         here, output = Path.cwd(), self.path.absolute()
@@ -252,7 +252,7 @@ class OutputFolder:
                 )
 
     def _hand_to_owner(self) -> None:
-        """As root in a container: files that root leaves in a workspace break its owner's next checkout."""
+        """Give the files to the workspace's owner if run as root: files of root break the owner's next checkout."""
         if os.name != "posix" or os.geteuid() != 0:
             return
         owner = self._given.stat()
@@ -267,7 +267,7 @@ class OutputFolder:
 
 
 def _is_plain(path: Path) -> bool:
-    """A link, or a second name, could lead to what is somebody else's."""
+    """Whether this is a regular file with one name: a link or a second name could be somebody else's file."""
     with suppress(OSError):
         found = path.lstat()
         return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
@@ -275,10 +275,10 @@ def _is_plain(path: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """A folder with all that is in it; links are not followed."""
+    """Remove a folder with everything in it; links are not followed."""
     with suppress(OSError, RecursionError):
         shutil.rmtree(folder)
         return
-    # rm needs neither a stack frame nor an open file for each level.
+    # rm needs neither a stack frame nor an open file per level.
     if folder.exists():
         subprocess.run(["/bin/rm", "-rf", "--", str(folder)], env={}, stderr=subprocess.DEVNULL, check=False)

@@ -1,4 +1,4 @@
-"""Rules under `defaults` that no model used: a misspelt one would tighten or loosen nothing, in silence."""
+"""Rules under `defaults` that no model used: a misspelt rule would silently have no effect."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from onnx_gate.vocabulary import Status
 from onnx_gate.wording.gaps import few
 
 ALIKE = 0.8
-"""From so much on one name is taken for a misspelling of another; 1 is the same but for upper and lower case."""
+"""Similarity from which a name counts as a misspelling of another; 1 means equal except for upper and lower case."""
 _DIGITS = re.compile(r"[0-9]+")
 
 
 def judge_rules(
     rules: Sequence[SharedRule], models: Sequence[ModelResult], manifest: str
 ) -> tuple[tuple[ManifestWarning, ...], tuple[str, ...]]:
-    """Warnings of the rules that no model used, and a problem for each that is near the name of an output.
+    """Warnings about rules that no model used, and a problem for each rule whose name is close to that of an output.
 
-    Nothing is said of a rule while the outputs of one of its models are unknown: it may be the one that it is for.
-    Where that model was skipped the run is green, so that the rule was not used is a warning, whatever it is near to.
+    A rule is not judged if the outputs of one of its models are unknown: the rule may be for that model. If that model
+    was skipped, the run stays green, so an unused rule is only a warning, even if its name is close to an output.
     """
     known = {model.id: model.outputs for model in models if model.outputs}
     skipped = {model.id for model in models if model.verdict is Status.SKIPPED} - set(known)
@@ -48,12 +48,12 @@ _REMOVE = "remove the rule, or correct its name"
 
 
 def _named_beside(rule: SharedRule, rules: Sequence[SharedRule]) -> set[str]:
-    """Outputs that have a rule in the same section: who wrote both means both."""
+    """Outputs that have a rule in the same section: if the author wrote both names, both are intended."""
     return {other.output for other in rules if other.section == rule.section}
 
 
 def _meant(rule: SharedRule, names: Sequence[str]) -> str | None:
-    """The output that was probably meant; `output_1` is another one than `output_0`, and no misspelling."""
+    """The output that was probably meant; `output_1` is a different output than `output_0`, not a misspelling."""
     wanted = rule.output.lower()
     others = {
         name.lower(): name

@@ -1,4 +1,4 @@
-"""run_gate(): the whole story, top to bottom."""
+"""run_gate(): a whole run, from start to end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from onnx_gate.wording.verdicts import with_fix
 
 
 class Cancelled(BaseException):
-    """The run is to stop now; whoever handles the signals raises it."""
+    """The run must stop now; the signal handling raises this."""
 
     def __init__(self, signum: int) -> None:
         self.signum = signum
@@ -56,7 +56,7 @@ class Folder(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told how the run goes."""
+    """Receives the progress of a run."""
 
     def began(self, models: Sequence[ModelSpec]) -> None: ...
     def started(self, model_id: str) -> None: ...
@@ -75,10 +75,10 @@ def run_gate(
     last: Mapping[str, float] | None = None,
     finished: Mapping[str, ModelResult] | None = None,
 ) -> GateResult:
-    """Judge every model that was asked for; `check_signals` is called all the while, and may raise Cancelled.
+    """Judge every model that was asked for; `check_signals` is called repeatedly, and may raise Cancelled.
 
-    `last` are the seconds that models took in the run before: they say which of them start first, and nothing else.
-    Those that an interrupted run has `finished` are not run again.
+    `last` are the seconds that models took in the run before; they only decide which models start first.
+    Models that an interrupted run has `finished` are not run again.
     """
     kept = finished or {}
     require_supported_system()
@@ -87,7 +87,7 @@ def run_gate(
     specs = select_models(manifest, options)
     require_folders(manifest, options)
     store = ReferenceStore(options.save_reference, describe_environment({})) if options.save_reference else None
-    # A reference is worth making for providers that only another machine has.
+    # A reference is also made for a model without a provider here: another machine may have one.
     found = {
         spec.id: Findings(spec=spec, ended=spec.id in kept or (not spec.providers and not store)) for spec in specs
     }
@@ -149,7 +149,7 @@ def run_gate(
 
 
 def _warnings(manifest: Manifest, found: Mapping[str, Findings]) -> tuple[ManifestWarning, ...]:
-    """Those of the run as a whole and of the models that are run, where they stand as notes too."""
+    """Warnings about the whole run and about models that are run; such a model also gets them as notes."""
     for warning in manifest.warnings:
         for findings in found.values():
             if warning.concerns(findings.spec.base):
@@ -159,7 +159,7 @@ def _warnings(manifest: Manifest, found: Mapping[str, Findings]) -> tuple[Manife
 
 
 def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tuple[str, Failure | Ended]]:
-    """What the workflow, or what lies beside it, forbids to load."""
+    """Failures of sources that must not be loaded, because the workflow or credentials near them forbid it."""
     for spec in specs:
         searched = options.allow_pickle is None and runs_code(spec)
         credentials = find_credentials(Path(spec.folder), options.workspace).found if searched else ()
@@ -171,7 +171,7 @@ def _refuse_pickles(specs: list[ModelSpec], options: RunOptions) -> Iterator[tup
 def _not_recalled(
     found: dict[str, Findings], recall: Recall, folder: Folder, watcher: Watcher, check_signals: Callable[[], None]
 ) -> Iterator[ModelSpec]:
-    """The models that have to run; of all others an earlier run has found out all that there is to know."""
+    """The models that have to run; the findings about all others come from an earlier run."""
     waiting = [findings for findings in found.values() if not findings.ended]
     for findings in waiting:
         check_signals()
@@ -196,7 +196,7 @@ def _quarters(options: RunOptions, folder: Folder) -> Quarters:
 
 
 def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[str, str]:
-    """The folder of each model's reference; a model whose reference can't be used is an error and isn't run."""
+    """The folder of each model's reference; a model whose reference can't be used gets an error and isn't run."""
     checked: dict[str, str] = {}
     for findings in found.values() if options.reference else ():
         if findings.ended or options.reference is None:
@@ -213,7 +213,7 @@ def _check_references(found: dict[str, Findings], options: RunOptions) -> dict[s
 def _take_or_spoil(
     found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None
 ) -> None:
-    """The last resort: whatever one model's events do to us, it is that model's error, and the others go on."""
+    """Book an event; any exception becomes an error of that model alone, and the other models continue."""
     if found.spoiled and not isinstance(event, Ended):
         return
     try:
@@ -228,7 +228,7 @@ def _take_or_spoil(
 def _take(
     found: Findings, event: object, folder: Folder, watcher: Watcher, store: ReferenceStore | None = None
 ) -> None:
-    """Book what a worker, or the supervisor, has to say about a model."""
+    """Book an event that a worker, or the supervisor, reports about a model."""
     match event:
         case Started():
             found.log = f"logs/{found.spec.id}.log"
@@ -272,7 +272,7 @@ def _result(found: Findings) -> ModelResult:
         if not found.spec.providers and not found.failures:
             return _nothing_asked(found.spec)
         model = judge_model(found)
-        # `report` and `merge` would refuse it, and with it all others.
+        # `report` and `merge` would refuse an inconsistent model, and with it the whole result.
         require_consistent_model(model)
         return model
     except Exception as error:
@@ -281,7 +281,7 @@ def _result(found: Findings) -> ModelResult:
 
 
 def _nothing_asked(spec: ModelSpec) -> ModelResult:
-    """None of the model's providers is among those that the call asks for."""
+    """The result of a model none of whose providers the call asks for."""
     message = "none of its providers was asked for"
     check = Check(provider="", case="select", output="", status=Status.SKIPPED, message=message)
     return ModelResult(

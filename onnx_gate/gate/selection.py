@@ -1,4 +1,4 @@
-"""What a call asks for, out of all that a manifest has; what it can't have is an error before anything is run."""
+"""The models that a call asks for, out of a manifest; an impossible request is an error before anything is run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnx_gate.references.save import require_room
 from onnx_gate.wording.hints import first, suggest
 
 _SIGNS = "*?[]!"
-"""What patterns are made of; no id holds any of them."""
+"""The special characters of patterns; no id contains any of them."""
 _SHOWN = 20
 
 
@@ -38,7 +38,7 @@ def select_models(manifest: Manifest, options: RunOptions) -> list[ModelSpec]:
 
 
 def _require_known_ids(manifest: Manifest, options: RunOptions) -> None:
-    """A pattern that nothing matches would leave out what was to be judged."""
+    """Refuse a name or pattern that matches nothing: it would leave out models that should be judged."""
     known = [spec.id for spec in manifest.models]
     for wanted in options.only:
         if any(_is_meant(spec, (wanted,)) for spec in manifest.models):
@@ -51,14 +51,14 @@ def _require_known_ids(manifest: Manifest, options: RunOptions) -> None:
 
 
 def _is_meant(spec: ModelSpec, only: Iterable[str]) -> bool:
-    """Whether an id, or a pattern of ids, means a model; that of a model means its variants too."""
+    """Whether an id or a pattern matches a model; the id of a model also matches its variants."""
     return any(fnmatchcase(name, wanted) for wanted in only for name in (spec.id, spec.base))
 
 
 def longest_first(specs: Iterable[ModelSpec], last: Mapping[str, float]) -> list[ModelSpec]:
-    """By the seconds that each took in the run before, else by the size of its files; equals as the manifest has them.
+    """The models by their seconds in the run before, else by the size of their files; ties keep the manifest's order.
 
-    What is long and starts last is what everybody waits for. Seconds and MiB count in whole: below that is noise.
+    A long model that starts last delays the whole run. Only whole seconds and MiB count: fractions are noise.
     """
     known = sorted(last.values())
     usual = known[len(known) // 2] if known else 0.0
@@ -66,7 +66,7 @@ def longest_first(specs: Iterable[ModelSpec], last: Mapping[str, float]) -> list
 
 
 def _size(spec: ModelSpec) -> int:
-    """Bytes of what is read for a model; what can't be looked at counts nothing, and fails where it is opened."""
+    """Bytes of the files that are read for a model; an unreadable file counts 0, and fails later when it is opened."""
     files = (spec.source.file, spec.onnx, spec.weights, spec.data.file if spec.data else None)
     return sum(_bytes_of(file) for file in files if file)
 
@@ -79,7 +79,7 @@ def _bytes_of(file: str) -> int:
 
 
 def _require_known_providers(manifest: Manifest, options: RunOptions) -> None:
-    """A misspelt name would filter out what was to be judged."""
+    """Refuse unknown providers: a misspelt name would filter out what should be judged."""
     named = (provider.name for spec in manifest.models for provider in spec.providers)
     known = dict.fromkeys((*PROVIDERS, *named))
     for wanted in options.providers:
@@ -98,7 +98,7 @@ def _with_providers(spec: ModelSpec, options: RunOptions) -> ModelSpec:
 
 
 def require_folders(manifest: Manifest, options: RunOptions) -> None:
-    """Refuse folders of references, or of a cache, that can't be used; raises UsageError."""
+    """Refuse folders of references, or of a cache, if they can't be used; raises UsageError."""
     if options.save_reference and options.reference:
         raise UsageError("--save-reference and --reference: a run makes references or uses them. Fix: leave one out")
     if options.cache:
@@ -110,14 +110,14 @@ def require_folders(manifest: Manifest, options: RunOptions) -> None:
 
 
 MOST_SHARDS = 256
-"""Jobs of one matrix."""
+"""The most jobs in one matrix."""
 _PLAN = re.compile(r"plan1:([0-9a-f]{64}):([1-9][0-9]{0,8}):((?:[0-9]{1,9},)*[0-9]{1,9})")
 
 
 def assign_shards(manifest: Manifest, options: RunOptions) -> dict[str, int]:
-    """By id: the number of the shard, counted from 1; 0 for what the call leaves out.
+    """The number of each model's shard, by id, counted from 1; 0 for a model that the call leaves out.
 
-    Without a plan, the models that are asked for take turns, in the order of the manifest.
+    Without a plan, the selected models are dealt to the shards in turn, in the order of the manifest.
     """
     if options.plan:
         return read_plan(options.plan, manifest, _count(options))
@@ -127,7 +127,7 @@ def assign_shards(manifest: Manifest, options: RunOptions) -> dict[str, int]:
 
 
 def describe_scope(manifest: Manifest, options: RunOptions) -> Scope:
-    """What the manifest asks for, and which part of it a run with these options is to judge."""
+    """The models that the manifest asks for, and which of them a run with these options has to judge."""
     numbers = assign_shards(manifest, options)
     models = tuple(
         AskedModel(
@@ -152,7 +152,7 @@ def make_scope(
     providers: Iterable[str],
     rules: Iterable[SharedRule] = (),
 ) -> Scope:
-    """A scope whose digest is right."""
+    """A scope with the digest that belongs to it."""
     return Scope(
         manifest_sha256=manifest_sha256,
         plan_sha256=plan_digest(manifest_sha256, shards, models),
@@ -164,7 +164,7 @@ def make_scope(
 
 
 def plan_digest(manifest_sha256: str, shards: int, models: Iterable[AskedModel]) -> str:
-    """What tells one way to split a manifest from another."""
+    """A digest that identifies one way to split a manifest into shards."""
     text = write_plan(manifest_sha256, shards, {model.id: model.shard for model in models})
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -175,7 +175,7 @@ def write_plan(manifest_sha256: str, shards: int, numbers: Mapping[str, int]) ->
 
 
 def read_plan(text: str, manifest: Manifest, shards: int) -> dict[str, int]:
-    """By id: the number of the shard; raises UsageError for a plan of anything but this manifest and this count."""
+    """The number of each model's shard, by id; raises UsageError if the plan is for another manifest or shard count."""
     match = _PLAN.fullmatch(text.strip())
     if not match:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Sources that run code of their own when they are loaded, and whether they may be."""
+"""Sources that run their own code when they are loaded, and whether they may be loaded."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SHOWN = 3
 
 
 def runs_code(spec: ModelSpec) -> str:
-    """What the source is, if loading it may run code that nobody can read in it; else empty."""
+    """What kind of file the source is, if loading it may run code that can't be read in it; else empty."""
     source, info = spec.source, REGISTRY.get(spec.framework)
     if source.callable or not source.file:
         return ""
     if info is None:
-        # Nobody has said what such files hold.
+        # It is not known what such files hold.
         return f"a file of {spec.framework}, which is not known to be data only,"
     return info.runs_code(spec)
 
 
 def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Credential]) -> Failure | None:
-    """Why a source is not to be loaded, by what the workflow says and by what lies beside it; None where it may be."""
+    """Why a source must not be loaded, by the workflow's setting and by credentials near it; None if it may be."""
     if allowed or (allowed is None and not credentials) or not (kind := runs_code(spec)):
         return None
     what = f"{spec.source.shown}: this is {kind}, which runs code of its own when it is loaded"
@@ -45,7 +45,7 @@ def refusal(spec: ModelSpec, *, allowed: bool | None, credentials: Sequence[Cred
 
 
 def _ways_out(credentials: Sequence[Credential]) -> str:
-    """A checkout's are for the workflow to leave out, those of other tools to be put elsewhere."""
+    """How to keep credentials away: the workflow leaves out those of a checkout, and moves those of other tools."""
     others = [each.shown for each in credentials if not each.of_checkout]
     ways = ["set `persist-credentials: false` at every actions/checkout"] if len(others) < len(credentials) else []
     if others:

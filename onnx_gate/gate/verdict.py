@@ -1,6 +1,6 @@
-"""From what was found to a verdict. PASSED is constructed here and nowhere else.
+"""Turns findings into verdicts. PASSED is constructed here and nowhere else.
 
-No news is a failure: what was expected and not compared is an error, whatever the rest says.
+Silence is a failure: what was expected and not compared is an error, whatever the other checks say.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from onnx_gate.wording.text import shorten
 from onnx_gate.wording.verdicts import WORST_FIRST, with_fix
 
 LONGEST_MESSAGE = 10_000
-"""Characters of what is wrong with one check; each breach is kept by itself as well."""
+"""The most characters of one check's message; each breach is also kept by itself."""
 _FEW = 10
 MOST_NOTES = 100
-"""Notes, warnings and failures of one model that are kept, each."""
+"""The most notes that are kept of one model; the same number applies to warnings and to failures."""
 
 
 @dataclass
 class Findings:
-    """All that was found out about one model, as it came in."""
+    """All findings about one model, in the order in which they arrived."""
 
     spec: ModelSpec
     diffs: dict[tuple[str, str, str], OutputDiff] = field(default_factory=dict)
-    """By provider, case and output: a second process may say the same again."""
+    """By provider, case and output: a second process may report the same comparison again."""
     failures: list[Failure] = field(default_factory=list)
     expectations: dict[str, Expectation] = field(default_factory=dict)
     placement: dict[str, Placement] = field(default_factory=dict)
@@ -60,38 +60,38 @@ class Findings:
     plots: dict[tuple[str, str], Plot] = field(default_factory=dict)
     """By provider and output."""
     strength: Strength | None = None
-    """As the worker says; believed of a model that passed."""
+    """As the worker reports it; believed only if the model passed."""
     no_strength: str = ""
-    """Why its process came to no strength, where that is known."""
+    """Why the process computed no strength, if that is known."""
     seconds: float = 0.0
     cached: Cached | None = None
-    """The earlier run that found it out."""
+    """The earlier run that these findings come from."""
     ended: bool = False
     log: str = ""
     reference: str = ""
     weak_reference: bool = False
     result: ModelResult | None = None
-    """The verdict, once all has come in."""
+    """The verdict, once all events have arrived."""
     spoiled: bool = False
-    """Nothing more is taken in: booking an event failed, so that nobody knows what is missing."""
+    """No more events are accepted: booking one failed, so it is unknown what is missing."""
 
     def add_note(self, text: str, *, warns: bool = False) -> None:
-        """Each once, and no more than anybody reads."""
+        """Add a note or a warning, each once and at most `MOST_NOTES` of each."""
         kept = self.warnings if warns else self.notes
         kept[text if len(kept) < MOST_NOTES else f"there are more than {MOST_NOTES}; the rest is left out"] = None
 
     def add_failure(self, failure: Failure) -> None:
-        """The first ones: what else there is to say comes of them."""
+        """Add a failure. Only the first ones are kept: later failures follow from them."""
         if len(self.failures) < MOST_NOTES:
             self.failures.append(failure)
 
     def close(self, result: ModelResult) -> None:
-        """Nothing more will come: the result holds all that is needed of what came."""
+        """Set the result once no more events will come; it contains all that is needed of the diffs."""
         self.result = result
         self.diffs.clear()
 
     def spoil(self, error: Exception) -> None:
-        """An event that can't be booked voids all that the model's process said."""
+        """Discard all that the model's process reported, because one of its events could not be booked."""
         self.spoiled = True
         for kept in (
             self.diffs,
@@ -159,7 +159,7 @@ def judge_model(found: Findings) -> ModelResult:
 
 
 def _has_strength(found: Findings, checks: Sequence[Check]) -> bool:
-    """Whether it was to be computed, and what was computed is believed."""
+    """Whether the model asks for a strength, and a computed one is believed."""
     variant = found.spec.variant is not None
     return found.spec.strength is not None and is_believed(checks, variant=variant, weak=found.weak_reference)
 
@@ -180,7 +180,7 @@ def judge_checks(checks: Sequence[Check]) -> tuple[Status, Check | None]:
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """Diverged, error, passed, skipped: the first that occurs; nothing at all is an error."""
+    """The first of diverged, error, passed, skipped that occurs; no status at all is an error."""
     seen = set(statuses)
     return next((status for status in WORST_FIRST if status in seen), Status.ERROR)
 
@@ -188,7 +188,7 @@ def worst(statuses: Iterable[Status]) -> Status:
 def judge_run(
     models: Sequence[ModelResult], *, empty_shard: bool = False, problems: bool = False
 ) -> tuple[Status, int]:
-    """The verdict on the whole run, and its exit code; with problems, such as missing parts, it did not pass."""
+    """The verdict on the whole run, and its exit code; a run with problems, such as missing parts, does not pass."""
     if empty_shard:
         return Status.SKIPPED, EXIT_PASSED
     verdict = worst([*(_counted(model) for model in models), *[Status.ERROR] * problems])
@@ -197,7 +197,7 @@ def judge_run(
 
 
 def judge_again(result: GateResult) -> GateResult:
-    """The same with verdicts, exit code and coverage made of its checks, whatever it says of itself."""
+    """The same result with verdicts, exit code and coverage recomputed from its checks, whatever the result states."""
     asked = {model.id: model.min_strength for model in result.scope.models} if result.scope else {}
     models = tuple(_judged_again(model, asked.get(model.id)) for model in result.models)
     problems = bool(result.problems) or not result.complete
@@ -208,7 +208,7 @@ def judge_again(result: GateResult) -> GateResult:
 
 
 def is_empty_shard(result: GateResult) -> bool:
-    """Whether it is one shard of several, and the plan gives it no model: any other run without models is an error."""
+    """Whether this is one of several shards and the plan gives it no model; other runs without models are errors."""
     if result.models or result.scope is None or result.scope.shards < 2:
         return False
     held = {f"{model.shard}/{result.scope.shards}" for model in result.scope.models if model.shard}
@@ -229,7 +229,7 @@ def _judged_again(model: ModelResult, min_strength: float | None) -> ModelResult
 
 
 def _counted(model: ModelResult) -> Status:
-    """What a model counts for: an allowed divergence was compared, and doesn't fail the job."""
+    """The status that counts for the run: an allowed divergence was compared, and doesn't fail the job."""
     if model.verdict is Status.DIVERGED and model.allow_failure:
         errors = any(check.status is Status.ERROR for check in model.checks)
         return Status.ERROR if errors else Status.PASSED
@@ -249,7 +249,7 @@ def _checks(found: Findings) -> Iterable[Check]:
         if failure.provider not in asked:
             yield _failed(failure)
     for diff in found.diffs.values():
-        # Such as a breach in the file itself; a pass of what nobody asked for is none.
+        # For example a breach in the file itself. A comparison that nobody asked for can't pass.
         if diff.provider not in asked and diff.breaches:
             yield compared(diff)
     for provider in found.spec.providers:
@@ -263,7 +263,7 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     for diff in diffs:
         yield compared(diff)
     for failure in failures:
-        # What had begun to answer is a device that is there.
+        # A provider that had begun to answer has its device.
         absent = failure.skippable and not provider.required and expected is None and not diffs
         yield _skipped(failure) if absent else _failed(failure)
     if failures or any(failure.provider is None for failure in found.failures):
@@ -275,7 +275,7 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     elif expected is None:
         yield _not_compared(provider.name, "run", "the process ended before this provider was compared")
     else:
-        # How fast an answer came says nothing of the answer.
+        # A check of the speed says nothing about the answers.
         answers = [diff for diff in diffs if "min_speedup" not in diff.limits]
         if provider.min_speedup is not None and len(answers) == len(diffs):
             yield _not_compared(provider.name, "latency", "min_speedup is set, and no speed-up was measured")
@@ -283,7 +283,7 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
 
 
 def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:
-    """What was expected and did not come; comparisons of no element at all are none."""
+    """Errors for expected comparisons that did not arrive; a comparison without elements does not count as one."""
     done = {(diff.case, diff.output) for diff in diffs if diff.case != GIVEN_CASE or counts_rows(diff.limits)}
     announced = [*product(expected.cases, expected.outputs), *product((GIVEN_CASE,), expected.given)]
     missing = [pair for pair in announced if pair not in done]
@@ -311,7 +311,7 @@ def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) ->
 
 
 def _proves_nothing(diffs: list[OutputDiff], *, recorded: bool) -> tuple[str, Cause] | None:
-    """Why an output that nowhere differs was not really compared either."""
+    """Why an output without differences was not really compared; None if it was."""
     total, matched = sum(diff.total for diff in diffs), sum(diff.nan_matched for diff in diffs)
     if not total:
         return None if recorded else ("it is empty in every case", Cause.CONTRACT)
@@ -337,7 +337,7 @@ def _skipped(failure: Failure) -> Check:
 
 
 def _stopped(failure: Failure, status: Status) -> Check:
-    """What could not be judged, by its stage."""
+    """A check for what could not be judged, named after its stage."""
     return Check(
         provider=failure.provider or "",
         case=failure.stage,
@@ -353,7 +353,7 @@ def _sentence(fix: str) -> str:
 
 
 def _reason(failure: Failure) -> str:
-    """That there is no device comes first: what else is missing matters to those who have one."""
+    """The message of a failure. A missing device comes first: other missing parts matter only to those who have one."""
     absent = failure.skippable and failure.absence is not Absence.NOT_BUILT_IN
     return f"this machine has no such device: {failure.message}" if absent else failure.message
 

@@ -1,4 +1,4 @@
-"""GitHub's REST interface: few requests, few retries, bounded in time and size; the token goes to one host only."""
+"""GitHub's REST interface: few requests and retries, with limits on time and size; the token goes to one host only."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from onnx_gate.github.http import (
 from onnx_gate.wording.text import one_line, shorten
 
 PATIENCE = 60.0
-"""Seconds for all that one client does, waits included."""
+"""Seconds for all requests of one client, including waits."""
 TIMEOUT = 20.0
-"""Seconds without a byte."""
+"""Seconds to wait for the next byte."""
 MOST_TRIES = 3
 MOST_PAGES = 200
 BETWEEN_WRITES = 1.0
-"""Seconds: GitHub asks for it."""
+"""Seconds between two writes, as GitHub asks for."""
 _MOVED = (301, 302, 307, 308)
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
 _PRINTABLE = re.compile(r"[!-~]+")
 
 
 class Api:
-    """A client; the clocks are given by those who can't wait."""
+    """A client for GitHub. The clocks are parameters, so that tests need not wait."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Api:
     ) -> None:
         if origin(url)[0] not in ("http", "https") or not origin(url)[1]:
             raise ApiError(f"GITHUB_API_URL is {one_line(url)!r}, expected an address such as https://api.github.com")
-        # http.client quotes a header that it refuses, and the token with it.
+        # If http.client refuses a header, its error message would show the token.
         if not _PRINTABLE.fullmatch(token):
             raise ApiError("the token is empty, or holds characters that no token has")
         self._url = url.rstrip("/")
         self._token = token
         self._timeout = timeout
         self._clock = clock
-        # Somebody may set it meanwhile, so that it only serves to read the times that GitHub gives.
+        # The wall clock may be changed meanwhile, so it is used only for the times that GitHub gives.
         self._wall = wall
         self._sleep = sleep
         self._deadline = clock() + patience
@@ -73,7 +73,7 @@ class Api:
         return self._send("GET", self._url + path).json()
 
     def download(self, path: str) -> bytes:
-        """A file that GitHub may keep on another host, to which the token doesn't go."""
+        """The bytes of a file. GitHub may keep it on another host, to which the token is not sent."""
         return self._send("GET", self._url + path, elsewhere=True).body
 
     def get_all(self, path: str) -> Iterator[Any]:
@@ -91,7 +91,7 @@ class Api:
         raise ApiError(f"GitHub's list has more than {MOST_PAGES} pages")
 
     def whoami(self, graphql_url: str) -> str | None:
-        """The login that the token writes as; an app's token may not ask for its user, but for its viewer."""
+        """The login that the token writes as; an app's token can't request `/user`, but can query its viewer."""
         try:
             told = self.get("/user")
         except ApiError as error:
@@ -106,7 +106,7 @@ class Api:
         return login if isinstance(login, str) else None
 
     def post(self, path: str, data: Any) -> None:
-        """Make something; not tried again where it may have been made."""
+        """Create something; not retried if it may have been created."""
         self._send("POST", self._url + path, data)
 
     def patch(self, path: str, data: Any) -> None:
@@ -164,7 +164,7 @@ class Api:
                 self._last_write = self._clock()
 
     def _headers(self, url: str) -> dict[str, str]:
-        """The token is for one host; another one gets nothing but our name."""
+        """The headers of a request. The token is for one host; another host gets only our name."""
         agent = {"User-Agent": f"onnx-gate/{__version__}"}
         if origin(url) != origin(self._url):
             return agent
@@ -177,9 +177,10 @@ class Api:
         }
 
     def _moved(self, method: str, url: str, answer: Answer, *, elsewhere: bool = False) -> str | None:
-        """Where a renamed repository has gone; never to another host, and a write only where that is meant.
+        """The address that a redirect leads to, such as of a renamed repository; None if it must not be followed.
 
-        A file may be `elsewhere`, on a host that GitHub names; on the way there nobody else can read it.
+        It is never on another host, and a write is redirected only by 307 and 308. A file may be `elsewhere`, on a host
+        that GitHub names, over a connection that nobody else can read.
         """
         if method != "GET" and answer.status not in (307, 308):
             return None
@@ -199,7 +200,7 @@ class Api:
     # ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _pause(self, answer: Answer) -> float | None:
-        """Seconds that GitHub asks to wait; None where it doesn't."""
+        """Seconds that GitHub asks us to wait; None if it doesn't."""
         if answer.status not in (403, 429):
             return None
         after, left = answer.headers.get("retry-after", ""), answer.headers.get("x-ratelimit-remaining", "")
@@ -214,7 +215,7 @@ class Api:
         return self._clock() > self._deadline
 
     def _wait(self, seconds: float, error: ApiError) -> None:
-        """Before another try, or give up with the error where there is no time for it."""
+        """Wait before another try, or raise the error if there is no time left."""
         if self._clock() + seconds > self._deadline:
             wait = f"; to wait for {seconds:,.0f} s is too long" if error.status else ""
             raise ApiError(f"{error}{wait}", status=error.status, unanswered=error.unanswered)

@@ -21,11 +21,11 @@ from onnx_gate.wording.numbers import size
 from onnx_gate.wording.text import one_line
 
 MOST_RUNS = 20
-"""Whose artifacts are looked at, before it is given up."""
+"""The most runs whose artifacts are looked at."""
 MOST_FILES = 10_000
-"""In a zip: the list of more would take more memory than the file that is wanted."""
+"""The most files in a zip: the list of more would take more memory than the wanted file."""
 _ENTRY = b"PK\x01\x02"
-"""What each line of the list in a zip begins with."""
+"""The start of each entry in the list of files of a zip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,13 @@ class Kept:
     """A file of an earlier run."""
 
     data: bytes
-    """What it holds."""
+    """The content of the file."""
     branch: str
-    """Which branch was pushed to."""
+    """The branch of the push."""
     commit: str
-    """What was pushed; empty where GitHub doesn't say."""
+    """The commit that was pushed; empty if GitHub doesn't say."""
     run: str
-    """The run's page, or its number where there is no page."""
+    """The address of the run's page, or its number if there is no page."""
 
 
 def kept_files(api: Api, workflow: Workflow, artifact: str, name: str, limit: int) -> Iterator[Kept]:
@@ -61,7 +61,7 @@ def kept_files(api: Api, workflow: Workflow, artifact: str, name: str, limit: in
 
 
 def _pushes(api: Api, workflow: Workflow, branch: str) -> list[dict[str, Any]]:
-    """Pushes to the branch whose workflows have ended, the newest first; those of our own workflow before others."""
+    """Finished runs of pushes to the branch: first those of our own workflow, then others, each the newest first."""
     asked = f"branch={quote(branch, safe='')}&event=push&status=completed&per_page=100"
     answer = api.get(f"/repos/{workflow.repository}/actions/runs?{asked}")
     listed = at(answer, "workflow_runs")
@@ -73,7 +73,7 @@ def _pushes(api: Api, workflow: Workflow, branch: str) -> list[dict[str, Any]]:
 
 
 def _is_own_push(run: Any, workflow: Workflow, branch: str) -> bool:
-    """A push to this repository: a pull request from a fork's branch of the same name does not count."""
+    """Whether a run is a push to this repository; a fork's branch of the same name does not count."""
     known = (at(run, "event"), at(run, "status"), at(run, "head_branch"))
     home, number = at(run, "head_repository", "full_name"), at(run, "id")
     return (
@@ -86,14 +86,14 @@ def _is_own_push(run: Any, workflow: Workflow, branch: str) -> bool:
 
 
 def _is_earlier(number: int, workflow: Workflow) -> bool:
-    """A push that is run again is not compared with later ones; a pull request may be."""
+    """Whether a run is earlier: a push that is run again is not compared with later ones, but a pull request may be."""
     if not workflow.ref.startswith("refs/heads/") or not workflow.run_id.isdecimal():
         return True
     return number < int(workflow.run_id)
 
 
 def _artifact(api: Api, workflow: Workflow, run: int, name: str) -> int | None:
-    """The last one of that name; None where there is none any more."""
+    """The id of the run's last artifact of that name; None if there is none, or it has expired."""
     asked = f"name={quote(name, safe='')}&per_page=100"
     listed = at(api.get(f"/repos/{workflow.repository}/actions/runs/{run}/artifacts?{asked}"), "artifacts")
     found = [each for each in listed if _is_there(each, name)] if isinstance(listed, list) else []
@@ -123,7 +123,7 @@ def _page(number: int, workflow: Workflow) -> str:
 
 
 def unpack(archive: bytes, name: str, limit: int) -> bytes:
-    """One file of a zip, of which nothing else is unpacked and nothing is written; raises ApiError for any fault."""
+    """One file of a zip; nothing else is unpacked, and nothing is written to disk. Raises ApiError for any fault."""
     if archive.count(_ENTRY) > MOST_FILES:
         raise ApiError(f"the artifact holds more than {MOST_FILES:,} files")
     try:
@@ -135,7 +135,7 @@ def unpack(archive: bytes, name: str, limit: int) -> bytes:
                 data = file.read(limit + 1)
     except KeyError:
         raise ApiError(f"the artifact holds no {name}") from None
-    # A password is a RuntimeError, and so is what else the library can't do.
+    # The library raises RuntimeError if a file needs a password, or for anything else that it can't do.
     except (BadZipFile, RuntimeError, OSError, ValueError, EOFError, OverflowError, zlib.error) as error:
         raise ApiError(f"the artifact can't be unpacked ({type(error).__name__})") from None
     if len(data) > limit:

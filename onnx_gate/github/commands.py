@@ -1,4 +1,4 @@
-"""What a run has to say, as workflow commands."""
+"""The messages of a run, as workflow commands."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from onnx_gate.wording.text import one_line, shorten, visible
 from onnx_gate.wording.verdicts import is_allowed, urgency, with_fix, worst_check
 
 MOST_ANNOTATIONS = 10
-"""Of one severity in one step: GitHub drops the others."""
+"""The most annotations of one severity in one step: GitHub drops the others."""
 MOST_WARNINGS = MOST_ANNOTATIONS - 2
-"""Two are kept for the gate itself: a comment that could not be written, and a baseline that could not be read."""
+"""Two are reserved for the gate itself: a comment that could not be written, a baseline that could not be read."""
 LONGEST_MESSAGE = 4096
 
 
@@ -27,12 +27,12 @@ def annotation(level: str, message: str, **properties: object) -> Command:
 
 
 def debug(message: str) -> Command:
-    """A line that shows where a run is repeated with debug logging on."""
+    """A line that is shown only if the job runs with debug logging."""
     return workflow_command("debug", message)
 
 
 def facts(result: GateResult) -> list[str]:
-    """What a repeated run with debug logging tells beside the rest: versions, and the time that each model took."""
+    """The lines that only debug logging shows: versions, and the time that each model took."""
     versions = (f"{name}: {value}" for name, value in vars(result.environment).items() if isinstance(value, str))
     models = (
         f"{model.id}: {model.verdict}, {seconds(model.seconds)} in all, "
@@ -44,9 +44,9 @@ def facts(result: GateResult) -> list[str]:
 
 
 def error_annotations(error: GateError, file: str = "") -> list[Command]:
-    """An error at the place of each of a manifest's problems, as many as GitHub shows, or just the error.
+    """One error at the place of each problem in a manifest, as many as GitHub shows; for other errors, one annotation.
 
-    `file` is the manifest as GitHub knows it, where that isn't how the user named it.
+    `file` is the manifest's path as GitHub knows it, if the user named it differently.
     """
     if not isinstance(error, ManifestError):
         return [annotation("error", str(error), title="onnx-gate")]
@@ -55,7 +55,7 @@ def error_annotations(error: GateError, file: str = "") -> list[Command]:
 
 
 def warning_annotations(warnings: Sequence[ManifestWarning], file: str = "") -> list[Command]:
-    """A warning at the place of each of a manifest's warnings, as many as GitHub shows."""
+    """One warning at the place of each warning in a manifest, as many as GitHub shows."""
     lines = [_at_place("warning", warning, file) for warning in warnings]
     return _at_most(MOST_WARNINGS, "warning", lines, "warnings: see the log")
 
@@ -66,7 +66,7 @@ def _at_place(level: str, problem: Problem, file: str) -> Command:
 
 
 def result_annotations(result: GateResult, file: str = "") -> list[Command]:
-    """At the manifest's line of each failing model, the worst first; then what warns, also in the manifest itself."""
+    """An annotation at the manifest's line of each failing model, worst first; then warnings, also on the manifest."""
     file = file or result.manifest
     failing = [model for model in result.models if model.verdict in (Status.DIVERGED, Status.ERROR)]
     failing.sort(key=urgency)
@@ -84,7 +84,7 @@ def result_annotations(result: GateResult, file: str = "") -> list[Command]:
 
 
 def _skip_annotations(result: GateResult, file: str) -> Iterator[Command]:
-    """One a reason, at the first model that has it: fifty models on a machine without a GPU have the same one."""
+    """One annotation per reason, at its first model: fifty models on a machine without a GPU have the same reason."""
     reasons: dict[tuple[str, str], list[ModelResult]] = {}
     for model in result.models:
         for check in model.checks:
@@ -102,7 +102,7 @@ def _weaknesses(model: ModelResult) -> list[str]:
 
 
 def _weak_annotation(model: ModelResult, told: Sequence[str], file: str) -> Command:
-    """One a model: a pass that a wrong model might have had too."""
+    """One annotation for a model: it passed, but a wrong model might have passed too."""
     return annotation(
         "warning",
         one_line(f"{model.id} passed, with a warning: {'; '.join(told)}"),
@@ -128,7 +128,7 @@ def _model_annotation(model: ModelResult, file: str) -> Command:
 
 
 def _at_most(limit: int, level: str, lines: list[Command], of_what: str) -> list[Command]:
-    """GitHub drops what is beyond its limit: the last one then says how many there are."""
+    """At most `limit` annotations, since GitHub drops the rest: the last one says how many more there are."""
     if len(lines) <= limit:
         return lines
     kept = lines[: limit - 1]

@@ -1,4 +1,4 @@
-"""The sticky comment on a pull request: one a manifest, written once and changed in place."""
+"""The sticky comment on a pull request: one per manifest, written once and then updated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_gate.github.http import ApiError
 from onnx_gate.records.settings import Workflow
 
 BOT = "github-actions[bot]"
-"""Who writes with a workflow's own token."""
+"""The author of comments that are written with a workflow's own token."""
 
 
 def marker_of(manifest: str) -> str:
-    """The first line of a comment on this manifest, which no reader sees; a digest, whatever the path holds."""
+    """The first, invisible line of a comment on this manifest; a digest is safe for any path."""
     digest = hashlib.sha256(manifest.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"<!-- onnx-gate comment {digest} -->"
 
@@ -24,7 +24,7 @@ def marker_of(manifest: str) -> str:
 def write_comment(
     api: Api, workflow: Workflow, pull: PullRequest, marker: str, render: Callable[[str | None], str]
 ) -> None:
-    """Change our comment, or make it; `render` gets what the last one said."""
+    """Update our comment, or create it; `render` gets the text of the last one."""
     comments = f"/repos/{workflow.repository}/issues/{pull.number}/comments"
     body = None
     for again in (False, True):
@@ -37,13 +37,13 @@ def write_comment(
                 api.post(comments, {"body": body})
             return
         except ApiError as error:
-            # It was deleted meanwhile, or may have been made though nobody said so: look again, and never make two.
+            # The comment was deleted meanwhile, or was created without an answer: look again, and never create two.
             if again or not (error.status == 404 if found else error.unanswered):
                 raise
 
 
 def _find(api: Api, workflow: Workflow, comments: str, marker: str) -> dict[str, Any] | None:
-    """Our first comment, on whatever page: the marker alone could be anybody's."""
+    """Our first comment on any page. The marker is not enough: anybody could write it, so the author is checked too."""
     marked = [
         comment
         for comment in api.get_all(f"{comments}?per_page=100")
@@ -61,6 +61,6 @@ def _find(api: Api, workflow: Workflow, comments: str, marker: str) -> dict[str,
 
 
 def _is(user: dict[str, Any], own: str) -> bool:
-    """The two interfaces don't agree on how an app is called."""
+    """Whether a user is the one that we write as; the two interfaces name an app differently."""
     login = str(user.get("login"))
     return login == own or (user.get("type") == "Bot" and login.removesuffix("[bot]") == own.removesuffix("[bot]"))

@@ -17,27 +17,27 @@ LARGEST_EVENT = 32 * 1024 * 1024
 _PULL_REF = re.compile(r"refs/pull/([1-9][0-9]{0,17})/(?:merge|head)")
 _BRANCH = "refs/heads/"
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-"""The whole name of one."""
+"""The full hash of a commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequest:
-    """Where the comment goes."""
+    """The pull request that gets the comment."""
 
     number: int
-    """In the repository of the workflow."""
+    """Its number in the repository of the workflow."""
     commit: str = ""
-    """The head that was judged, where that is known."""
+    """The head commit that was judged; empty if it isn't known."""
     fork: bool = False
-    """It comes from another repository, also from one that is gone: its own workflows can only read."""
+    """It comes from another repository, which may be deleted by now: the token of its own workflows can only read."""
     run_url: str = ""
-    """The page of the run that judged it, where that is another than ours."""
+    """The page of the run that judged it, if that is not this run."""
     base: str = ""
-    """The branch that it is to be merged into, where that is known."""
+    """The branch that it will be merged into; empty if it isn't known."""
 
 
 def find_pull_request(workflow: Workflow) -> PullRequest | None:
-    """The pull request that the event itself names; nobody has to be asked."""
+    """The pull request that the event itself names; this needs no request to GitHub."""
     event = _read_event(workflow)
     if found := _from_pull_request(event.get("pull_request"), workflow):
         return found
@@ -55,7 +55,7 @@ def follows_pull_request(workflow: Workflow) -> bool:
 
 
 def ask_for_pull_request(workflow: Workflow, api: Api) -> PullRequest | None:
-    """The open pull request whose head is the commit of the run that we follow, or our own."""
+    """The open pull request whose head is the commit of the run that we follow, or of our own run."""
     run = _read_event(workflow).get("workflow_run")
     if isinstance(run, dict):
         return _of_followed_run(run, workflow, api)
@@ -66,9 +66,9 @@ def ask_for_pull_request(workflow: Workflow, api: Api) -> PullRequest | None:
 
 
 def base_branch(workflow: Workflow, api: Api) -> str:
-    """Where the change is going: the base of the pull request or merge queue; of a push, its own branch.
+    """The branch that gets the change: the base of the pull request or merge queue; for a push, its own branch.
 
-    Empty where there is no branch, as for a tag.
+    Empty if there is no branch, as for a tag.
     """
     pull = find_pull_request(workflow)
     if pull is None and follows_pull_request(workflow):
@@ -84,7 +84,7 @@ def base_branch(workflow: Workflow, api: Api) -> str:
 
 
 def workflow_file(workflow: Workflow) -> str:
-    """The path of the workflow's file: our own, or that of the run that we follow; empty where nobody knows."""
+    """The path of the workflow's file: our own, or that of the run that we follow; empty if unknown."""
     followed = at(_read_event(workflow), "workflow_run", "path")
     if isinstance(followed, str):
         return followed.partition("@")[0]
@@ -92,7 +92,7 @@ def workflow_file(workflow: Workflow) -> str:
 
 
 def _of_followed_run(run: dict[str, Any], workflow: Workflow, api: Api) -> PullRequest | None:
-    """The event lists no pull request of a fork, so that the branch is asked for it."""
+    """The pull request of the run that we follow. The event lists none of a fork, so it is searched by its branch."""
     commit, branch = run.get("head_sha"), run.get("head_branch")
     owner = at(run, "head_repository", "owner", "login")
     if not (isinstance(commit, str) and isinstance(branch, str) and isinstance(owner, str)):
@@ -110,7 +110,7 @@ def _of_followed_run(run: dict[str, Any], workflow: Workflow, api: Api) -> PullR
 
 
 def _open_one(pulls: Iterable[Any], commit: str, workflow: Workflow) -> PullRequest | None:
-    """A pull request that has got newer commits, or is closed, isn't told of what is old."""
+    """The open pull request at this commit; one that is closed or has newer commits gets no old result."""
     for pull in pulls:
         found = _from_pull_request(pull, workflow)
         if found and found.commit == commit and at(pull, "state") == "open":
@@ -142,14 +142,14 @@ def _number(holder: dict[str, Any]) -> int | None:
 
 
 def at(holder: Any, *names: str) -> Any:
-    """What an answer has under these names, one within the other; None where it has nothing there."""
+    """The value under these nested names in an answer; None if there is no such value."""
     for name in names:
         holder = holder.get(name) if isinstance(holder, dict) else None
     return holder
 
 
 def _read_event(workflow: Workflow) -> dict[str, Any]:
-    """Empty where there is none, or none that can be read."""
+    """The event of the workflow; empty if there is none, or it can't be read."""
     if workflow.event_path is None:
         return {}
     try:

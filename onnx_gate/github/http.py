@@ -1,4 +1,4 @@
-"""One HTTP request to GitHub: an answer, bounded in size and time, or an error in words that hold no secret."""
+"""One HTTP request to GitHub: an answer of limited size and time, or an error whose message holds no secret."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from urllib.parse import urljoin, urlsplit
 from onnx_gate.wording.text import one_line, shorten
 
 LARGEST_ANSWER = 64 * 1024 * 1024
-"""A page of a hundred comments at their longest is below this."""
+"""The most bytes of an answer; a page of a hundred comments of the greatest length is smaller."""
 TRANSIENT = (500, 502, 503, 504)
 LONGEST_REASON = 300
 
 
 class ApiError(Exception):
-    """A request that came to nothing, in words that hold no secret."""
+    """A request that failed, with a message that holds no secret."""
 
     def __init__(self, message: str, *, status: int | None = None, unanswered: bool = False) -> None:
         self.status = status
-        """As HTTP has it; None where there was no answer."""
+        """The HTTP status; None if there was no answer."""
         self.unanswered = unanswered
-        """It may have been done all the same."""
+        """GitHub gave no clear answer, and may have done the request nevertheless."""
         super().__init__(message)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """An answer of the server."""
 
     status: int
     headers: Message
     body: bytes
 
     def json(self) -> Any:
-        """The body, whatever it is."""
+        """The body as JSON of any type."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -46,7 +46,7 @@ class Answer:
 
 
 def make_opener() -> urllib.request.OpenerDirector:
-    """HTTP and proxies, and none of urllib's redirects: they would take the token along, to wherever they lead."""
+    """An opener with HTTP and proxies, but without urllib's redirects: these would send the token to any host."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -60,7 +60,7 @@ def make_opener() -> urllib.request.OpenerDirector:
 
 
 def read_whole(stream: Any, expired: Callable[[], bool]) -> bytes:
-    """Whole, but neither endless nor drop by drop for ever."""
+    """The whole body, with a limit on its size and on the time to read it."""
     parts, size = [], 0
     while part := stream.read1(65536):
         parts.append(part)
@@ -75,7 +75,7 @@ def read_whole(stream: Any, expired: Callable[[], bool]) -> bytes:
 
 
 def refusal_of(answer: Answer) -> ApiError:
-    """What GitHub says of a request that it didn't do."""
+    """The error with GitHub's message for a request that it refused."""
     try:
         told = answer.json()
     except ApiError:
@@ -95,7 +95,7 @@ def join(url: str, target: str) -> str:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """All that has to be the same where the token goes; nothing is where the address is none."""
+    """Scheme, host and port, which must be the same for the token to be sent; all empty if the address is invalid."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname, parts.port

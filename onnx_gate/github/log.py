@@ -1,4 +1,4 @@
-"""What others print, in the job's log: folded, and unable to command the runner."""
+"""Output of models in the job's log: folded, and without any effect as workflow commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnx_gate.wording.text import one_line, shorten, visible
 from onnx_gate.wording.verdicts import model_icon
 
 MOST_OF_ONE = 32 * 1024
-"""Bytes of one model's log: its end, where the reason is."""
+"""The most bytes of one model's log: its end is shown, since the reason is there."""
 MOST_GROUPS = 50
 LONGEST_TITLE = 200
 _LINES = re.compile(r"\r\n|\r|\n")
@@ -27,7 +27,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def show_logs(models: Iterable[ModelResult], logs: Path, *, everything: bool) -> None:
-    """The end of the log of each model that failed, or of all, a group each."""
+    """Print the end of the log of each model that failed, or of all models, with one group per model."""
     shown = [model for model in models if everything or model.verdict in (Status.DIVERGED, Status.ERROR)]
     found = [(model, end) for model in shown if (end := read_end(logs / f"{model.id}.log"))]
     for model, (text, total) in found[:MOST_GROUPS]:
@@ -39,13 +39,13 @@ def show_logs(models: Iterable[ModelResult], logs: Path, *, everything: bool) ->
 
 
 def _is_ours(line: str) -> bool:
-    """Not printed by the model: a line of the gate's, or a call within the gate on the stack of a crash."""
+    """Whether a line is the gate's, not the model's: marked as such, or a call of the gate on the stack of a crash."""
     return line.startswith(OWN_LINE) or (line.lstrip().startswith("File ") and any(f.is_ours for f in frames_of(line)))
 
 
 @contextmanager
 def foreign(title: str) -> Iterator[None]:
-    """A group in which nothing is a command, until a word that nobody can know ends it."""
+    """A group in which no line is a command, until a random token, which nobody can know, ends it."""
     token = secrets.token_hex(16)
     title = shorten(one_line(title), LONGEST_TITLE)
     command(workflow_command("group", title), workflow_command("stop-commands", token))
@@ -56,9 +56,9 @@ def foreign(title: str) -> Iterator[None]:
 
 
 def read_end(path: Path) -> tuple[str, int] | None:
-    """The last lines of a log and its size in bytes; None where it is empty, gone, or no file of its own."""
+    """The last lines of a log and its size in bytes; None if it is empty, missing, a link or no regular file."""
     try:
-        # What lies there was in reach of the model's code: a link may lead anywhere.
+        # The model's code could write here, so a link may lead anywhere.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):

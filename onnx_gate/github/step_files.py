@@ -12,7 +12,7 @@ from onnx_gate.vocabulary import REPORTS, Status
 from onnx_gate.wording.verdicts import is_allowed
 
 SUMMARY_LIMIT = 1024 * 1024 - 1024
-"""Bytes of all summaries of a step: above 1 MiB GitHub drops them whole."""
+"""The most bytes of all summaries of a step: above 1 MiB GitHub drops them all."""
 
 
 def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
@@ -33,20 +33,20 @@ def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
 def write_outputs(path: Path, outputs: Mapping[str, str]) -> None:
     """Append to $GITHUB_OUTPUT."""
     blocks = [output_block(name, value, f"ghadelimiter_{secrets.token_hex(16)}") for name, value in outputs.items()]
-    # A path whose bytes are no UTF-8 goes out as it came in.
+    # A path whose bytes are not UTF-8 is written unchanged.
     with path.open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(blocks)
 
 
 def output_block(name: str, value: str, delimiter: str) -> str:
-    """One output; the delimiter is random, and refused where the value holds it: no value ends its own block."""
+    """One output; the delimiter is random, and refused if the value contains it, so no value can end its own block."""
     if delimiter in name or delimiter in value:
         raise ValueError(f"the output {name!r} holds its own delimiter")
     return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
 
 
 def summary_room(path: Path) -> int:
-    """Bytes that $GITHUB_STEP_SUMMARY still takes: what the step wrote before counts too."""
+    """Bytes that still fit into $GITHUB_STEP_SUMMARY: what the step wrote before counts too."""
     return SUMMARY_LIMIT - (path.stat().st_size if path.exists() else 0)
 
 
@@ -57,14 +57,14 @@ def write_summary(path: Path, text: str) -> None:
 
 
 def place_in_repository(file: str, workspace: Path | None) -> str:
-    """A file's path from the top of the repository, whatever folder we are in; as it was given where it isn't in it."""
+    """A file's path from the top of the repository, from any working folder; unchanged if it is outside of it."""
     if workspace is None:
         return file
     top = workspace.resolve()
     path = Path(file).parent.resolve() / Path(file).name
     if not path.is_relative_to(top):
         return file
-    # A checkout may have a folder of its own; a submodule inside it belongs to it.
+    # A checkout may be in a subfolder of the workspace; a submodule inside the checkout belongs to it.
     folders = [folder for folder in reversed(path.parents) if folder.is_relative_to(top)]
     root = next((folder for folder in folders if (folder / ".git").exists()), top)
     return path.relative_to(root).as_posix()

@@ -1,1 +1,1 @@
-"""The parent's side of workers: start them, watch them, hear them, end them."""
+"""The parent's side of workers: it starts them, watches them, reads their reports and ends them."""

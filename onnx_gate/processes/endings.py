@@ -1,4 +1,4 @@
-"""Why a process ended without having answered, in words."""
+"""Failures that say why a process ended before it had answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNTIME = "onnxruntime"
 
 
 def explain(status: int, at: Stage, log_tail: str, *, oom_killed: bool) -> Failure:
-    """A failure for a wait status that isn't the end of a job that was done."""
+    """The failure for the wait status of a process that ended before its job was done."""
     frames = stacks.of_crash(log_tail)
     own = next((frame for frame in frames if frame.is_users), None)
     during = f"{_during(at)}{f' at {own}' if own else ''}"
@@ -67,14 +67,14 @@ def _signalled(number: int, during: str, at: Stage, *, oom_killed: bool, in_runt
 
 
 def _fix_for_runtime(at: Stage) -> str:
-    """For a feed that ends the runtime: nobody can catch that where the model is served either."""
+    """The fix for a feed that crashes the runtime, which can't be caught where the model is served either."""
     edge = at.case.removeprefix(EDGE_CASE) if at.case.startswith(EDGE_CASE) else ""
     guard = "refuse such a feed before it reaches the model, or change the operator that can't take it"
     return f"{guard}; if nobody will ever send one, remove {edge} from `edges`" if edge else guard
 
 
 def timed_out(seconds: float, at: Stage, stack: str = "") -> Failure:
-    """The model's `timeout` ran out; `stack` is what its process wrote when it was asked where it was."""
+    """The failure of a model whose `timeout` ran out; `stack` is what its process wrote when asked for its stack."""
     frames = stacks.of_process(stack)
     own = [frame for frame in frames if frame.is_users]
     where = f". It was at {stacks.told(frames)}" if frames else ""
@@ -88,7 +88,7 @@ def timed_out(seconds: float, at: Stage, stack: str = "") -> Failure:
 
 
 def _during(at: Stage) -> str:
-    """With the case that was being run, where it is one."""
+    """The stage in words, with the case that was being run, if there is one."""
     if not at.case:
         return f"during {at.name!r}"
     sizes = f" ({at.sizes})" if at.sizes and at.sizes != at.case else ""
@@ -96,7 +96,7 @@ def _during(at: Stage) -> str:
 
 
 def too_much_memory(limit: int, used: int, at: Stage) -> Failure:
-    """The model's `memory` was exceeded."""
+    """The failure of a model that exceeded its `memory`."""
     return _failure(
         at,
         Cause.OUT_OF_MEMORY,
@@ -106,7 +106,7 @@ def too_much_memory(limit: int, used: int, at: Stage) -> Failure:
 
 
 def printed_too_much(limit: int, at: Stage) -> Failure:
-    """The model's code floods its log."""
+    """The failure of a model whose code floods its log."""
     return _failure(
         at,
         Cause.CRASHED,
@@ -116,7 +116,7 @@ def printed_too_much(limit: int, at: Stage) -> Failure:
 
 
 def said_too_much(limit: int, at: Stage) -> Failure:
-    """The channel is flooded."""
+    """The failure of a model whose process floods the channel."""
     return _failure(
         at,
         Cause.CRASHED,
@@ -127,7 +127,7 @@ def said_too_much(limit: int, at: Stage) -> Failure:
 
 
 def garbage(text: str, at: Stage) -> Failure:
-    """Something other than a worker of ours wrote to its channel."""
+    """The failure of a process in which other code than the worker's wrote to the channel."""
     return _failure(
         at,
         Cause.CRASHED,
@@ -137,7 +137,7 @@ def garbage(text: str, at: Stage) -> Failure:
 
 
 def not_started(error: OSError) -> Failure:
-    """The system has no process, file or socket left for it."""
+    """The failure of a process that could not start: the system has no process, file or socket left."""
     return _failure(
         Stage(name="start"),
         Cause.CRASHED,
@@ -147,19 +147,19 @@ def not_started(error: OSError) -> Failure:
 
 
 def on_a_wrong_model(failure: Failure) -> str:
-    """What became of a process that tried wrong models, in words: native code may crash on them, or never end."""
+    """How a process that tried wrong models ended, in words: native code may crash on them, or never end."""
     what = {Cause.TIMEOUT: "ran out of its time", Cause.OUT_OF_MEMORY: "ran out of memory"}
     return f"the process {what.get(failure.cause, 'crashed')} on a wrong model ({failure.message})"
 
 
 def _failure(at: Stage, cause: Cause, message: str, fix: str) -> Failure:
-    # A case that was being run fails by itself: the others of its provider are compared.
+    # Only the case that was being run fails: the other cases of its provider are still compared.
     stage = f"run {at.case}" if at.case and at.provider else at.name
     return Failure(stage=stage, provider=at.provider, cause=cause, message=message, fix=fix)
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory, so far."""
+    """The number of processes that the kernel has killed so far because memory ran out."""
     try:
         text = Path("/proc/vmstat").read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""A model is converted once: its variants get the file that its own process has made.
+"""A model is converted once: its variants get the file that the model's process has made.
 
-A variant waits until the process of its model says that the file is there, or has ended without saying so; then it
-converts the source itself, and tells the story in its own words.
+A variant waits until the process of its model says that the file is there. If that process ends without saying so, the
+variant converts the source itself, and reports its own errors.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _WEIGHTS = re.compile(r"(\d+\.)?data")
 
 
 class Handover:
-    """Which files there are by now, and who is to get them."""
+    """Knows which files have been made so far, and which variants get them."""
 
     def __init__(self, quarters: Quarters, *, but: Collection[str]) -> None:
         self._quarters = quarters
-        # Models that nobody converts: another machine has.
+        # Models that are not converted here: another machine has done it.
         self._but = frozenset(but)
         self._made: dict[str, tuple[str, ...]] = {}
         self._handed: dict[str, str] = {}
 
     def hear(self, spec: ModelSpec, event: Event) -> None:
-        """Remember what a model says that it has made."""
+        """Remember the files that a model says it has made."""
         if isinstance(event, Made) and spec.variant is None and spec.onnx is None:
             self._made[spec.id] = event.weights
 
     def waits(self, spec: ModelSpec, unfinished: Collection[str]) -> bool:
-        """Whether the file of its model may still come."""
+        """Whether a variant has to wait, because the file of its model may still come."""
         return self._wants(spec) and spec.base in unfinished and spec.base not in self._made
 
     def give(self, spec: ModelSpec, place: Place) -> str | None:
-        """The file, copied to where the variant runs; None where there is nothing to give.
+        """The path of the file, copied to where the variant runs; None if there is no file.
 
-        The model goes on, and its files move when it ends; and each of the two has folders that the other can't enter.
+        A copy is needed: the model still runs, its files move when it ends, and neither can enter the other's folders.
         """
         if not self._wants(spec) or spec.base not in self._made:
             return None
@@ -55,19 +55,19 @@ class Handover:
         return self._handed.get(spec.id)
 
     def _wants(self, spec: ModelSpec) -> bool:
-        """Whether it is made of a file that its model's process makes as well."""
+        """Whether the variant is made from a file that its model's process also makes."""
         return spec.variant is not None and spec.onnx is None and spec.id not in self._but
 
 
 def left_by(model_id: str, weights: Iterable[str]) -> list[str]:
-    """The files that a model has made: its weights, then the .onnx; any other name is not believed."""
+    """The files that a model has made: its weights, then the .onnx; any other name is ignored."""
     own = f"{model_id}.onnx."
     kept = (name for name in weights if name.startswith(own) and _WEIGHTS.fullmatch(name[len(own) :]))
     return [*dict.fromkeys(kept), f"{model_id}.onnx"]
 
 
 def _copied(names: list[str], source: Path, place: Place) -> str:
-    """All of them or none: raises OSError."""
+    """The path of the copied .onnx; copies all files, or raises OSError."""
     target = place.scratch / FLOAT32
     target.mkdir(exist_ok=True)
     for name in names:
@@ -79,7 +79,7 @@ def _copied(names: list[str], source: Path, place: Place) -> str:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A plain file; code of the model's own may have put anything there, such as a link to what is not its own."""
+    """Copy a regular file; refuse others, such as a link that the model's code made to somebody else's file."""
     with open(source, "rb", opener=_without_links) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:

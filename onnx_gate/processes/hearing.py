@@ -1,7 +1,7 @@
-"""What the parent takes from one model's process: whole events, within bounds, about that model only.
+"""What the parent accepts from one model's process: whole events, within bounds, about that model only.
 
-No process, no socket: bytes in, events out. A model's code runs beside the worker's and may write to its channel, so
-whatever comes is taken for somebody else's until it was checked here.
+There is no process and no socket here: bytes in, events out. A model's code runs beside the worker's code and may write
+to its channel, so everything that arrives is untrusted until it was checked here.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from onnx_gate.records.ran import Latency
 from onnx_gate.vocabulary import STRENGTH
 
 POOL = 200 * 1024 * 1024
-"""Bytes of memory that the reports of all models of a run may take together: they are kept until the end."""
+"""Bytes of memory for the reports of all models of a run together; they are kept until the end."""
 MOST_SAID = 80 * 1024 * 1024
-"""Bytes that those of one model may take: some 14,000 comparisons."""
+"""Bytes that the reports of one model may take: about 14,000 comparisons."""
 ENOUGH = 2 * 1024 * 1024
-"""Bytes that those of a model may take in any case: some 350 comparisons."""
+"""Bytes that the reports of a model may take in any case: about 350 comparisons."""
 MOST_TOUCHED = 8 * 1024 * 1024
-"""Bytes of the names of what a model has read."""
+"""Bytes for the names of the files that a model has read."""
 RECORD = 4_000
-"""Bytes that a comparison or a time takes, as a record and in the reports, beside its texts."""
+"""Bytes that a comparison or a time takes, as a record and in the reports, besides its texts."""
 VALUE = 40
-"""The same for any other value: a list of empty ones is short on the channel, and large in memory."""
+"""Bytes that any other value takes: a list of empty values is short on the channel, but large in memory."""
 TEXT = 3
-"""How often a text is there: as a record, in results.json and in another report."""
+"""The number of copies of a text: as a record, in results.json and in another report."""
 _WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 
 
 class SaidTooMuch(Exception):
-    """A model must not fill the memory of the process that all share."""
+    """A model reported too much: it must not fill the memory of the process that all models share."""
 
 
 def fair_share(models: int, *, taken: int = 0) -> int:
-    """What the next of so many models may take, so that none takes another's room; `taken` is what others have."""
+    """Bytes for the next of the remaining models, so that none takes another's share; `taken` is in use by others."""
     return max(ENOUGH, min(MOST_SAID, (POOL - taken) // max(1, models)))
 
 
 def weigh(line: bytes) -> int:
-    """About what a report takes in memory; with one character beyond the first 65,536, each takes four bytes."""
+    """About the bytes that a report takes in memory; one character above U+FFFF makes every character take four."""
     return TEXT * len(line) * (4 if _WIDE.search(line) else 1) + VALUE * line.count(b",")
 
 
 class Hearing:
-    """One process of a model: takes in what it sends, and lets events through that it may send."""
+    """Reads what one process of a model sends, and passes on the events that it may send."""
 
     def __init__(self, spec: ModelSpec, limit: int) -> None:
         self._providers = {provider.name for provider in spec.providers}
@@ -57,18 +57,18 @@ class Hearing:
         self._buffer = bytearray()
         self._touched = 0
         self.weight = 0
-        """Of all that came so far, in bytes."""
+        """Bytes that all reports so far take."""
         self.at = Stage(name="start")
-        """What it says that it does."""
+        """The stage that the process reported last."""
         self.finished: set[str] = set()
-        """Providers of which it says that nothing more will come."""
+        """Providers that the process has reported as finished."""
         self.done = False
-        """It says that it has come to its end."""
+        """Whether the process has reported that its job is done."""
         self.tries_wrong_models = False
-        """It has compared the model on all providers, and announced nothing since: what dies now is a wrong model."""
+        """All providers are compared and nothing was announced since: a crash now is that of a wrong model."""
 
     def take(self, chunk: bytes) -> Iterator[Event]:
-        """The events that are whole by now; raises GarbageReply and SaidTooMuch."""
+        """The events that are complete so far; raises GarbageReply and SaidTooMuch."""
         self._buffer += chunk
         while (end := self._buffer.find(b"\n")) >= 0:
             line = bytes(self._buffer[:end])
@@ -90,7 +90,7 @@ class Hearing:
                 compared = bool(self._providers) and self._providers <= self.finished
                 self.at, self.tries_wrong_models = event, compared and name == STRENGTH
             case Expectation():
-                # It goes on to run the model itself, on aimed cases.
+                # The process continues with the model itself, on aimed cases.
                 self.tries_wrong_models = False
             case ProviderDone(provider=provider):
                 self.finished.add(provider)
@@ -100,7 +100,7 @@ class Hearing:
 
     def _weighed(self, event: Event, line: bytes) -> Event:
         if isinstance(event, Touched):
-            # Kept until its model has ended, and so no part of what all models share.
+            # These names are kept only until the model has ended, so they don't count towards the shared memory.
             self._touched += len(line)
             if self._touched > MOST_TOUCHED:
                 raise SaidTooMuch

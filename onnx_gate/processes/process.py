@@ -1,4 +1,4 @@
-"""What the supervisor knows of a process that it started, and how it looks at it."""
+"""What the supervisor knows about a process that it started, and how it observes it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from onnx_gate.records.found import Failure
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """A job's process runs."""
+    """The process of a job has started."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A model is done with, well or not."""
+    """No more processes will run for a model, whether it succeeded or not."""
 
     seconds: float
-    """Wall time of its process."""
+    """Wall time of its processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class NoStrength:
     """A job's process died while it tried wrong models, after it had compared the right one."""
 
     why: str
-    """In words."""
+    """The reason, in words."""
 
 
 @dataclass
@@ -59,29 +59,29 @@ class Running:
     handed: float = field(default_factory=time.monotonic)
     started: float | None = None
     forgiven: float = 0.0
-    """Seconds in which nobody listened to it."""
+    """Seconds in which the supervisor was busy elsewhere; they don't count towards the timeout."""
     memory_at_start: int = 0
     hung_up: bool = False
     killed: Failure | None = None
     over: float | None = None
-    """Since when its end is only waited for: it has answered, or was killed."""
+    """Since when only its end is awaited, because it has answered or was killed."""
     hurried: bool = False
-    """That took too long already, and it was ended for it."""
+    """Whether it was ended because its end took too long."""
     oom_kills: int = field(default_factory=endings.oom_kills)
 
     @property
     def at(self) -> Stage:
-        """What it says that it does."""
+        """The stage that the process reported last."""
         return self.hearing.at
 
     @property
     def done(self) -> bool:
-        """It says that it has come to its end."""
+        """Whether the process has reported that its job is done."""
         return self.hearing.done
 
 
 def receive(channel: socket.socket) -> bytes | None:
-    """What a channel holds; None if nothing yet, empty if nothing more will come."""
+    """The bytes that a channel holds; None if there are none yet, empty if no more will come."""
     try:
         return channel.recv(1 << 16)
     except BlockingIOError:
@@ -91,7 +91,7 @@ def receive(channel: socket.socket) -> bytes | None:
 
 
 def has_data(channel: socket.socket) -> bool:
-    """Whether a process that is gone has left something unread."""
+    """Whether a process that has ended left unread bytes."""
     try:
         return bool(channel.recv(1, socket.MSG_PEEK))
     except OSError:
@@ -99,9 +99,9 @@ def has_data(channel: socket.socket) -> bool:
 
 
 def ask_stack(process: Process, log_fd: int, patience: float) -> str:
-    """What a process writes into its log when it is asked where it is; empty where it does not answer.
+    """The stack that a process writes to its log on request; empty if it does not answer.
 
-    It may be in native code, and then answers all the same. Model code may have taken the signal for itself.
+    A process in native code answers too. Model code may have replaced the handler of the signal.
     """
     before = os.fstat(log_fd).st_size
     if process.pid is None or process.status is not None:
@@ -121,16 +121,16 @@ def ask_stack(process: Process, log_fd: int, patience: float) -> str:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 where that can't be known."""
+    """Bytes of memory that a process holds; 0 if unknown."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
         return 0
 
 
-# `-P`: the folder that the user happens to be in must not shadow our imports.
+# `-P`: the current folder must not shadow our imports.
 _PYTHON = [sys.executable, "-P", "-m"]
-# For root: nothing of the environment or of a home folder is imported either, nor anything written.
+# For root: nothing is imported from the environment or a home folder either, and no compiled code is written.
 _ROOTS_PYTHON = [sys.executable, "-I", "-B", "-m"]
 _PATIENCE = 2.0
 _HANDING_OVER = 60.0
@@ -141,51 +141,51 @@ _LONGEST_STACK = 256 * 1024
 
 @dataclass
 class Process:
-    """One job's process, as far as the parent knows it."""
+    """The process of one job, as the parent sees it."""
 
     key: str
     channel: socket.socket
-    """Our end."""
+    """The parent's end."""
     pid: int | None = None
-    """None until it runs."""
+    """None until the process runs."""
     status: int | None = None
-    """As waitpid has it; None while it runs."""
+    """The wait status, as waitpid returns it; None while the process runs."""
     popen: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def poll(self) -> None:
-        """Look whether a cold process has ended; a server tells by itself."""
+        """Check whether a cold process has ended; a server reports the end of its own processes."""
         if self.popen is not None and self.status is None and (code := self.popen.poll()) is not None:
             self.status = -code if code < 0 else code << 8
 
     def wait(self) -> None:
-        """Until a cold process that was killed is gone; not for one that not even SIGKILL ends."""
+        """Wait until a killed cold process has ended, but not forever: some survive even SIGKILL."""
         if self.popen is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.popen.wait(_PATIENCE)
 
     def kill(self) -> None:
-        """End it and all that it started."""
+        """End the process and all that it started."""
         if self.pid is None:
             return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        # One that was waited for is gone, and its number may be another's.
+        # The pid of a process that was waited for may belong to another process now.
         if self.status is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def send_job(process: Process, job: Job) -> None:
-    """Hand the job over; a process that died first is noticed by its status, one that never reads by its silence."""
+    """Send the job. A process that has died is noticed later by its status, and one that never reads by its silence."""
     payload = pickle.dumps(job)
-    # A large job does not fit into the channel: somebody has to read, and a server may have been stopped.
+    # A large job does not fit into the channel's buffer. The other end has to read, and a server may be stopped.
     process.channel.settimeout(_HANDING_OVER)
     with suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
         process.channel.sendall(len(payload).to_bytes(8, "big") + payload)
 
 
 def launch_cold(key: str, place: Place, packages: tuple[str, ...] = ()) -> Process:
-    """A fresh interpreter, which imports from `packages` first."""
+    """A process with a fresh interpreter, which imports from `packages` first."""
     log_fd, user = place.log_fd, place.user
     path = {"PYTHONPATH": os.pathsep.join(packages)} if packages else {}
     ours, theirs = socket.socketpair()
@@ -223,7 +223,7 @@ class Server:
     def _start(
         self, theirs: socket.socket, *, export: bool, environ: Mapping[str, str], log: IO[bytes], as_root: bool
     ) -> subprocess.Popen[bytes]:
-        """A fresh interpreter, which becomes the server."""
+        """Start a fresh interpreter, which becomes the server."""
         return subprocess.Popen(
             [
                 *(_ROOTS_PYTHON if as_root else _PYTHON),
@@ -242,7 +242,7 @@ class Server:
         )
 
     def launch(self, key: str, log_fd: int, *, user: int | None = None) -> Process:
-        """Ask for a process, as the user given; its pid comes later."""
+        """Ask the server for a process that runs as the given user; its pid arrives later."""
         ours, theirs = socket.socketpair()
         process = Process(key=key, channel=ours)
         self._processes[key] = process
@@ -256,7 +256,7 @@ class Server:
         return process
 
     def hear(self) -> None:
-        """Take in one message of the server."""
+        """Read one message from the server."""
         try:
             message = self.control.recv(65536)
         except OSError:
@@ -275,22 +275,22 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the server itself."""
+        """The pid of the server itself."""
         return self._popen.pid
 
     def kill(self) -> None:
-        """End one that hangs; that it is gone is then heard."""
+        """End a server that hangs; its end is then noticed through the closed channel."""
         self._popen.kill()
 
     def close(self) -> None:
-        """End it, and with it all of its children; one that not even SIGKILL ends is left behind."""
+        """End the server and all of its children; a server that survives even SIGKILL is left behind."""
         self.control.close()
         self._popen.kill()
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(_DYING)
 
     def _lose_processes(self) -> None:
-        # Nobody can wait for its children now, and they die with it.
+        # Only the server could wait for its children, and they die with it.
         for process in self._processes.values():
             process.kill()
             process.status = process.status if process.status is not None else int(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Where a model's process lives: its scratch folder, its log, its user and what it sees of the environment."""
+"""Where a model's process runs: its scratch folder, its log, its user and its environment variables."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from onnx_gate.vocabulary import Isolation
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One process's quarters."""
+    """The folder, log, user and environment of one process."""
 
     scratch: Path
-    """A folder of its own."""
+    """A folder for this model alone."""
     log_fd: int
-    """The model's log, open."""
+    """The model's open log."""
     user: int | None
-    """None where it runs as whoever runs the gate."""
+    """None if the process runs as the user who runs the gate."""
     environ: Mapping[str, str]
-    """All that its code may see."""
+    """All environment variables that its code may see."""
 
 
 class Quarters:
-    """Makes room for models; with isolation, in folders that only a user of their own can enter."""
+    """Prepares places for models; with isolation, in folders that only the model's own user can enter."""
 
     def __init__(
         self,
@@ -46,25 +46,25 @@ class Quarters:
         self._environ = environ
         self._users = Users() if isolation == "uids" else None
         self.packages: tuple[str, ...] = (packages,) if packages else ()
-        """Folders from which models import before ours."""
+        """Folders from which models import before those of the gate."""
         if self._users:
             self.packages += import_path(environ)
             logs.chmod(0o700)
-            # To be passed through, without a look at whose other folders there are.
+            # Models may pass through these folders, but not list the folders of other models.
             work.chmod(0o711)
             scratch.chmod(0o711)
 
     @property
     def separate(self) -> bool:
-        """Whether every model has a user of its own."""
+        """Whether every model has its own user."""
         return self._users is not None
 
     def folder_of(self, model_id: str) -> Path:
-        """The folder that is the model's own."""
+        """The folder for this model alone."""
         return self._scratch / model_id
 
     def open(self, model_id: str) -> Place:
-        """Quarters for a model, the same ones when it is started again."""
+        """The place of a model, the same one when the model is started again."""
         scratch = self.folder_of(model_id)
         scratch.mkdir(exist_ok=True)
         log_fd = os.open(self._logs / f"{model_id}.log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -78,7 +78,7 @@ class Quarters:
         return Place(scratch=scratch, log_fd=log_fd, user=user, environ=own_environ(self._environ, scratch))
 
     def clear(self, model_id: str) -> None:
-        """End all that a model has left running."""
+        """End all processes that a model has left running."""
         if self._users:
             self._users.end(model_id)
 
@@ -88,20 +88,20 @@ _RUNS_CODE = re.compile(r"PYTHON\w+|COVERAGE_\w+")
 
 
 def own_environ(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """At home in its scratch folder, under a name: the user has no entry in /etc/passwd, and getpass looks here."""
+    """The environment with a home in the scratch folder and a user name: getpass needs one without /etc/passwd."""
     folders = {"HOME": str(scratch / "home"), "TMPDIR": str(scratch / "temporary")}
     return {**environ, **folders, "USER": "onnx-gate", "LOGNAME": "onnx-gate"}
 
 
 def trusted_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """For a process that is still root: nothing that makes it load a file which others could have written."""
+    """The environment for a process that is still root, without anything that makes it load a file of other users."""
     plain = {name: value for name, value in environ.items() if "/" not in value and not _RUNS_CODE.fullmatch(name)}
     lists = {name: _trusted_entries(environ[name]) for name in _LISTS if name in environ}
     return {**plain, **{name: value for name, value in lists.items() if value}}
 
 
 def import_path(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders of PYTHONPATH, which models get and the server doesn't."""
+    """The folders of PYTHONPATH, which models get and a server of root doesn't."""
     return tuple(str(Path(entry).absolute()) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
 
 
@@ -110,7 +110,7 @@ def _trusted_entries(value: str) -> str:
 
 
 def _is_roots_own(path: Path) -> bool:
-    """Whether root alone can put something there."""
+    """Whether only root can write there."""
     if not path.is_absolute():
         return False
     try:
@@ -121,13 +121,13 @@ def _is_roots_own(path: Path) -> bool:
 
 
 def shadows_ours(folders: tuple[str, ...]) -> bool:
-    """Whether they bring something that is here already, such as another version of a framework."""
+    """Whether the folders contain a module that is already installed here, such as another version of a framework."""
     theirs = set(_names(folders))
     return bool(theirs) and not theirs.isdisjoint(_names(folder for folder in sys.path if folder not in folders))
 
 
 def _names(folders: Iterable[str]) -> Iterator[str]:
-    """What can be imported from there."""
+    """The names of modules that can be imported from the folders."""
     for folder in filter(Path.is_dir, map(Path, folders)):
         for file in folder.iterdir():
             name = file.name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What is the workflow's, and credentials wherever they lie, shut to all but their owners while models run."""
+"""Makes the workflow's private files, and credentials anywhere, readable only for their owners while models run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_gate.repository.files import is_file, is_folder, list_folder
 from onnx_gate.repository.root import find_repository
 
 _NOT_NEEDED = ("HOME", "TMPDIR", "PATH", "SHELL")
-# No model runs without these, whatever a variable says: a step's output can be /dev/stdout, and a home `/`.
+# Every model needs these, whatever a variable names: a step's output can be /dev/stdout, and a home `/`.
 _SYSTEM = frozenset(
     map(
         Path,
@@ -33,10 +33,10 @@ _ALL_OF_OTHERS, _ALL_BUT_PASSAGE = 0o007, 0o006
 
 @contextmanager
 def secluded(options: RunOptions, *, folder: Path, work: Path, needed: Iterable[Path] = ()) -> Iterator[None]:
-    """Where models have users of their own: keep them out of what is the workflow's and the checkouts'.
+    """If models have their own users: keep them out of private files of the workflow and of checkouts.
 
-    `folder` is one of the repository that they may read, `work` where they may write, `needed` what the workflow names.
-    What the manifest names is not asked: a pull request could name a credential, and keep it open for all models.
+    `folder` is in the repository, which they may read; `work` is where they may write; the workflow names `needed`.
+    Paths in the manifest don't count: a pull request could name a credential, and so keep it open for all models.
     """
     if options.isolation == "none":
         yield
@@ -55,13 +55,13 @@ def secluded(options: RunOptions, *, folder: Path, work: Path, needed: Iterable[
 
 
 def _not_meant(place: Path) -> list[Path]:
-    """What stays shut in a private folder that a variable names: `HF_HOME=$HOME` is not said of `~/.ssh`."""
+    """What stays shut in a private folder that a variable names: `HF_HOME=$HOME` must not open `~/.ssh`."""
     hidden = [place / entry.name for entry in list_folder(place) if entry.name.startswith(".")]
     return [*hidden, *find_credentials(place, place).places]
 
 
 def _refuse_open(places: Collection[Path], found: Credentials) -> None:
-    """Models must not run beside credentials that they can read, where the report says that they can't."""
+    """Refuse to run models if they could read credentials, because the report would say that they can't."""
     exposed = [place for place in found.places if place in places]
     if exposed and found.found:
         raise UsageError(
@@ -72,11 +72,11 @@ def _refuse_open(places: Collection[Path], found: Credentials) -> None:
 
 
 def _own(options: RunOptions) -> list[Path]:
-    """What models have to get to beside their own: Python, the workspace, and what was installed for them."""
-    # An import lists the folder that a package is in.
+    """What models need besides their own files: Python, the workspace, and the packages installed for them."""
+    # An import lists the folder that contains the package.
     ours = [sys.prefix, sys.base_prefix, *(entry for entry in sys.path if entry.endswith("-packages"))]
     folders = [folder for folder in (options.reference, options.workspace) if folder]
-    # The environment that the packages are in: some bring files of other kinds.
+    # The environment that contains the packages: some packages also install other files there.
     layer = Path(options.packages).parents[2:3] if options.packages else ()
     return [*folders, *layer, *(Path(place) for place in ours if place.startswith("/")), Path(__file__).parents[2]]
 
@@ -89,17 +89,17 @@ def _named(options: RunOptions) -> list[Path]:
 
 
 def _with_targets(places: Iterable[Path]) -> frozenset[Path]:
-    """As they are named, and where links among them lead."""
+    """The paths as given, and the targets of links among them."""
     found = [place.absolute() for place in places]
     return frozenset((*found, *(Path(os.path.realpath(place)) for place in found)))
 
 
 @contextmanager
 def closed(places: Iterable[Path], needed: Collection[Path]) -> Iterator[Collection[Path]]:
-    """Shut folders and files to all but their owners for a while; gives those that can't be shut.
+    """Shut folders and files to all but their owners for a while; yields those that can't be shut.
 
-    What is needed stays as it is. A folder on the way to it can be passed and no longer listed, and all else in it is
-    shut. A place inside of something needed is shut as well: `.git` in a repository, a token in a cache.
+    A needed path stays unchanged. A folder above it can still be passed but not listed, and everything else in it is
+    shut. A given place inside a needed path is shut as well: `.git` in a repository, a token in a cache.
     """
     modes = _Modes()
     try:
@@ -111,15 +111,15 @@ def closed(places: Iterable[Path], needed: Collection[Path]) -> Iterator[Collect
 
 
 class _Modes:
-    """Takes permissions away, and gives them back to what is still the same file."""
+    """Removes permissions, and restores them on each path that is still the same file."""
 
     def __init__(self) -> None:
         self._before: dict[Path, os.stat_result] = {}
         self.still_open: set[Path] = set()
-        """What the system doesn't let us shut, as on a file system that is mounted read-only."""
+        """Paths that the system doesn't let us shut, for example on a read-only file system."""
 
     def shut(self, place: Path, needed: Collection[Path]) -> None:
-        """One scan of every folder on the way to something needed, and none of any other."""
+        """Shut a place; only folders above a needed path are listed."""
         found = _look(place)
         if found is None or place in needed or place in _SYSTEM:
             return
@@ -128,13 +128,13 @@ class _Modes:
             self._take(place, found, _ALL_OF_OTHERS)
             return
         self._take(place, found, _ALL_BUT_PASSAGE)
-        # Where nobody passes, nobody gets to what is inside.
+        # If others can't pass the folder, they can't reach what is inside.
         if found.st_mode & stat.S_IXOTH:
             for entry in list_folder(place):
                 self.shut(place / entry.name, inside)
 
     def put_back(self) -> None:
-        """All of them, whatever has become of one."""
+        """Restore all permissions, even if one of them fails."""
         for place, before in self._before.items():
             now = _look(place)
             if now and (now.st_dev, now.st_ino) == (before.st_dev, before.st_ino):
@@ -143,7 +143,7 @@ class _Modes:
 
     def _take(self, place: Path, found: os.stat_result, bits: int) -> None:
         if found.st_mode & bits:
-            # It may be shut twice, as part of two folders; the first look counts.
+            # A path may be shut twice, as part of two folders; its first mode counts.
             self._before.setdefault(place, found)
             try:
                 place.chmod(stat.S_IMODE(found.st_mode) & ~bits)
@@ -152,7 +152,7 @@ class _Modes:
 
 
 def _look(place: Path) -> os.stat_result | None:
-    """What is there, if it is something to shut: neither a link nor a device, which would be everybody's."""
+    """The status of a path that can be shut; None for a link or a device, which is shared by all."""
     try:
         found = place.lstat()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Python stacks that a process left in its log: where it crashed, or where it was when its time was over."""
+"""Python stacks that a process left in its log: where it crashed, or where it was at its timeout."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class Frame:
     """One call on a stack, as faulthandler writes it."""
 
     file: str
-    """As Python knows it."""
+    """The path as Python knows it."""
     line: int
-    """In it."""
+    """The line in the file."""
     function: str
-    """That was called."""
+    """The function that was called."""
 
     @property
     def package(self) -> str:
-        """The installed package that it belongs to; empty where it is in none."""
+        """The installed package that the file belongs to; empty if none."""
         found = _INSTALLED.search(self.file)
         return re.split(r"[/\\]", found["inside"])[0] if found else ""
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a line of the gate itself."""
+        """Whether this is a line of the gate itself."""
         return self.file.startswith(f"{_OURS}/")
 
     @property
     def is_users(self) -> bool:
-        """Whether it belongs to nobody else: no library, not Python, not the gate."""
+        """Whether this is a line of the user: not of a library, of Python or of the gate."""
         return not (self.package or self.is_ours or self.file.startswith(("<", *_PYTHONS)))
 
     def __str__(self) -> str:
@@ -57,9 +57,9 @@ def of_crash(log: str) -> list[Frame]:
 
 
 def of_process(dump: str) -> list[Frame]:
-    """The stack of the thread that says most of where a process is, the innermost call first.
+    """The stack of the thread that shows best where a process is, the innermost call first.
 
-    That is one with lines of the user's, and among those the main one, which is written last.
+    That is a thread with lines of the user, and among those the main thread, which is written last.
     """
     threads = [frames for part in _THREAD.split(dump)[1:] if (frames := frames_of(part))]
     own = [frames for frames in threads if any(frame.is_users for frame in frames)]
@@ -67,7 +67,7 @@ def of_process(dump: str) -> list[Frame]:
 
 
 def told(frames: list[Frame]) -> str:
-    """The user's lines first, then the innermost call, which may be a library's that they called."""
+    """The frames in words: the user's lines first, then the innermost call, maybe in a library that they call."""
     own = [frame for frame in frames if frame.is_users]
     others = [frame for frame in frames if not frame.is_ours]
     if not own:
@@ -77,7 +77,7 @@ def told(frames: list[Frame]) -> str:
 
 
 def frames_of(text: str) -> list[Frame]:
-    """The calls that a stack names, in its order."""
+    """The calls of a stack, in its order."""
     return [
         Frame(file=found["file"], line=int(found["line"]), function=found["function"].strip())
         for found in _FRAME.finditer(text)

@@ -1,7 +1,7 @@
-"""Runs the jobs: so many at a time, each watched, none able to take another down.
+"""Runs the jobs, a limited number at a time. Each is watched, and none can stop another.
 
-One loop, one thread. It yields what happens as (model id, event); the failures that a worker can't report
-itself (a crash, a timeout, no answer) are made here, and what it had reported before stays.
+One loop, one thread. It yields (model id, event). Failures that a worker can't report itself (a crash, a timeout, no
+answer) are created here, and what the worker had reported before stays.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from onnx_gate.vocabulary import REPRO, REPRO_STAGE, TRIAGE, Cause
 
 WATCH_SECONDS = 0.05
 SERVER_SECONDS = 120.0
-"""For a server to get warm, and for a warm one to start a process: beyond that it is taken for dead."""
+"""For a server to get warm, and for a warm server to start a process; after that the server counts as dead."""
 ENDING_SECONDS = 10.0
-"""For a server to report the end of a process that has answered, or was killed."""
+"""For a server to report the end of a process that has answered or was killed."""
 SHOWING_SECONDS = 60.0
-"""For a process that shows again what another one died of."""
+"""For a process that reproduces the crash of another one."""
 LOG_LIMIT = 16 * 1024 * 1024
 LOG_KEPT = 1024 * 1024
 MOST_CRASHES = 20
-"""Cases of one model that may end its process, each of which costs a new one; then its provider is given up."""
+"""Cases of one model that may crash its process; each needs a new process. After that its provider is given up."""
 STACK_SECONDS = 0.5
 """For a process to write down where it is, before it is killed."""
 CAN_FORK = sys.platform == "linux"
 
 Happening = Event | Started | NoStrength | Ended
-"""What a worker says of its model, and what only its parent can."""
+"""What a worker reports about its model, and what only the parent can report."""
 
 
 class Supervisor:
-    """Use as a context manager: leaving it ends every process that it started."""
+    """Runs the processes of all models; a context manager that ends every process that it started."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Supervisor:
     ) -> None:
         self._jobs, self._work, self._quarters = jobs, work, quarters
         self._environ = environ
-        # What a server has imported can't be replaced in its children.
+        # Modules that a server has imported can't be replaced in its children.
         self._fork = fork and not shadows_ours(quarters.packages)
         self._patience = patience
         self._save_references, self._records = save_references, records
@@ -98,7 +98,7 @@ class Supervisor:
 
     def __enter__(self) -> Supervisor:
         self._before = frozenset(child.pid for child in children())
-        # What cold processes, and servers that were killed, leave behind comes to us.
+        # Orphans of cold processes, and of servers that were killed, become our children.
         self._adopted = adopt_orphans()
         return self
 
@@ -113,7 +113,7 @@ class Supervisor:
         adopt_orphans(self._adopted)
 
     def run(self, specs: list[ModelSpec], tick: Callable[[], None] = lambda: None) -> Iterator[tuple[str, Happening]]:
-        """Judge all models, in order as far as their servers are warm; `tick` is called all the while."""
+        """Judge all models, in order as far as their servers are warm; `tick` is called repeatedly."""
         tick()
         queue = list(specs)
         self._waiting = len(specs)
@@ -140,7 +140,7 @@ class Supervisor:
             self._give_up_on_servers()
 
     def _forgive(self) -> None:
-        """Time in which we were busy, with the files that a model left for instance, is not that of the others."""
+        """Don't count time in which the supervisor was busy, for example with a model's files, against the models."""
         now = time.monotonic()
         late = now - self._looked - WATCH_SECONDS
         self._looked = now
@@ -152,11 +152,11 @@ class Supervisor:
 
     def _start_servers(self, specs: list[ModelSpec]) -> None:
         for framework, count in Counter(map(self._framework, specs)).items():
-            # A dummy export pays only if more jobs come than run side by side anyway.
+            # A warm-up export pays off only if there are more jobs than run in parallel anyway.
             self._start_server(framework, export=count > self._jobs)
 
     def _framework(self, spec: ModelSpec) -> str:
-        """What has to be imported: nothing but the runtime where another machine has asked the source."""
+        """The framework to import; only the runtime is needed if the reference comes from another machine."""
         return "onnx" if spec.id in self._references else spec.framework
 
     def _start_server(self, framework: str, *, export: bool) -> None:
@@ -166,7 +166,7 @@ class Supervisor:
         self._selector.register(server.control, selectors.EVENT_READ, server)
 
     def _next(self, queue: list[ModelSpec]) -> ModelSpec | None:
-        """The first model whose server is warm, or has died: then it starts cold and tells its own story."""
+        """The first model whose server is warm, or has died: then the model starts cold and reports its own errors."""
         unfinished = {*self._running, *(spec.id for spec in queue)}
         for spec in queue:
             server = self._servers.get(self._framework(spec))
@@ -201,14 +201,14 @@ class Supervisor:
         self._selector.register(process.channel, selectors.EVENT_READ, spec.id)
 
     def _to_show(self, spec: ModelSpec) -> dict[str, Any]:
-        """Where the last process of a model is there to show again what another one died of."""
+        """Settings of the job, if it is the last process of a model and only reproduces the crash of another one."""
         if spec.id not in self._showing:
             return {}
         failure, provider = self._died_of[spec.id]
         return {"shows": provider.name, "hung": failure.cause is Cause.TIMEOUT, "save": False}
 
     def _limit(self, spec: ModelSpec) -> int:
-        """What a model's reports may take, in all of its processes; what those that have ended left is shared out."""
+        """Bytes for a model's reports, in all of its processes; room that ended models did not use is shared."""
         if spec.id not in self._limits:
             running = {running.spec.id for running in self._running.values()}
             ended = sum(said for model_id, said in self._said.items() if model_id not in running)
@@ -218,7 +218,7 @@ class Supervisor:
         return self._limits[spec.id]
 
     def _give_up_on_servers(self) -> None:
-        """End servers that hang; hearing of it, their models start cold, each with its own time limit."""
+        """End servers that hang; their models then start cold, each with its own time limit."""
         now = time.monotonic()
         warm = [running for running in self._running.values() if running.process.popen is None]
         stuck = {self._framework(running.spec) for running in warm if self._is_stuck(running, now)}
@@ -228,13 +228,13 @@ class Supervisor:
                 server.kill()
 
     def _is_stuck(self, running: Running, now: float) -> bool:
-        """Whether the server should have said long ago that this process has started, or that it has ended."""
+        """Whether the server should have reported long ago that this process has started or ended."""
         if not running.done and not running.killed:
             return running.started is None and now - running.handed > self._patience
         running.over = running.over or now
         late = now - running.over > min(self._patience, ENDING_SECONDS)
         if late and not running.hurried:
-            # It may be the process that goes on, and what it has said may be forged: no server dies of that.
+            # Maybe the process itself continues, and its last report is forged: that is no reason to end the server.
             self._end(running)
             running.over, running.hurried = now, True
             return False
@@ -247,12 +247,12 @@ class Supervisor:
         if server.dead:
             self._selector.unregister(server.control)
             server.close()
-            # One that was ready did not die of its framework: something killed it, and its jobs with it.
+            # A server that was ready did not die because of its framework: something killed it, and its jobs with it.
             if server.ready:
                 self._start_server(server.framework, export=False)
 
     def _read(self, running: Running) -> Iterator[tuple[str, Happening]]:
-        """Take in what the worker said; anything that is no event ends it."""
+        """Read what the worker sent; anything that is not an event ends the worker."""
         if running.hung_up:
             return
         chunk = receive(running.process.channel)
@@ -286,7 +286,7 @@ class Supervisor:
         if process.status is None:
             self._enforce_limits(running)
             return
-        # It is dead: what it said last may still be in the channel.
+        # The process has ended, but its last reports may still be in the channel.
         while not running.hung_up and not running.killed and has_data(process.channel):
             yield from self._read(running)
         yield from self._conclude(running, queue)
@@ -314,19 +314,19 @@ class Supervisor:
         self._end(running)
 
     def _end(self, running: Running) -> None:
-        """With all that it started; where it has a user of its own, nothing gets away."""
+        """End a process and all that it started; if the model has its own user, no process can escape."""
         running.process.kill()
         self._quarters.clear(running.spec.id)
 
     def _kept(self) -> set[int]:
-        """Our children that are no strays."""
+        """The pids of our children that must not be ended as strays."""
         cold = {
             running.process.pid for running in self._running.values() if running.process.popen and running.process.pid
         }
         return {*self._before, *cold, *(server.pid for server in self._servers.values())}
 
     def _conclude(self, running: Running, queue: list[ModelSpec]) -> Iterator[tuple[str, Happening]]:
-        """Account for a process that is gone; after a crash, a new one gets the cases and providers that are left."""
+        """Report the end of a process; after a crash, a new process gets the remaining cases and providers."""
         spec = running.spec
         self._end(running)
         end_strays(self._kept())
@@ -353,7 +353,7 @@ class Supervisor:
             left = self._providers_left(running)
             self._remember_crash(running, failure)
         if not left and not running.job.shows and spec.id in self._died_of:
-            # All else is known: one process more shows again what another one died of.
+            # Everything else is known: one more process reproduces the crash.
             left = (self._died_of[spec.id][1],)
             self._showing.add(spec.id)
         if left:
@@ -362,7 +362,7 @@ class Supervisor:
             yield spec.id, Ended(seconds=self._spent[spec.id])
 
     def _remember_crash(self, running: Running, failure: Failure) -> None:
-        """The first one of a model, in the runtime as far as anybody knows."""
+        """Remember the first crash of a model on a provider, which was in the runtime as far as is known."""
         spec, name = running.spec, running.at.provider
         provider = next((given for given in spec.providers if given.name == name), None)
         if provider and spec.repro and failure.cause in (Cause.CRASHED, Cause.TIMEOUT) and not self._calibrates:
@@ -385,11 +385,11 @@ class Supervisor:
         again = self._leaves_out_case(running)
         tried = running.hearing.finished | (set() if again else {running.at.provider})
         left = tuple(provider for provider in running.spec.providers if provider.name not in tried)
-        # Each start has fewer providers than the one before, or one case less: there is an end to them.
+        # Each start has fewer providers or one case less than the one before, so the restarts end.
         return left if again or len(left) < len(running.spec.providers) else ()
 
     def _leaves_out_case(self, running: Running) -> bool:
-        """Whether a new process can go on with the other cases of the same provider; it is then told to."""
+        """Whether a new process can continue with the provider's other cases; if so, the case is noted as crashed."""
         at, known = running.at, self._crashed.get(running.spec.id, ())
         died = running.killed is None or running.killed.cause is Cause.OUT_OF_MEMORY
         if at.provider is None or not at.case or not died or len(known) >= MOST_CRASHES:

@@ -1,4 +1,4 @@
-"""A user of its own for every model: what one of them does, no other has to bear."""
+"""A separate system user for every model, so that no model can harm another."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _NEEDED_CAPABILITIES = "CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID and SETUID"
 
 
 class Users:
-    """Gives every model a user; there are about 1,500, so that hardly one is ever given twice."""
+    """Gives every model a user; there are about 1,500, so a user is rarely given twice."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
-        # Another run beside this one ends processes by their users too.
+        # A parallel run also ends processes by their users, so the two should not use the same ones.
         self._start = secrets.randbelow(len(MODELS))
 
     def of(self, model_id: str) -> int:
-        """The model's user, also when it is started again."""
+        """The model's user, the same one when the model is started again."""
         return self._given.setdefault(model_id, MODELS[(self._start + len(self._given)) % len(MODELS)])
 
     def end(self, model_id: str) -> None:
-        """End all that a model has started, wherever it has got to."""
+        """End all processes that a model has started, even those that left its process group."""
         if model_id in self._given:
             end_all(self._given[model_id])
 
 
 def require_users() -> None:
-    """Fail rather than run models with fewer walls than the report would tell of."""
+    """Fail if models can't have their own users, rather than run with less isolation than the report states."""
     reason = _try_a_user()
     if reason:
         raise UsageError(
@@ -42,7 +42,7 @@ def require_users() -> None:
 
 
 def _try_a_user() -> str:
-    """What stands in the way of running Python as another user; empty if nothing does."""
+    """Why Python can't be run as another user; empty if it can."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -62,5 +62,5 @@ def _try_a_user() -> str:
 
 
 def _python() -> list[str]:
-    """What a process has to read to run us."""
+    """Files that a process has to read to run the gate."""
     return [sys.executable, os.__file__, __file__]

@@ -1,1 +1,1 @@
-"""A result goes out: to files, to the console, to the workflow and to the pull request."""
+"""Publishing a result: to files, to the console, to the workflow and to the pull request."""

@@ -1,4 +1,4 @@
-"""A result, or the lack of one → the comment on the pull request; what goes wrong with it decides nothing."""
+"""A result, or the lack of one → the comment on the pull request; its failure never changes a verdict."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from onnx_gate.reports import comment
 from onnx_gate.reports.comment import About
 
 HURRY = 5.0
-"""Seconds in place of the usual patience, where the runner is about to kill us."""
+"""Seconds instead of the usual patience, if the runner is about to kill this process."""
 _URL = re.compile(r"https?://[\w.:/%+~@-]+", re.ASCII)
 _PERMISSION = "`permissions: pull-requests: write`"
 _ELSEWHERE = "comment from a workflow_run workflow instead (docs/github.md shows one)"
 
 Render = Callable[[About, str | None], str]
-"""Where the comment stands, and what the last one said → its text."""
+"""What a comment is about, and the text of the last comment → the new text."""
 
 
 def publish_comment(result: GateResult, mode: CommentMode, workflow: Workflow) -> None:
-    """Write or update the comment of a run; a shard leaves that to whoever merges the shards."""
+    """Write or update the comment of a run; a shard leaves that to the job that merges the shards."""
     if result.shard:
         if mode is CommentMode.ALWAYS:
             warn("a shard writes no comment: it would show a part as the whole", workflow)
@@ -44,7 +44,7 @@ def publish_comment(result: GateResult, mode: CommentMode, workflow: Workflow) -
 def publish_failure(
     error: GateError, manifest: str, mode: CommentMode, workflow: Workflow, *, patience: float = PATIENCE
 ) -> None:
-    """The same for a run that did not come about."""
+    """Write or update the comment of a run that could not start."""
     _publish(mode, workflow, manifest, partial(comment.render_failure, error, manifest), patience)
 
 
@@ -64,14 +64,14 @@ def _publish(mode: CommentMode, workflow: Workflow, manifest: str, render: Rende
     except ApiError as error:
         warn(f"{_where(pull)}: {error}. Fix: {_fix(error, pull)}", workflow)
     except Exception as error:
-        # A bug of ours, and still no reason to take back a verdict.
+        # This is a bug in onnx-gate, but no reason to change a verdict.
         if workflow.debug and workflow.in_actions:
             command(debug(traceback.format_exc()))
         warn(f"{_where(pull)}: a bug in onnx-gate ({type(error).__name__}). {_fix(None, pull)}", workflow)
 
 
 def open_api(workflow: Workflow, patience: float) -> Api:
-    """A client for the workflow's own GitHub; raises ApiError where the workflow doesn't say which."""
+    """A client for the workflow's own GitHub; raises ApiError if the workflow doesn't say which."""
     if not workflow.repository or not workflow.api_url:
         raise ApiError("GITHUB_REPOSITORY and GITHUB_API_URL don't say where; is this a step of a workflow?")
     if not workflow.token:
@@ -93,7 +93,7 @@ def _where(pull: PullRequest | None) -> str:
 
 
 def _fix(error: ApiError | None, pull: PullRequest | None) -> str:
-    """What a comment needs; nothing else of the run depends on it."""
+    """What a comment needs; nothing else in the run depends on the comment."""
     stands = "Verdict, summary and files are as they were"
     if pull and pull.fork:
         return (
@@ -108,7 +108,7 @@ def _fix(error: ApiError | None, pull: PullRequest | None) -> str:
 
 
 def warn(message: str, workflow: Workflow) -> None:
-    """One line, as an annotation where the workflow shows those."""
+    """Print one line, as an annotation if this is a step of a workflow."""
     if workflow.in_actions:
         command(annotation("warning", message, title="onnx-gate"))
     else:

@@ -22,11 +22,11 @@ from onnx_gate.wording.text import one_line
 from onnx_gate.wording.verdicts import headline
 
 SMALLEST_SUMMARY = 1000
-"""Bytes: below that not even a verdict fits."""
+"""The fewest bytes for a summary: in less, not even a verdict fits."""
 
 
 def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> GateResult:
-    """All that a run has to say, to all who listen; gives the result that was shown."""
+    """Write reports, log, annotations, summary, outputs and comment; returns the result that was shown."""
     result = write_reports(result, folder)
     if asked.in_actions:
         log.show_logs(result.models, folder.logs, everything=asked.workflow.debug)
@@ -46,7 +46,7 @@ def publish(result: GateResult, asked: Settings, folder: OutputFolder) -> GateRe
 
 
 def say_done(result: GateResult, output: Path) -> None:
-    """The verdict, and where to read on."""
+    """Print the verdict, and where the reports are."""
     say(f"{headline(result)}\nreports: {output}/{', '.join(REPORTS)}")
 
 
@@ -57,7 +57,7 @@ def publish_plan(
     asked: Settings,
     warnings: Sequence[ManifestWarning] = (),
 ) -> None:
-    """The matrix to standard output, alone, so that a script can take it; the rest beside it."""
+    """Print only the matrix to standard output, so that a script can read it; messages go to standard error."""
     for line in told:
         say(one_line(line), sys.stderr)
     say(matrix)
@@ -66,7 +66,7 @@ def publish_plan(
 
 
 def write_reports(result: GateResult, folder: OutputFolder) -> GateResult:
-    """All reports; a disk that is full by now must not cost what was found out, so that goes to the log then."""
+    """Write all reports. If that fails, such as on a full disk, the summary goes to the log, so that it isn't lost."""
     result, contents = render_all(result)
     try:
         folder.write_all(contents)
@@ -81,7 +81,7 @@ def write_reports(result: GateResult, folder: OutputFolder) -> GateResult:
 
 @contextmanager
 def errors_told(asked: Settings) -> Iterator[None]:
-    """A run that does not come about shows in the workflow too, and takes the place of what an earlier one said."""
+    """Show in the workflow why a run could not start; this replaces what an earlier run said."""
     try:
         yield
     except GateError as error:
@@ -96,7 +96,7 @@ def errors_told(asked: Settings) -> Iterator[None]:
 
 
 def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> None:
-    """Annotations, summary, outputs and comment of a run without a result."""
+    """Write annotations, summary, outputs and comment of a run without a result."""
     _tell_workflow(
         asked,
         commands.error_annotations(error, place_in_repository(str(asked.manifest), asked.workflow.workspace)),
@@ -111,7 +111,7 @@ def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> 
 def _tell_workflow(
     asked: Settings, annotations: list[Command], summary: Callable[[int], str] | None, outputs: Mapping[str, str]
 ) -> None:
-    """A file of the runner's that can't be written is worth a warning; the verdict stands."""
+    """Write annotations, outputs and summary. If a file of the runner can't be written, warn; the verdict stands."""
     if asked.in_actions and annotations:
         command(*annotations)
     try:

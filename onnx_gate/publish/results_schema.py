@@ -8,11 +8,11 @@ from typing import Any
 from onnx_gate.reports.json import adapter
 
 ID = "https://raw.githubusercontent.com/onnx-gate/onnx-gate/main/onnx-gate-results.schema.json"
-"""Where the schema is to be had."""
+"""The address of the schema."""
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a results.json, as draft 2020-12 has it."""
+    """The schema of a results.json, in draft 2020-12."""
     schema = _with_words_for_numbers(adapter().json_schema(mode="serialization"))
     for part in (schema, *schema["$defs"].values()):
         # Readers ignore what they don't know: later versions of this schema may add fields, and fill reserved ones.
@@ -25,7 +25,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _with_words_for_numbers(part: Any) -> Any:
-    """Numbers that JSON has no form for are written as words."""
+    """The schema with words allowed for numbers that JSON can't write."""
     if isinstance(part, list):
         return [_with_words_for_numbers(item) for item in part]
     if not isinstance(part, dict):
@@ -36,7 +36,7 @@ def _with_words_for_numbers(part: Any) -> Any:
 
 
 def render() -> str:
-    """As it is checked in."""
+    """The schema as the text that is checked in."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The index of one model's reference: what it is of, where it was made, and the hash of every file."""
+"""The index of one model's reference: its model, where it was made, and the hash of every file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_gate.vocabulary import Cause
 SCHEMA = 4
 NAME = "index.json"
 LARGEST = 64 * 1024 * 1024
-# Where a model is in the manifest, where and how long it runs: none of it changes what the source answers.
+# The model's position in the manifest, where it runs and for how long: these don't change the source's answers.
 _NOT_ITS_OWN = frozenset(
     {
         "id",
@@ -40,23 +40,23 @@ _NOT_ITS_OWN = frozenset(
 _PATHS = frozenset({"onnx", "weights", "ort_custom_ops"})
 _CHUNK = 1 << 20
 MOST_READ = 10_000
-"""Files that a model's code has read, of which hashes are kept."""
+"""The most files read by a model's code whose hashes are kept."""
 
 
 class Unreadable(Exception):
-    """An index that is not what was written; says why."""
+    """An index that is not as it was written; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """All that is known of a reference without opening its files."""
+    """All that is known about a reference without opening its files."""
 
     model: str
-    """Its id."""
+    """The id of the model."""
     made_at: str
-    """UTC, ISO 8601."""
+    """When it was made; UTC, ISO 8601."""
     made_on: Mapping[str, str]
-    """Platform, processor and versions of what was installed."""
+    """Platform, processor and the versions of installed packages."""
     spec: Mapping[str, Any]
     """What the manifest asked for."""
     contents: Mapping[str, str]
@@ -66,24 +66,24 @@ class Index:
     files: Mapping[str, str]
     """Hashes of the reference's own files, by path."""
     error: str = ""
-    """Why the model could not be judged where this was made."""
+    """Why the model could not be judged where the reference was made; empty if it could."""
     fix: str = ""
-    """What to do about that."""
+    """What to do about that error."""
     cause: Cause = Cause.UNKNOWN
-    """The kind of that."""
+    """The kind of that error."""
 
 
 _ADAPTER = TypeAdapter(Index)
 
 
 def render_index(index: Index) -> str:
-    """As it is written: the content, and above it the hash of the content."""
+    """The text of an index: the hash of the content, then the content."""
     content = {"schema": SCHEMA, **asdict(index)}
     return json.dumps({"sha256": _digest(_canonical(content)), "reference": content}, indent=1, sort_keys=True) + "\n"
 
 
 def parse_index(text: str) -> Index:
-    """Back again; raises Unreadable for anything that `render_index` would not have written."""
+    """The index from its text; raises Unreadable for any text that `render_index` would not have written."""
     try:
         given = json.loads(text)
         content = dict(given["reference"])
@@ -102,7 +102,7 @@ def parse_index(text: str) -> Index:
 
 
 def describe_spec(spec: ModelSpec) -> dict[str, Any]:
-    """What of a model decides on its reference, as JSON has it; paths as the manifest has them."""
+    """The settings of a model that affect its reference, as JSON values; paths as in the manifest."""
     described = {}
     for field in fields(spec):
         value = getattr(spec, field.name)
@@ -115,12 +115,12 @@ def describe_spec(spec: ModelSpec) -> dict[str, Any]:
 
 
 def hash_contents(spec: ModelSpec) -> dict[str, str]:
-    """Hashes of the files and folders that the manifest names, those that are here."""
+    """Hashes of the files and folders that the manifest names, if they exist here."""
     return {key: _hash_path(path) for key, path in _named(spec).items() if path.exists()}
 
 
 def hash_read(spec: ModelSpec, paths: Iterable[object]) -> dict[str, str]:
-    """Hashes of other files of the repository, those that are here; what is no path of a plain file in it is left out.
+    """Hashes of other files of the repository that exist here; paths that are not plain files in it are left out.
 
     The paths come from a worker, or from a folder that somebody else wrote.
     """
@@ -153,7 +153,7 @@ def _is_plain(file: Path, repository: Path) -> bool:
 
 
 def _hash_path(path: Path) -> str:
-    """Of a file, or of all files of a folder with their names."""
+    """The hash of a file, or of all files of a folder with their names."""
     if path.is_file():
         return hash_file(path)
     files = sorted(each for each in path.rglob("*") if each.is_file())
@@ -161,7 +161,7 @@ def _hash_path(path: Path) -> str:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of all of its bytes."""
+    """SHA-256 of a file's bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -170,13 +170,13 @@ def hash_file(path: Path) -> str:
 
 
 def describe_machine(environment: Environment) -> dict[str, str]:
-    """The machine and every version that is known."""
+    """The machine, and every known version."""
     known = {name: value for name, value in asdict(environment).items() if isinstance(value, str) and value}
     return {**environment.versions, **known}
 
 
 def plain(value: Any) -> Any:
-    """A record as JSON has it; places as the manifest has them."""
+    """A record as JSON values; places as in the manifest."""
     if isinstance(value, Location):
         return value.shown
     if is_dataclass(value) and not isinstance(value, type):

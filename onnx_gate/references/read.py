@@ -1,4 +1,4 @@
-"""Check a reference before anything of it is used: every byte, and whether it is of the model that is asked for."""
+"""Checks a reference before it is used: every byte, and whether it belongs to the requested model."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ AGAIN = "make the reference again, with --save-reference where the source runs"
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """One that was checked."""
+    """A reference that was checked."""
 
     folder: str
     """Where its files are."""
     origin: str
-    """Where it was made, and with what."""
+    """Where it was made, and with which versions."""
 
 
 def require_reference(folder: Path, known: Iterable[str]) -> None:
-    """Refuse a folder that is no place of references, or holds some that the manifest doesn't know."""
+    """Refuse a folder without references, or with a reference of a model that the manifest doesn't have."""
     if not folder.is_dir():
         raise UsageError(f"--reference {folder}: there is no such folder. Fix: name what --save-reference wrote")
     entries = sorted(entry.name for entry in folder.iterdir() if not is_unfinished(entry))
@@ -100,7 +100,7 @@ def _check_files(own: Path, index: Index) -> None:
 
 
 def _changed_keys(index: Index, spec: ModelSpec) -> list[str]:
-    """Keys of the manifest that say something else, and those whose files are here and hold something else."""
+    """Keys of the manifest that have changed, and keys whose files exist here and have other contents."""
     here = describe_spec(spec)
     keys = [key for key in sorted(here.keys() | index.spec.keys()) if here.get(key) != index.spec.get(key)]
     files = [key for key, digest in hash_contents(spec).items() if index.contents.get(key, digest) != digest]

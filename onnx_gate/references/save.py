@@ -1,4 +1,4 @@
-"""Keep the references that the workers of a run have made."""
+"""Keeps the references that the workers of a run have made."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def require_room(folder: Path) -> None:
 
 
 def is_unfinished(entry: Path) -> bool:
-    """Whether this is a reference in the making, or what is left of one after a run was killed."""
+    """Whether this is a reference that is being made, or the rest of one after a run was killed."""
     return bool(_UNFINISHED.fullmatch(entry.name)) and entry.is_dir() and not entry.is_symlink()
 
 
@@ -71,8 +71,8 @@ class ReferenceStore:
         self._machine = describe_machine(environment)
 
     def keep(self, spec: ModelSpec, result: ModelResult, scratch: Path) -> None:
-        """Move what a worker made, with an index of it, into the place of what was there; raises OSError."""
-        # Never waited for: a model that holds the lock of the folder must not hold up the run.
+        """Move what a worker made, with an index, into the folder, replacing an older reference; raises OSError."""
+        # Don't wait for the lock: a model that holds it must not block the run.
         with _locked(self._folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
             self._keep(spec, result, scratch)
 
@@ -105,7 +105,7 @@ class ReferenceStore:
 
 
 def read_by(listed: Path) -> list[object]:
-    """The files that the model's code has read, as its worker says; raises OSError where that can't be known.
+    """The files that the model's code has read, according to its worker; raises OSError if there is no valid list.
 
     A model's code may say anything. Without the list, a change of these files would not make the reference stale.
     """
@@ -121,10 +121,10 @@ def read_by(listed: Path) -> list[object]:
 
 
 def plain_files(folder: Path) -> list[str]:
-    """Every file below a folder, by its path in it; raises OSError at a link or anything else that is no file.
+    """Every file below a folder, by its path in it; raises OSError for a link, or whatever is not a plain file.
 
-    A model's code may have put anything there: a link in the folder's own place, a second name of somebody's file, or
-    folders that no stack is deep enough for.
+    A model's code may have put anything there: a link instead of the folder, a second name of somebody else's file, or
+    folders nested too deeply for any stack.
     """
     if folder.is_symlink():
         raise OSError(f"{folder.name} is no plain folder")
@@ -141,12 +141,12 @@ def plain_files(folder: Path) -> list[str]:
 
 
 def _is_plain(found: os.stat_result) -> bool:
-    """With one name, and no large hole: to read one takes as long as its size says, and to make one takes no time."""
+    """Whether a file has one name and no large hole: a hole is made at once, but takes as long to read as its size."""
     return found.st_nlink == 1 and (found.st_size <= _SMALL or found.st_blocks * 512 >= found.st_size // 2)
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What runs that were killed have left; not while another run saves references here."""
+    """Remove unfinished references of runs that were killed, unless another run saves references here now."""
     with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
         for entry in filter(is_unfinished, folder.iterdir() if alone else ()):
             shutil.rmtree(entry, ignore_errors=True)
@@ -154,11 +154,11 @@ def _remove_unfinished(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path, kind: int) -> Iterator[bool]:
-    """The folder's own lock, which the system takes back from whoever dies; False where it can't be had."""
+    """Hold the folder's own lock, which the system releases if its holder dies; yields False if it is not available."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         got = False
-        # Some file systems know no locks.
+        # Some file systems have no locks.
         with suppress(OSError):
             fcntl.flock(fd, kind)
             got = True
@@ -168,7 +168,7 @@ def _locked(folder: Path, kind: int) -> Iterator[bool]:
 
 
 def _hand_over(folder: Path, made: Path) -> None:
-    """As root: what models' users and root have made goes to the nearest owner above who is neither."""
+    """If run as root, give files of root and of models' users to the nearest owner above who is neither."""
     if os.name != "posix" or os.geteuid() != 0:
         return
     above = [(path, path.stat()) for path in (folder.absolute(), *folder.absolute().parents)]
@@ -181,9 +181,9 @@ def _hand_over(folder: Path, made: Path) -> None:
 
 
 def _error_of(result: ModelResult) -> Check | None:
-    """Why the model could not be judged; a provider that this machine hasn't got is no reason.
+    """The error for which the model could not be judged; a provider that this machine lacks is not one.
 
-    Nor are weak inputs: their strength travels, and is held against its limit wherever it is read.
+    Nor are weak inputs: their strength is part of the reference, and is checked against its limit where that is used.
     """
     errors = [check for check in result.checks if check.status is result.verdict is Status.ERROR]
     no_reason = (Cause.PROVIDER_UNAVAILABLE, Cause.WEAK_INPUTS)

@@ -14,19 +14,19 @@ RENDER: dict[str, Callable[[GateResult], str]] = {
     "junit.xml": junit.render,
     "summary.md": markdown.render,
     "report.html": page.render,
-    # Last: where it is, all are.
+    # Last: if this file exists, all reports exist.
     "results.json": json.render,
 }
 
 
 _IN_PIECES = {"junit.xml": junit.render_pieces, "results.json": json.render_pieces}
-"""The large ones are at no time one text, of which a single character can make all others take four bytes."""
+"""The large reports are never one string, in which a single character can make all others take four bytes."""
 
 
 def render_all(result: GateResult) -> tuple[GateResult, dict[str, list[bytes]]]:
-    """All reports as they are written, and the result that they show.
+    """The bytes of all reports, and the result that they show.
 
-    As a last resort, a model that can't be shown is an error of its own: it must not cost the reports of all others.
+    As a last resort, a model that can't be shown becomes an error, so that the reports of all others are not lost.
     """
     try:
         return result, _encoded(result)
@@ -37,7 +37,7 @@ def render_all(result: GateResult) -> tuple[GateResult, dict[str, list[bytes]]]:
 
 
 def _encoded(result: GateResult) -> dict[str, list[bytes]]:
-    """In pieces, and the largest first, while there is room: all are kept until all are made."""
+    """The reports as bytes. The largest come first, while there is memory: all are kept until all are made."""
     pieces = {name: _IN_PIECES[name](result) for name in reversed(RENDER) if name in _IN_PIECES}
     return {
         name: pieces[name] if name in pieces else [render(result).encode("utf-8", "backslashreplace")]

@@ -1,4 +1,4 @@
-"""Every check of a model, for whoever unfolds it: a table that stays readable, and small, however many there are."""
+"""Every check of a model, in a fold: a table that stays readable and small for any number of checks."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from onnx_gate.wording.numbers import number, plural
 from onnx_gate.wording.verdicts import ICONS
 
 MOST_ROWS = 100
-"""Of one model."""
+"""The most rows of one model."""
 MOST_ROWS_OF_PAGE = 5_000
 _MOST_FACTS = 100
 _FEW = 5
 _HEADER = row("", "provider", "case", "output", "shape", "mismatched", "max abs", "mean abs", "RMSE", "cosine")
 
 Alike = list[Check]
-"""One check, or many passes that share a row."""
+"""One check, or many passed checks that share a row."""
 
 
 @dataclass
 class Room:
-    """The rows that a page still has for checks: models take theirs in the order of the page."""
+    """The rows that are left on a page for checks: models use them in the order of the page."""
 
     left: int = MOST_ROWS_OF_PAGE
     full: bool = False
-    """Some model got fewer than it would have had on a page of its own."""
+    """Some model got fewer rows than it would have on its own page."""
 
     def take(self, wanted: int, most: int = MOST_ROWS) -> int:
-        """How many rows a model gets."""
+        """The number of rows that a model gets."""
         taken = min(wanted, most, self.left)
         self.full |= taken < min(wanted, most)
         self.left -= taken
         return taken
 
     def notice(self) -> list[Md]:
-        """What the page says where it had too few."""
+        """What the page says if it had too few rows."""
         if not self.full:
             return []
         return [md("*This page shows {:,} rows of checks and no more: see results.json.*", MOST_ROWS_OF_PAGE)]
 
 
 def all_checks(model: ModelResult, room: Room) -> Md:
-    """The checks in a table, passes by the dozen in one row; what was allowed, and what is known of the file."""
+    """The checks in a table, with many passed ones in one row; then other facts, such as what is allowed."""
     groups = list(_grouped(model.checks))
     shown, left_out = most_urgent(groups, room.take(len(groups)))
     blocks = [table(_HEADER, map(_row, shown), right=range(5, 10))] if shown else []
@@ -65,14 +65,14 @@ def _facts(model: ModelResult) -> Md:
 
 
 def most_urgent(groups: list[Alike], count: int) -> tuple[list[Alike], list[Alike]]:
-    """All in their order; where they are too many, what failed comes first. And those for which there is no row."""
+    """The groups to show and those left out. They keep their order; if there are too many, failed ones come first."""
     if len(groups) > count:
         groups = sorted(groups, key=lambda alike: verdicts.WORST_FIRST.index(alike[0].status))
     return groups[:count], groups[count:]
 
 
 def _grouped(checks: Iterable[Check]) -> Iterable[Alike]:
-    """Each for itself, but for passes of an output that are many, or edges: who looks for a fault looks elsewhere."""
+    """One group per check. Passed checks of an output share one if they are many or edges: no fault is found there."""
     groups: dict[tuple[object, ...], Alike] = {}
     for index, check in enumerate(checks):
         passed = check.status is Status.PASSED
@@ -89,7 +89,7 @@ def _row(alike: Alike) -> Row:
 
 
 def _passed_row(checks: Alike) -> Row:
-    """Many passes in one row: the sums, and the worst of each number."""
+    """Many passed checks in one row: the sums, and the worst of each number."""
     first, edges = checks[0], checks[0].case.startswith(EDGE_CASE)
     names = few((name(check.case.removeprefix(EDGE_CASE)) for check in checks), 3)
     mismatched, total = sum(check.mismatched for check in checks), sum(check.total for check in checks)

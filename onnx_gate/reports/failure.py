@@ -1,4 +1,4 @@
-"""A run that did not come about, as markdown: the reason in place of a result."""
+"""A run that could not start, as markdown: the reason instead of a result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def headline(error: GateError) -> Md:
 
 
 def reasons(error: GateError) -> list[Md]:
-    """Each problem of the manifest as an item, or the error's own words."""
+    """One item for each problem of the manifest, or the error's own message."""
     if not isinstance(error, ManifestError):
         return [text(str(error))]
     return [md("- {}", str(problem)) for problem in error.problems[:MOST_PROBLEMS]]
@@ -30,7 +30,7 @@ def count(error: GateError) -> int:
 
 
 def render_within(error: GateError, limit: int) -> str:
-    """The headline and as many of the reasons as fit into so many bytes."""
+    """The headline and as many of the reasons as fit into `limit` bytes."""
     page, kept = fill(md("{}\n", headline(error)), reasons(error), limit - 100, size_in_bytes, between=LINE)
     left_out = count(error) - kept
     return md("{}\n- … and {:,} more: see the log.", page, left_out).markup if left_out else page.markup

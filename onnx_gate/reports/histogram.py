@@ -1,6 +1,6 @@
 """The differences of the worst output by size: a chart that GitHub draws, and the same numbers as a table.
 
-The chart is made of numbers of ours alone: no name, and nobody's words, can be taken for its language.
+The chart consists only of our own numbers: no name and no other text can become part of its code.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from onnx_gate.wording import verdicts
 from onnx_gate.wording.numbers import plural
 
 MOST_CHARTS = 10
-"""Of one text: each is drawn in a frame of its own."""
+"""The most charts of one text: each is drawn in its own frame."""
 _FARTHEST = 300
-"""Powers of ten that a float has."""
+"""The largest power of ten for a bar."""
 _COLOURS = "slategray, crimson, slategray"
-"""They show on white and on black. By name: in a comment, no digit stands behind a `#`."""
+"""Colours that are visible on white and on black, by name: in a comment, a `#` with a digit would be a link."""
 _SETTINGS = {"xyChart": {"width": 700, "height": 300}, "themeVariables": {"xyChart": {"plotColorPalette": _COLOURS}}}
 
 
 class Bar(NamedTuple):
-    """Elements whose differences are about as large."""
+    """Elements whose differences have about the same size."""
 
     label: str
-    """Where it begins, or what they are instead of a number."""
+    """The smallest difference of the bar, or `NaN`."""
     words: str
-    """The same for the table."""
+    """The range of differences, for the table."""
     elements: int
     beyond: int
-    """Of them, those that are out of tolerance."""
+    """How many of these elements are out of tolerance."""
 
 
 def histogram_fold(model: ModelResult) -> list[Md]:
-    """Folded, for the worst output of a divergence; empty where there is nothing to draw."""
+    """A fold with the histogram of a model's worst output; empty if there is nothing to draw."""
     plot = _worst(model)
     if plot is None or plot.histogram is None:
         return []
@@ -49,7 +49,7 @@ def histogram_fold(model: ModelResult) -> list[Md]:
 
 
 def _worst(model: ModelResult) -> Plot | None:
-    """The one that is about the worst comparison, or else the first that has a difference."""
+    """The plot of the worst comparison, or else the first that has a difference."""
     drawn = [plot for plot in model.plots or () if plot.histogram and any(plot.histogram.counts)]
     worst = verdicts.worst_check(model)
     return next((plot for plot in drawn if worst and _is_of(plot, worst)), drawn[0] if drawn else None)
@@ -60,7 +60,7 @@ def _is_of(plot: Plot, check: Check) -> bool:
 
 
 def _bars(found: Histogram) -> Iterator[Bar]:
-    """One for each power of ten, between those that differ in nothing and those that are no numbers."""
+    """One bar for each power of ten; before them equal elements, after them NaN or Inf."""
     if found.same:
         yield Bar("0", "none", found.same, 0)
     counts: dict[int, list[int]] = {}
@@ -76,13 +76,13 @@ def _bars(found: Histogram) -> Iterator[Bar]:
 
 
 def _decade(found: Histogram, number: int) -> int:
-    """By the middle of a bin, which rounding takes to no other one."""
+    """The power of ten of a bin, by its middle: rounding can't move the middle to another bin."""
     middle = found.edge(number) * math.pow(10.0, 0.5 / PER_DECADE)
     return math.floor(math.log10(middle)) if 0 < middle < math.inf else _FARTHEST if middle else -_FARTHEST
 
 
 def _chart(bars: list[Bar]) -> Md:
-    """On a log scale, so that one element shows beside a million: the language has none, so the numbers are logs."""
+    """The chart. One element has to be visible beside a million; Mermaid has no log scale, so the numbers are logs."""
     tall = max(_height(bar.elements) for bar in bars)
     labels = ", ".join(f'"{bar.label}"' for bar in bars)
     lines = [
@@ -92,7 +92,7 @@ def _chart(bars: list[Bar]) -> Md:
         f'    y-axis "log10(1 + elements)" 0 --> {math.ceil(tall)}',
         f"    bar [{', '.join(f'{_height(bar.elements):.3f}' for bar in bars)}]",
         f"    bar [{', '.join(f'{_height(bar.beyond):.3f}' for bar in bars)}]",
-        # A bar of nothing has a height too: where nothing is wrong, nothing may look like it.
+        # A bar of 0 is drawn with some height too. This third bar hides a red one where nothing is wrong.
         f"    bar [{', '.join(f'{0 if bar.beyond else _height(bar.elements):.3f}' for bar in bars)}]",
     ]
     return code_block(lines, "mermaid")
@@ -108,7 +108,7 @@ def _table(bars: list[Bar]) -> Md:
 
 
 def _about(plot: Plot, model: ModelResult) -> Md:
-    """Which comparison it is, and how much of it was looked at."""
+    """Which comparison is shown, and how many of its elements were looked at."""
     known = (plot.provider, plot.case, plot.output)
     check = next((each for each in model.checks if (each.provider, each.case, each.output) == known), None)
     total = check.total if check else plot.looked

@@ -18,7 +18,7 @@ from onnx_gate.records.result import GateResult
 from onnx_gate.wording.text import LONGEST_NAME, printable, shorten
 
 SCHEMA = 2
-"""Of the results.json that this version writes and reads."""
+"""The schema of the results.json that this version writes and reads."""
 _LARGEST = 2**64
 _MOST_SECONDS = 1e9
 
@@ -29,7 +29,7 @@ def render(result: GateResult) -> str:
 
 
 def render_pieces(result: GateResult) -> list[bytes]:
-    """The same as it is written: as text, or put together, a large one would take up to four times as much."""
+    """The report as bytes: as a string, or joined, a large result would take up to four times the memory."""
     try:
         return [adapter().dump_json(result, indent=2), b"\n"]
     except PydanticSerializationError:
@@ -37,7 +37,7 @@ def render_pieces(result: GateResult) -> list[bytes]:
 
 
 def _writable(value: Any) -> Any:
-    """The same with lone surrogates spelled out: a path whose bytes are no UTF-8 has them, JSON can't."""
+    """The value with lone surrogates spelled out: a path whose bytes are not UTF-8 has them, JSON can't hold them."""
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: _writable(getattr(value, field.name)) for field in fields(value)})
     if isinstance(value, Mapping):
@@ -52,7 +52,7 @@ def _writable(value: Any) -> Any:
 def parse(text: str | bytes) -> GateResult:
     """A result from JSON text; raises ValueError for anything else.
 
-    Ignored is what this version doesn't know: fields that a newer one may have added, and reserved ones that it fills.
+    What this version doesn't know is ignored: fields that a newer version added, and reserved ones that it fills.
     """
     try:
         return adapter().validate_json(text, extra="ignore")
@@ -73,13 +73,13 @@ def _without(document: Any, places: list[tuple[int | str, ...]]) -> Any:
 
 
 def parse_strictly(data: bytes) -> GateResult:
-    """A result from JSON that says nothing that `render` wouldn't have said; raises ValueError for anything else.
+    """A result from JSON that `render` could have written; raises ValueError for anything else.
 
-    No key twice, no text in the place of a number, and no number that a report couldn't show.
+    It has no key twice, no text instead of a number, and no number that a report can't show.
     """
     result = adapter().validate_json(data)
     given = json.loads(data, object_pairs_hook=_once, parse_constant=_refuse)
-    # As text: to Python, 1, 1.0 and True are equal.
+    # Compared as text, because 1, 1.0 and True are equal in Python.
     if json.dumps(given) != json.dumps(json.loads(render(result))):
         raise ValueError("values are not of the kinds that they are written in")
     _require_sane(given)
@@ -97,7 +97,7 @@ def _refuse(constant: str) -> None:
 
 
 def _require_sane(value: Any, key: str = "") -> None:
-    """Counts are counts, times are times, and nothing is larger than any element of an array can be."""
+    """Refuse negative counts, impossible times, and integers that no array could hold."""
     if isinstance(value, dict):
         for name, item in value.items():
             _require_sane(item, name)
@@ -121,7 +121,7 @@ def read(path: Path) -> GateResult:
 
 
 def understand(data: bytes, shown: str) -> GateResult:
-    """A result from the bytes of a file, which messages name as it is shown."""
+    """A result from the bytes of a file, which messages call `shown`."""
     try:
         return parse(data)
     except ValidationError as error:
@@ -139,7 +139,7 @@ def understand(data: bytes, shown: str) -> GateResult:
 
 
 def _schema_of(data: bytes) -> object:
-    """The version that a file says it has; SCHEMA where it names none or is not JSON: then other faults matter more."""
+    """The schema that a file names; SCHEMA if it names none or is not JSON, because other faults matter more then."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
@@ -150,5 +150,5 @@ def _schema_of(data: bytes) -> object:
 
 @cache
 def adapter() -> TypeAdapter[GateResult]:
-    """Between records and JSON."""
+    """The converter between records and JSON."""
     return TypeAdapter(GateResult)

@@ -1,6 +1,6 @@
-"""junit.xml: one testsuite a model, one testcase a check.
+"""junit.xml: one test suite per model, one test case per check.
 
-The package junit-xml drops a failure whose message is empty, and a time that is 0; nothing here is either.
+The package junit-xml drops a failure whose message is empty, and a time that is 0; neither occurs here.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from onnx_gate.wording.strength import in_short
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten, visible
 from onnx_gate.wording.verdicts import compared, mismatched, recalled, tolerance, with_fix
 
-# Decimals add up to what a person would write, in every version of Python.
+# Sums of decimals are exact, and the same in every version of Python.
 _SHORTEST = Decimal("0.001")
 _COUNTED = ("disabled", "errors", "failures", "tests")
 _DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
-# In texts and attributes the last character would be written as an entity.
+# This matches only ends of tags: in texts and attributes the last character is written as an entity.
 _EMPTY = re.compile(b" />")
 MOST_WORDS = 8_000_000
-"""Characters of what is wrong, over all checks; results.json has all of them."""
+"""The most characters for what is wrong, over all checks; results.json has everything."""
 MOST_WORDS_OF_A_MODEL = 2_000_000
 _LONGEST_NAME = 200
 _NO_ROOM = "there are too many of these to say it here: see results.json"
 _MOST_BREACHES = 10
-# Whoever reads XML takes all of these for the last one.
+# Readers of XML turn all of these into the last one.
 _LINE_ENDS = re.compile(r"\r\n?|\n")
 _OF_MANY_LINES = ("output", "stdout", "stderr")
-"""What the library writes between tags; all else are attributes."""
+"""The values that the library writes between tags; all others are attributes."""
 
 
 class _Room:
-    """How much the page still has for what is wrong: a hostile model can say it for thousands of checks."""
+    """The space that is left for what is wrong: a hostile model can fill it for thousands of checks."""
 
     def __init__(self) -> None:
         self._page, self._suite = MOST_WORDS, 0
@@ -54,7 +54,7 @@ class _Room:
         self._suite = MOST_WORDS_OF_A_MODEL
 
     def takes(self, words: int) -> bool:
-        """Whether so many characters fit; then they are taken."""
+        """Whether this many characters fit; if so, they are subtracted from the space."""
         if words > min(self._page, self._suite):
             return False
         self._page, self._suite = self._page - words, self._suite - words
@@ -67,7 +67,7 @@ def render(result: GateResult) -> str:
 
 
 def render_pieces(result: GateResult) -> list[bytes]:
-    """The same as it is written, one model after the other: all of them at once would take many times as much."""
+    """The report as bytes, one model after the other: all at once would take many times as much memory."""
     counts, time, written = Counter[str](), Decimal(), list[bytes]()
     for suite in _suites(result):
         tree = _tree(suite)
@@ -89,7 +89,7 @@ def _suites(result: GateResult) -> Iterator[TestSuite]:
 
 
 def _tree(suite: TestSuite) -> ElementTree.Element:
-    """The one place where text enters the XML, in which all that it can't hold is spelled out; markup is escaped."""
+    """The only place where text enters the XML: characters that XML can't hold are spelled out, markup is escaped."""
     tree: ElementTree.Element = _writable(suite).build_xml_doc("utf-8")
     return tree
 
@@ -100,7 +100,7 @@ def _indented(suite: ElementTree.Element) -> bytes:
 
 
 def _writable(value: Any, key: str = "") -> Any:
-    """Whatever suites and cases hold, in lines without control characters: those are spelled out, not lost."""
+    """The values of suites and cases without control characters, which are spelled out, not lost."""
     if isinstance(value, str):
         return _LINE_ENDS.sub("\n", visible(value)) if key in _OF_MANY_LINES else one_line(value)
     if isinstance(value, dict):
@@ -121,7 +121,7 @@ def _suite(model: ModelResult, result: GateResult, names: Counter[tuple[str, str
 
 
 def _properties(model: ModelResult, result: GateResult) -> dict[str, str]:
-    """What concerns the model as a whole."""
+    """The properties of a suite: what is about the model as a whole."""
     known = {"variant_of": model.variant_of} if model.variant_of else {}
     if model.verdict is Status.SKIPPED or (skipped := gaps.skipped_providers(model)):
         known["not compared"] = "the model" if model.verdict is Status.SKIPPED else gaps.few(skipped)
@@ -149,7 +149,7 @@ def _change(change: Change) -> str:
 
 
 def _strength(strength: Strength) -> dict[str, str]:
-    """In words, and the numbers that it is made of."""
+    """The strength in words, and its numbers."""
     counts = {name: getattr(strength, name) for name in ("planned", "tried", "counted", "caught", "aimed")}
     return {"strength": in_short(strength)} | {f"strength_{name}": str(count) for name, count in counts.items()}
 
@@ -159,7 +159,7 @@ def _nothing(model: ModelResult) -> Check:
 
 
 def _stopped(result: GateResult) -> TestSuite:
-    """What concerns no model: a suite of its own."""
+    """A separate suite for problems that are not about one model."""
     messages = result.problems or ("the run was stopped before all models were judged",)
     return _named_suite("onnx-gate", [_whole_case(*each, result) for each in enumerate(messages, start=1)], result)
 
@@ -181,7 +181,7 @@ def _named_suite(
 def _case(
     check: Check, model: ModelResult, result: GateResult, names: Counter[tuple[str, str]], room: _Room
 ) -> TestCase:
-    # As they are written: two names that differ in what isn't written are one.
+    # Names as they are written: two names that differ only in unwritten characters are the same.
     classname = one_line(".".join(part for part in ("onnx-gate", model.id, check.provider, check.runtime) if part))
     name = " ".join(shorten(one_line(part), _LONGEST_NAME) for part in (check.case, check.output) if one_line(part))
     case = TestCase(
@@ -218,7 +218,7 @@ def _elapsed(seconds: float) -> Decimal:
 
 
 def _unique(classname: str, name: str, names: Counter[tuple[str, str]]) -> str:
-    """Consumers drop a second testcase of the same name."""
+    """A unique name for a test case, since readers drop a second test case of the same name."""
     names[classname, name] += 1
     while names[classname, name] > 1:
         name = f"{name} ({names[classname, name]})"

@@ -1,4 +1,4 @@
-"""What every page is made of: tables, names, lists that are cut short."""
+"""The parts of every page: tables, names, and lists that may be shortened."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Row = list[Md]
 
 
 class Grid(NamedTuple):
-    """What a table is made of."""
+    """The content of a table."""
 
     header: Row
     rows: list[Row]
     right: Iterable[int] = ()
-    """Columns that are set to the right, by number."""
+    """Columns that are aligned to the right, by number."""
 
 
 def row(*cells: Md | str | float) -> Row:
-    """The cells of a line; what is plain text is escaped."""
+    """The cells of a row; plain text is escaped."""
     return [cell if isinstance(cell, Md) else md("{}", cell) for cell in cells]
 
 
 def table(header: Row, rows: Iterable[Row], right: Iterable[int] = ()) -> Md:
-    """A table, with the columns named by number set to the right."""
+    """A table; `right` are the numbers of the columns that are aligned to the right."""
     return join(LINE, [*table_head(header, right), *map(table_line, rows)])
 
 
@@ -51,19 +51,19 @@ def items(lines: Iterable[Md]) -> Md:
 
 
 def few(things: Iterable[Md], limit: int = _FEW) -> Md:
-    """`a, b, c and 4 more`."""
+    """The first few of the things, such as `a, b, c and 4 more`."""
     unique = list(dict.fromkeys(things))
     shown = join(COMMA, unique[:limit])
     return md("{} and {} more", shown, len(unique) - limit) if len(unique) > limit else shown
 
 
 def more(count: int, things: str) -> Md:
-    """That there are more than are shown."""
+    """A note that there are more things than are shown."""
     return md("… and more {} ({:,}): see results.json.", things, count)
 
 
 def name(value: str) -> Md:
-    """Anybody's name as plain text."""
+    """A name from other sources as plain text."""
     return text(value, LONGEST_NAME)
 
 
@@ -71,7 +71,7 @@ Measure = Callable[[Md], int]
 
 
 def fill(text: Md, blocks: Iterable[Md], limit: int, measure: Measure, between: Md = PARAGRAPH) -> tuple[Md, int]:
-    """The text with those of the first blocks that fit, and how many did."""
+    """The text with as many of the first blocks as fit, and their number."""
     used, kept = measure(text), []
     for block in blocks:
         used += measure(between) + measure(block)
@@ -82,6 +82,6 @@ def fill(text: Md, blocks: Iterable[Md], limit: int, measure: Measure, between: 
 
 
 def table_within(grid: Grid, limit: int, measure: Measure) -> tuple[Md, int]:
-    """A table of those of the first rows that fit, and how many did; nothing where none does."""
+    """A table with as many of the first rows as fit, and their number, which may be 0."""
     head = join(LINE, table_head(grid.header, grid.right))
     return fill(head, map(table_line, grid.rows), limit, measure, between=LINE)

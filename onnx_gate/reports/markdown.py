@@ -45,7 +45,7 @@ from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.numbers import plural
 
 _LEFT_OUT = 140
-"""Bytes for what is said of what is left out."""
+"""Bytes that are reserved for the note on what is left out."""
 _MOST_WARNINGS = 20
 
 
@@ -55,17 +55,17 @@ def render(result: GateResult) -> str:
 
 
 def page(result: GateResult) -> Md:
-    """The report, for whoever puts it into another one."""
+    """The report as markdown that can be put into another text."""
     return _page(result, detailed=tuple(Status))
 
 
 def render_within(result: GateResult, limit: int) -> str:
-    """As much of the report as fits into so many bytes: what passed goes first, the verdict never."""
+    """As much of the report as fits into `limit` bytes: passed models are left out first, the verdict never."""
     if size_in_bytes(whole := page(result)) <= limit:
         return whole.markup
     room = limit - _LEFT_OUT
     some_passed = any(model.verdict not in FAILED and _was_compared(model) for model in result.models)
-    # Without details of a pass there are none to leave out: the page would be the same again.
+    # If there are no details of passed models to leave out, the page would be the same again.
     for detailed in (FAILED, ()) if some_passed else ((),):
         if size_in_bytes(shorter := _page(result, detailed=detailed)) <= room:
             return md("{}\n{}\n", shorter, _left_out()).markup
@@ -78,13 +78,13 @@ def _left_out(missing: int = 0) -> Md:
 
 
 def _brief(result: GateResult, room: int) -> Md:
-    """The worst of what failed: at most half of the room for rows, the rest for sections, each of them whole."""
+    """The worst models that failed: at most half of the space for rows, the rest for sections, each one complete."""
     models = sorted(result.models, key=verdicts.urgency)
     groups = alike([model for model in models if model.verdict in FAILED])
     links = links_to(groups, _page_name(result))
     sections = [join(PARAGRAPH, _section(group, links)) for group in groups]
     _, told = _fill_brief(result, models, sections, links, room)
-    # No row leads to a section that is left out.
+    # No row may link to a section that is left out.
     brief, told = _fill_brief(result, models, sections, links_to(groups[:told], _page_name(result)), room)
     return md("{}\n\n{}\n", brief, _left_out(sum(map(len, groups[told:]))))
 
@@ -100,13 +100,13 @@ def _fill_brief(
 
 
 def _page_name(result: GateResult) -> str:
-    """GitHub shows the summaries of all steps and jobs on one page, and each has links of its own."""
+    """A name for this summary: GitHub shows those of all steps and jobs on one page, so their links must differ."""
     providers = result.scope.providers if result.scope else ()
     return "\0".join((result.manifest, result.shard or "", *providers))
 
 
 def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
-    """The whole report, with the checks of the models that are detailed."""
+    """The whole report, with every check of the models whose status is in `detailed`."""
     models = sorted(result.models, key=verdicts.urgency)
     failed = alike([model for model in models if model.verdict in FAILED])
     others = [model for model in models if model.verdict not in FAILED and model.verdict in detailed]
@@ -132,7 +132,7 @@ def _weak_passes(result: GateResult) -> list[Md]:
 
 
 def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
-    """One group a model, but for those that could not be judged for the very same reason."""
+    """One group per model; models that could not be judged for the same reason share one group."""
     groups: dict[tuple[str, str], list[ModelResult]] = {}
     for model in failed:
         key = (model.verdict, error_block(model).markup if model.verdict is Status.ERROR else model.id)
@@ -141,13 +141,13 @@ def alike(failed: list[ModelResult]) -> list[list[ModelResult]]:
 
 
 def failed_title(group: list[ModelResult]) -> Md:
-    """Who failed and why, in one line."""
+    """Which models failed and why, in one line."""
     who = code(group[0].id) if len(group) == 1 else text(plural(len(group), "model"))
     return md("{} {} {}", verdicts.model_icon(group[0]), who, _what_happened(group[0]))
 
 
 def failed_title_html(group: list[ModelResult]) -> Html:
-    """The same as the title of a fold."""
+    """Which models failed and why, as the title of a fold."""
     who = code_html(group[0].id) if len(group) == 1 else html("{}", plural(len(group), "model"))
     return html("{} {} {}", verdicts.model_icon(group[0]), who, _what_happened(group[0]))
 
@@ -160,9 +160,9 @@ def _what_happened(model: ModelResult) -> str:
 
 
 def failed_body(group: list[ModelResult], *, confused: bool = True) -> list[Md]:
-    """Why a model diverged and what to change, then its numbers; or the reason that some could not be judged for.
+    """Why a model diverged and what to change, then its numbers; or why some models could not be judged.
 
-    `confused`: with a table of labels that were taken for others.
+    `confused`: include a table of confused labels.
     """
     model = group[0]
     numbers = [*diverged_blocks(model, confused=confused), *failing_rows(model)]
@@ -191,7 +191,7 @@ def _warnings(model: ModelResult) -> list[Md]:
 
 
 def _section(group: list[ModelResult], links: Links, rows: Room | None = None, *, drawn: bool = False) -> list[Md]:
-    """With every check, where there are rows for them."""
+    """The section of a group that failed, with every check if there are rows left for them."""
     model = group[0]
     blocks = [md("### {}{}", place_md(links[model.id]), failed_title(group)), *failed_body(group), *worst_rows(model)]
     blocks += histogram_fold(model) if drawn else []
@@ -242,7 +242,7 @@ def ran_on(result: GateResult) -> Md:
 
 
 def _machines(result: GateResult) -> list[tuple[list[str], Environment]]:
-    """Machines of one kind once, with the parts that ran on them and all that is known of their providers."""
+    """Equal machines as one, with the parts that ran on them and all that is known about their providers."""
     groups: dict[str, tuple[list[str], Environment]] = {}
     for part in result.parts:
         words = (f"shard {part.shard}" if part.shard else "", ", ".join(part.providers))
@@ -256,7 +256,7 @@ def _machines(result: GateResult) -> list[tuple[list[str], Environment]]:
 
 def _machine(environment: Environment) -> list[Row]:
     features = ", ".join(environment.cpu_features)
-    # As pairs: a result that somebody else wrote may name a package as one of the other rows.
+    # Pairs, not a mapping: a result that somebody else wrote may have a package with the name of another row.
     known = (
         ("onnx-gate", environment.onnx_gate),
         ("Python", environment.python),

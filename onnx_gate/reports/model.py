@@ -1,4 +1,4 @@
-"""The parts of summary.md that tell of one model."""
+"""The parts of summary.md about one model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FEW = 5
 
 
 def diverged_blocks(model: ModelResult, *, confused: bool = True) -> list[Md]:
-    """What is wrong with the form first, then the worst numbers, the data as given, and confused labels."""
+    """Why a model diverged: first dtypes and shapes, then the worst numbers, the data as given, and confused labels."""
     wrong = [check for check in model.checks if check.status is Status.DIVERGED]
     given = [check for check in wrong if counts_rows(check.limits)]
     wrong = [check for check in wrong if not counts_rows(check.limits)]
@@ -43,7 +43,7 @@ def diverged_blocks(model: ModelResult, *, confused: bool = True) -> list[Md]:
 
 
 def error_block(model: ModelResult) -> Md:
-    """Why it could not be judged, and what to do; the same words once."""
+    """Why a model could not be judged, and what to do; the same reason is listed once."""
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for check in model.checks:
         if check.status is Status.ERROR:
@@ -56,13 +56,13 @@ def error_block(model: ModelResult) -> Md:
 
 
 def _is_about_form(check: Check) -> bool:
-    """A limit that isn't about elements, such as that on speed, has a sentence and no numbers."""
+    """Whether a check has only a sentence: about the contract, or about a limit without elements, such as speed."""
     return check.contract or not check.total
 
 
 def _error_line(cases: list[str], provider: str, message: str, fix: str = "") -> Md:
     where = few(map(name, cases)) or text("run")
-    # `run on cuda` names its provider already.
+    # `run on cuda` already names its provider.
     if provider and any(case.strip() != run_on(provider) for case in cases):
         where = md("{} · {}", name(provider), where)
     why = prose(message or "nothing says why")
@@ -70,7 +70,7 @@ def _error_line(cases: list[str], provider: str, message: str, fix: str = "") ->
 
 
 def _contract(checks: list[Check]) -> Md:
-    """A line a breach, not a line a case: a wrong dtype is wrong in all of them."""
+    """One line per breach, not per case: a wrong dtype is wrong in all cases."""
     places: dict[tuple[str, str], list[Check]] = {}
     for check in checks:
         places.setdefault((check.provider, check.message), []).append(check)
@@ -124,7 +124,7 @@ def _worst_row(
 
 
 def _wrong(check: Check, model: ModelResult) -> Md:
-    """Rows where these are known, and elements where a row has several."""
+    """How many rows are wrong, if these are known, and how many elements, if a row has several."""
     found, cases = verdicts.wrong_in(check, model), verdicts.of_all_cases(check, model.checks)
     told = [f"{found} ({numbers.percent(found.wrong, found.total)})" if found.wrong else str(found)]
     if found.word == "row" and sum(each.total for each in cases) > sum(each.rows for each in cases):
@@ -141,7 +141,7 @@ def _worst_element(check: Check) -> Md:
 
 
 def _noise(model: ModelResult) -> Md:
-    """How many times honest rounding each error is, the largest first."""
+    """Each output's largest error as a multiple of honest rounding, largest first."""
     found = sorted(model.noise or (), key=lambda each: each.times, reverse=True)
     lines = [
         md(
@@ -155,7 +155,7 @@ def _noise(model: ModelResult) -> Md:
 
 
 def _other_limits(check: Check) -> Md:
-    """The sentences that the table doesn't hold."""
+    """The breaches of other limits, which the table doesn't show."""
     where = md("{} ({}, {})", code(check.output), name(check.provider), name(check.case))
     return md("{}: {}", where, "; ".join(breach.text for breach in check.limit_breaches))
 
@@ -164,13 +164,13 @@ def _other_limits(check: Check) -> Md:
 
 
 def failing_rows(model: ModelResult) -> list[Md]:
-    """How many fail, and what they share."""
+    """How many rows fail, and what they have in common."""
     told = repro.failing_lines(model.failing) if model.failing else []
     return [items(map(prose, told))] if told else []
 
 
 def worst_rows(model: ModelResult) -> list[Md]:
-    """Folded, with what was fed where that may be shown."""
+    """The worst rows, folded, with their inputs if these may be shown."""
     lines = worst_row_lines(model)
     if model.failing is None or not lines:
         return []
@@ -179,7 +179,7 @@ def worst_rows(model: ModelResult) -> list[Md]:
 
 
 def worst_row_lines(model: ModelResult) -> list[Md]:
-    """A line for each; empty where nobody looked at rows."""
+    """One line for each of the worst rows; empty if the failing rows are not known."""
     failing = model.failing
     if failing is None or not failing.rows:
         return []
@@ -190,7 +190,7 @@ def worst_row_lines(model: ModelResult) -> list[Md]:
 
 
 def shows_again(model: ModelResult) -> list[Md]:
-    """Which script to run."""
+    """The commands that reproduce the failure."""
     commands = repro.shows_again(model.repro) if model.repro else []
     if len(commands) > 1:
         return [md("Shows it again: {} (the part that is wrong: {})", *map(code, commands))]

@@ -1,4 +1,4 @@
-"""What else is known of a model: limits, coverage, the file, where it ran and how."""
+"""Other facts about a model: limits, coverage, the file, where it ran and how."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_TOLERANCES = 20
 
 
 def facts(model: ModelResult, *, log: bool = True) -> Iterable[Md]:
-    """A line each, for whoever unfolds it; without the log where a link leads to it."""
+    """The facts about a model, one line each; without the log if a link leads to it."""
     if allowed := _allowed(model):
         yield md("allowed: {}", allowed)
     if model.headroom is not None:
@@ -49,7 +49,7 @@ def facts(model: ModelResult, *, log: bool = True) -> Iterable[Md]:
 
 
 def _allowed(model: ModelResult) -> Md:
-    """By tolerance, which is mostly one for all."""
+    """What is allowed, grouped by tolerance, since most outputs have the same one."""
     compared = [check for check in model.checks if check.total]
     several = len({check.provider for check in compared}) > 1
     outputs: dict[str, list[Md]] = {}
@@ -79,7 +79,7 @@ def _origin(made: ConvertInfo) -> Md:
 
 
 def _placed(model: ModelResult) -> Iterable[Md]:
-    """Which nodes ran where, but for all on the CPU, which is no news."""
+    """Where nodes ran, except if the CPU ran all of them, as expected."""
     for provider, placed in model.placement.items():
         if provider == "cpu" and not placed.elsewhere:
             continue
@@ -90,13 +90,13 @@ def _placed(model: ModelResult) -> Iterable[Md]:
 
 
 def elsewhere(placed: Placement) -> Md:
-    """`Shape on cpu (2), Gather on cpu (1)`: what did not run where it was asked to."""
+    """`Shape on cpu (2), Gather on cpu (1)`: the nodes that ran on another provider."""
     places = Counter(f"{node.op} on {node.provider}" for node in placed.elsewhere)
     return few(md("{} ({})", name(place), count) for place, count in places.most_common())
 
 
 def _computed(model: ModelResult) -> Iterable[Md]:
-    """Options that were in force, those that cost digits first; of the CPU there are none."""
+    """Options that were in force, those that cost precision first; the CPU has no options."""
     for provider, numerics in model.numerics.items():
         told = [md("{} (allows fewer digits)", code(f"{option}={value}")) for option, value in numerics.fast.items()]
         told += [code(f"{option}={value}") for option, value in numerics.options.items() if option not in numerics.fast]
@@ -113,7 +113,7 @@ _MOST_ROWS = 100
 
 
 def speedups(model: ModelResult) -> Md:
-    """`1.8× to 3.2×`, by provider where there are several."""
+    """The range of speed-ups, such as `1.8× to 3.2×`; by provider if there are several."""
     found: dict[str, list[float]] = {}
     for one in model.latency:
         if one.speedup is not None:
@@ -125,7 +125,7 @@ def speedups(model: ModelResult) -> Md:
 
 
 def latency_table(model: ModelResult) -> list[Md]:
-    """Every batch size of every provider, and how it was measured; empty where nothing was."""
+    """Times of every batch size on every provider, and how they were measured; empty if nothing was measured."""
     if not model.latency:
         return []
     header = row("provider", "case", "source", "p95", "ONNX Runtime", "p95", "speed-up", "runs")
@@ -156,13 +156,13 @@ def _span(ratios: list[float]) -> str:
 
 
 MOST_CLASSES = 12
-"""Of a matrix, which grows with their square. A worker that doesn't lie sends no larger one."""
+"""The most classes of a matrix, which grows with their square. An honest worker sends no larger one."""
 _MOST_PAIRS = 10
 _LONGEST_LABEL = 40
 
 
 def confusion(check: Check) -> Md:
-    """The labels of one check."""
+    """The labels of one check that were confused, as a matrix or as pairs."""
     where = md("{} ({}, {})", code(check.output), name(check.provider), name(check.case))
     labels = {label for pair in check.confusion for label in (pair.reference, pair.actual)}
     whole = any(pair.reference == pair.actual for pair in check.confusion)
@@ -198,7 +198,7 @@ def _label(value: Scalar) -> Md:
 
 
 def _order(label: Scalar) -> tuple[bool, float, str]:
-    """Numbers by size, then words by the alphabet."""
+    """A sort key for labels: numbers by size, then words by the alphabet."""
     return isinstance(label, str), 0.0 if isinstance(label, str) or label is None else label, str(label)
 
 
@@ -206,7 +206,7 @@ _MOST_KINDS = 100
 
 
 def strength_table(model: ModelResult) -> list[Md]:
-    """All that is known of a model's strength; empty where there is none."""
+    """All that is known about a model's strength; empty if it has none."""
     if model.strength is None:
         return []
     title, *rest = strength_words(model)
@@ -214,7 +214,7 @@ def strength_table(model: ModelResult) -> list[Md]:
 
 
 def strength_words(model: ModelResult) -> list[Md]:
-    """The same without its numbers by kind."""
+    """The strength of a model in words, without its numbers by kind."""
     if model.strength is None:
         return []
     about = [items(map(prose, told))] if (told := list(tried_on(model.strength))) else []
@@ -222,12 +222,12 @@ def strength_words(model: ModelResult) -> list[Md]:
 
 
 def other_survivors(model: ModelResult) -> list[Md]:
-    """Beside an error that names the first group: the others, and where inputs are that catch them."""
+    """For an error that names the first group of survivors: the other groups, and where inputs are that catch them."""
     return _survivors(model, first=1) if model.cause is Cause.WEAK_INPUTS else []
 
 
 def _survivors(model: ModelResult, first: int = 0) -> list[Md]:
-    """What no input catches, and what to do about it, the worst first; and where inputs are that do."""
+    """The wrong models that no input catches, worst first, with what to do; and where inputs are that catch them."""
     found = model.strength.survivors[first:MOST_GROUPS] if model.strength else ()
     told = [text("What else survives:" if first else "What survives:"), items(map(_group, found))] if found else []
     return [*told, *_offer(model)]

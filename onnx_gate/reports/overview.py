@@ -1,4 +1,4 @@
-"""The top of a summary or a comment: the verdict, a row a model, what was not compared, what proves little."""
+"""The top of a summary or a comment: the verdict, one row per model, what was not compared, what proves little."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_gate.wording.verdicts import ICONS
 FAILED = (Status.DIVERGED, Status.ERROR)
 FEW_MODELS = 10
 MOST_PROVIDERS = 20
-"""Columns of the first table: a worker may name any number of them."""
+"""The most columns of providers in the first table: a worker may name any number of providers."""
 _MOST_WARNINGS = 20
 _WRONG = "The manifest has a problem that only the run could show. Until it is solved, the run does not pass."
 
@@ -32,9 +32,9 @@ def title(result: GateResult) -> Md:
 
 
 def stopped(result: GateResult, *, mark: str = "") -> list[Md]:
-    """What a run says of itself: it was cancelled, parts of it are missing, or its manifest is wrong after all.
+    """What is wrong with the run itself: it was stopped, parts of it are missing, or its manifest has a problem.
 
-    `mark` stands in the place of GitHub's own, which no other reader knows.
+    `mark` replaces GitHub's own mark for a warning, which no other viewer knows.
     """
     alert = text(mark) if mark else md("[!WARNING]\n>")
     if result.complete and not result.problems:
@@ -50,7 +50,7 @@ def stopped(result: GateResult, *, mark: str = "") -> list[Md]:
 
 
 def doubts(result: GateResult) -> list[Md]:
-    """What may be wrong in the manifest, each with the models that it concerns."""
+    """What may be wrong in the manifest, each warning with the models that it concerns."""
     lines = _first_of([_doubt(warning, result) for warning in result.warnings])
     return [md("{} **The manifest has warnings:**\n\n{}", verdicts.ALLOWED, lines)] if lines else []
 
@@ -61,18 +61,18 @@ def _doubt(warning: ManifestWarning, result: GateResult) -> Md:
 
 
 def _first_of(lines: list[Md]) -> Md:
-    """As many as a reader reads."""
+    """The first lines as a list, with a note on how many more there are."""
     left_out = len(lines) - _MOST_WARNINGS
     shown = lines[:_MOST_WARNINGS]
     return items([*shown, md("… and {:,} more: see results.json.", left_out)] if left_out > 0 else shown)
 
 
 Links = Mapping[str, str]
-"""By id, the anchor of what a page says of the model."""
+"""The anchor of a model's section in a page, by the model's id."""
 
 
 def links_to(groups: Iterable[Sequence[ModelResult]], page: str) -> Links:
-    """An anchor for each group. A digest: several pages may be shown as one, and names may hold anything."""
+    """One anchor for each group. It is a digest: several pages may be shown as one, and names may contain anything."""
     return {model.id: _anchor(page, group[0].id) for group in groups for model in group}
 
 
@@ -82,7 +82,7 @@ def _anchor(page: str, name: str) -> str:
 
 
 def overview(models: Sequence[ModelResult], links: Links = MappingProxyType({})) -> Grid:
-    """Models by providers, a row each. What people look for comes first: a narrow screen shows no more."""
+    """Models by providers, one row per model. The most important columns come first: a narrow screen shows no more."""
     providers = verdicts.provider_names(models)
     left_out = len(providers) - MOST_PROVIDERS
     named = [*map(name, providers[:MOST_PROVIDERS]), *([md("{:,} more", left_out)] if left_out > 0 else [])]
@@ -93,7 +93,7 @@ def overview(models: Sequence[ModelResult], links: Links = MappingProxyType({}))
     right = {2, len(header) - 1, *([len(header) - 3] if timed else [])}
     if any(cells[1] for cells in rows):
         return Grid(header, rows, sorted(right))
-    # Where nothing failed there may be nothing to tell.
+    # If nothing failed, the column of causes and notes may be empty.
     return Grid([header[0], *header[2:]], [[cells[0], *cells[2:]] for cells in rows], sorted(at - 1 for at in right))
 
 
@@ -112,7 +112,7 @@ def _overview_row(model: ModelResult, providers: list[str], links: Links, *, tim
 
 
 def _difference_cell(model: ModelResult) -> Md:
-    """The size, and below it how many rows of all cases are wrong."""
+    """The largest difference, and below it how many rows of all cases are wrong."""
     worst = verdicts.farthest_check(model)
     largest, wrong = verdicts.largest_difference(model)
     largest = number(worst.max_abs) if worst and worst.max_abs is not None else largest
@@ -120,7 +120,7 @@ def _difference_cell(model: ModelResult) -> Md:
 
 
 def _why_cell(model: ModelResult) -> Md:
-    """Why it failed, in one line; what a reader should know of a pass. And its strength, in any case."""
+    """Why a model failed, in one line, or what a reader should know about a pass; and always its strength."""
     told = [text(note) for note in (gaps.of_model(model) if model.verdict in FAILED else _notes(model))]
     told += [text(row_of(model.strength))] if model.strength else []
     if not model.cause:
@@ -131,7 +131,7 @@ def _why_cell(model: ModelResult) -> Md:
 
 
 def _notes(model: ModelResult) -> Iterable[str]:
-    """What was not compared, what makes a pass a weak one, and how near it was to its tolerance."""
+    """What was not compared, whether the pass has a warning, and how much of the tolerance it uses."""
     yield from gaps.of_model(model)
     if model.coverage and model.coverage.warnings:
         yield f"{verdicts.ALLOWED} with a warning"
@@ -140,7 +140,7 @@ def _notes(model: ModelResult) -> Iterable[str]:
 
 
 def weak_passes(result: GateResult) -> Md:
-    """Why a wrong model might have passed too, or what else should be known, said of each; empty where nothing is."""
+    """The warnings of passed models, such as why a wrong model might have passed too; empty if there are none."""
     return _first_of(
         [
             md("{}: {}", code(model.id), prose(warning))
@@ -152,7 +152,7 @@ def weak_passes(result: GateResult) -> Md:
 
 
 def _provider_cell(model: ModelResult, provider: str) -> Md:
-    """`❌ 5 of 10 diverged`: how many of the checks are what the cell says."""
+    """The cell of a provider, with how many of its checks have this status: `❌ 5 of 10 diverged`."""
     status = verdicts.provider_status(model, provider)
     if status is None:
         return text("–")
@@ -166,7 +166,7 @@ def _provider_cell(model: ModelResult, provider: str) -> Md:
 
 
 def skipped(result: GateResult) -> list[Md]:
-    """Once a reason, not once a model: what was not run did not pass."""
+    """What was skipped, one line per reason, not per model: what was not run did not pass."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for model in result.models:
         for check in model.checks:
@@ -194,7 +194,7 @@ def _with_themselves(result: GateResult) -> list[Md]:
 
 
 def _left_out(result: GateResult) -> list[Md]:
-    """What the manifest asks for and the call didn't: no verdict here speaks of it."""
+    """What the manifest asks for and the call didn't: no verdict here covers it."""
     providers, unasked = gaps.not_asked(result)
     parts = [md("{} ({})", name(provider), plural(count, "model")) for provider, count in providers.items()]
     if unasked:

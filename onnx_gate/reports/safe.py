@@ -1,7 +1,8 @@
 """Text that is safe to show, as types that only escaping makes.
 
-What a worker or a results.json says is a plain `str`. Reports are made of `Md`, or of `Html` where no markdown is
-read: mypy refuses a `str` in their place. A test checks that templates are literals, and that nobody else makes either.
+What a worker or a results.json says is a plain `str`. Reports consist of `Md`, or of `Html` where markdown is not
+parsed: mypy refuses a `str` in their place. A test checks that templates are literals, and that only this module
+creates `Md` and `Html`.
 """
 
 from __future__ import annotations
@@ -13,34 +14,34 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from xml.etree.ElementTree import Element, tostring  # it writes trees of ours, and reads none
+from xml.etree.ElementTree import Element, tostring  # only writes our own trees, and parses none
 
 from onnx_gate.wording.text import LONGEST, LONGEST_NAME, one_line, shorten
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-# Markdown's, HTML's, and the dollar of GitHub's formulas; inside a word an underscore means nothing.
+# Characters of Markdown and HTML, and the dollar of GitHub's formulas; an underscore inside a word is plain text.
 _MARKUP = re.compile(r"([\\`*\[<>|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 _AT_THE_START = re.compile(r"^(\d*)([-+=.)#])(?=[-+=.)#]*(?:\s|$))")
-# All but a pipe means itself in code. To pass over one span would take what stands between two for code.
+# In code, every character except a pipe is literal. If one span were missed, the text between two would become code.
 _CODE_SPAN = re.compile(r"(`[^`|]+`)")
 _SIMPLE = re.compile(r"[\w.:/=+@-]+", re.ASCII)
 _ANCHOR = re.compile(r"[a-z][a-z0-9-]{0,80}")
 _PLAIN_CODE = re.compile(r"[\w .,:;#%+\-<>=()\[\]{}\"'\n]*", re.ASCII)
 _BREAKS = re.compile(r" (?=%|s$|min\b)|(?<=tol) ")
 _LONG_WORD = re.compile(r"\S{14,}")
-# `Linear|Discriminant|Analysis`, `functional.|dot_|product`; and what is long without parts.
+# `Linear|Discriminant|Analysis`, `functional.|dot_|product`; and long words without parts.
 _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_][._/])(?=\w)")
 _PARTLESS = re.compile(r"[^\W_]{20}(?=[^\W_])")
 _MAY_BREAK = "\0"
-"""Until the text is escaped: no line of text holds it."""
+"""Marks a possible line break until the text is escaped; no line of text contains this character."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Safe:
     markup: str
-    """Escaped: for whoever puts the finished report together."""
+    """The escaped text: only for code that assembles the finished report."""
 
     def __bool__(self) -> bool:
         return bool(self.markup)
@@ -50,22 +51,22 @@ class _Safe:
 
 
 class Md(_Safe):
-    """Markdown in which nobody's words are markup."""
+    """Markdown in which text from other sources is never markup."""
 
     __slots__ = ()
 
 
 class Html(_Safe):
-    """HTML of which the same is true, between tags; markdown isn't read there, so its escapes would not help."""
+    """HTML in which text from other sources is never markup; markdown isn't parsed there, so its escapes don't help."""
 
     __slots__ = ()
 
 
-# ── Anybody's words ─────────────────────────────────────────────────────────────────────────────────────
+# ── Text from other sources ─────────────────────────────────────────────────────────────────────────────
 
 
 def text(value: str, limit: int = LONGEST) -> Md:
-    """Anybody's words as plain text: no markup, no line breaks."""
+    """Text from other sources as plain text: no markup, no line breaks."""
     return _known_text(value, limit) if len(value) <= LONGEST_NAME else _new_text(value, limit)
 
 
@@ -73,17 +74,17 @@ def _new_text(value: str, limit: int) -> Md:
     return Md(_plain_start(_MARKUP.sub(r"\\\1", shorten(one_line(value), limit))))
 
 
-# Names, numbers and titles of columns are the same in thousands of rows. What is long is kept by nobody.
+# Names, numbers and titles of columns are the same in thousands of rows. Long texts are not cached.
 _known_text = lru_cache(maxsize=4096)(_new_text)
 
 
 def prose(value: str) -> Md:
-    """A sentence of ours, with anybody's words in it: plain text, but for what it shows as code."""
+    """A sentence of ours that contains text from other sources: plain text, except for parts in backticks."""
     return Md(_escaped_prose(value, str))
 
 
 def breakable(value: str) -> Md:
-    """The same for a narrow column: a long name may go on in the next line, between its parts."""
+    """The same as `prose` for a narrow column: a long name may break between its parts."""
     return Md(_escaped_prose(value, _in_parts).replace(_MAY_BREAK, "<wbr>"))
 
 
@@ -98,24 +99,24 @@ def _in_parts(words: str) -> str:
 
 
 def code(value: str) -> Md:
-    """Anybody's name as code, in and out of tables; backticks would show the escapes."""
+    """A name from other sources as code, in and out of tables; in backticks, escapes would be visible."""
     if _SIMPLE.fullmatch(value) and len(value) <= LONGEST_NAME:
         return Md(f"`{value}`")
     return md("<code>{}</code>", text(value, LONGEST_NAME))
 
 
 def unbroken(value: str) -> Md:
-    """Text for a narrow column, which breaks its lines at better places than before a percent sign."""
+    """Text for a narrow column, without line breaks at bad places such as before a percent sign."""
     return Md(_BREAKS.sub("\u00a0", text(value).markup))
 
 
 def code_html(value: str) -> Html:
-    """Anybody's name as code where markdown isn't read, as in the title of a fold."""
+    """A name from other sources as code where markdown isn't parsed, as in the title of a fold."""
     return html("<code>{}</code>", shorten(one_line(value), LONGEST_NAME))
 
 
 def _plain_start(escaped: str) -> str:
-    """No list, heading or rule begins with it."""
+    """The text with its start escaped, so that it begins no list, heading or rule."""
     return _AT_THE_START.sub(r"\1\\\2", escaped)
 
 
@@ -123,12 +124,12 @@ def _plain_start(escaped: str) -> str:
 
 
 def md(template: str, *values: Md | str | float) -> Md:
-    """Markdown of ours, a literal, with something in each `{}`: plain text is escaped, numbers are as they are."""
+    """Our own markdown, a literal, with a value in each `{}`: plain text is escaped, numbers are not changed."""
     return Md(template.format(*map(_in_markdown, values)))
 
 
 def html(template: str, *values: Html | str | float) -> Html:
-    """The same for HTML."""
+    """Our own HTML, a literal, with a value in each `{}`: plain text is escaped, numbers are not changed."""
     return Html(template.format(*map(_in_html, values)))
 
 
@@ -141,7 +142,7 @@ def _in_markdown(value: Md | str | float) -> str | float:
 def _in_html(value: Html | str | float) -> str | float:
     if isinstance(value, Html):
         return value.markup
-    # Between tags a quotation mark is one all the same; in an attribute of ours it must not end it.
+    # Between tags an escaped quotation mark looks the same; in an attribute of ours it must not end the attribute.
     return _html.escape(one_line(value), quote=False).replace('"', "&quot;") if isinstance(value, str) else value
 
 
@@ -151,29 +152,29 @@ PARAGRAPH = md("\n\n")
 
 
 def join(separator: Md, parts: Iterable[Md]) -> Md:
-    """All of them, with the separator between each two."""
+    """All parts, joined by the separator."""
     return Md(separator.markup.join(part.markup for part in parts))
 
 
 def join_html(parts: Iterable[Html], separator: str = "\n") -> Html:
-    """The same for HTML, on lines of their own."""
+    """All parts of HTML, each on its own line."""
     return Html(separator.join(part.markup for part in parts))
 
 
 def rendered(block: Md, *, inline: bool = False) -> Html:
-    """Markdown as HTML: what is no markup there is none here either. `inline`: without a paragraph around it."""
+    """Markdown as HTML: escaped text stays plain text. `inline`: without a paragraph around it."""
     return Html(_as_html(block.markup, inline=inline))
 
 
 @lru_cache(maxsize=2048)
 def _as_html(markup: str, *, inline: bool) -> str:
-    """Of a thousand models, many have the same to say."""
+    """Markdown as HTML, cached: among a thousand models, many texts are the same."""
     page = page_markdown()
     return str(page.renderInline(markup) if inline else page.render(markup))
 
 
 def drawing(tree: Element) -> Html:
-    """A picture as a tree, whose texts are escaped as it is written: shapes and words, and nothing that runs."""
+    """A picture from a tree, whose texts are escaped when it is written: only shapes and text, nothing that runs."""
     for element in tree.iter():
         if element.tag not in SHAPES or any(name not in OF_SHAPES for name in element.attrib):
             raise ValueError(f"a picture with {element.tag} {sorted(element.attrib)}")
@@ -187,34 +188,34 @@ OF_SHAPES = frozenset(
         *("d", "x", "y", "width", "height", "cx", "cy", "r"),
     )
 )
-"""Elements and attributes of a picture."""
+"""Attributes that elements of a picture may have."""
 
 
 def relative_link(words: str, path: str) -> Html:
-    """A link to a file beside the page: whatever its name is, it has no scheme, and leads to no other host."""
+    """A link to a file beside the page: for any name, it has no scheme and leads to no other host."""
     address = quote(path.lstrip("/\\"), safe="/", errors="replace")
     return Html(f'<a href="./{address}">{html("{}", shorten(words, LONGEST_NAME)).markup}</a>')
 
 
 def fold(title: Html, body: Md, *, unfolded: bool = False) -> Md:
-    """Closed until somebody wants it. GitHub renders markdown in it only after a blank line."""
+    """A fold, closed by default. GitHub renders markdown in it only after a blank line."""
     return Md(
         f"<details{' open' if unfolded else ''}>\n<summary>{title.markup}</summary>\n\n{body.markup}\n\n</details>"
     )
 
 
 def anchor_link(words: Md, anchor: str) -> Md:
-    """A link to a place of the same text. GitHub gives places this prefix, and other viewers find them by it too."""
+    """A link to a place in the same text. GitHub adds this prefix to places, and it works in other viewers too."""
     return Md(f'<a href="#user-content-{_plain_anchor(anchor)}">{words.markup}</a>')
 
 
 def place(anchor: str) -> Html:
-    """Where such a link leads; GitHub makes none of headings in summaries and comments."""
+    """The target of such a link; GitHub makes no targets of headings in summaries and comments."""
     return Html(f'<a id="user-content-{_plain_anchor(anchor)}"></a>')
 
 
 def place_md(anchor: str) -> Md:
-    """The same in markdown."""
+    """The target of such a link, in markdown."""
     return Md(place(anchor).markup)
 
 
@@ -225,7 +226,7 @@ def _plain_anchor(anchor: str) -> str:
 
 
 def code_block(lines: Iterable[str], language: str) -> Md:
-    """Lines of ours for a viewer that knows the language, such as numbers to draw. They hold nobody's words."""
+    """Our own lines for a viewer that knows the language, such as numbers to draw; without text from other sources."""
     text = "\n".join(lines)
     if not _PLAIN_CODE.fullmatch(text) or not _ANCHOR.fullmatch(language):
         raise ValueError(f"a block of {language[:40]!r}")
@@ -233,7 +234,7 @@ def code_block(lines: Iterable[str], language: str) -> Md:
 
 
 def link(words: str, address: str) -> Md:
-    """A link that ends where it should, whatever the address holds."""
+    """A link that ends at the right place, whatever characters the address contains."""
     return Md(f"[{text(words).markup}](<{quote(address, safe='/:%+~@', errors='replace')}>)")
 
 
@@ -242,7 +243,7 @@ def link(words: str, address: str) -> Md:
 
 @cache
 def page_markdown() -> MarkdownIt:
-    """Tables scroll by themselves, name the direction of their headers, and need no style of their own."""
+    """A renderer whose tables scroll, mark their headers with `scope`, and need no inline style."""
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark").enable("table")
@@ -266,15 +267,15 @@ def _close_cell(self: Any, tokens: Any, number: int, *_: Any) -> str:
 
 
 def _cell_tag(cell: Any, content: Any) -> str:
-    """A header that says nothing is none."""
+    """The tag of a cell: an empty header is a plain cell."""
     return str(cell.tag) if content.content else "td"
 
 
-# ── Calling nobody ──────────────────────────────────────────────────────────────────────────────────────
+# ── Without mentions and links ──────────────────────────────────────────────────────────────────────────
 
 _NO_WIDTH = "\u200b"
-"""No width, and no letter: what it parts is nothing to GitHub any more."""
-# Code of one word is left alone, so that an id can be copied, and so are titles of folds, which hold no other names.
+"""A character without width that isn't a letter: GitHub doesn't recognise a mention or link that it splits."""
+# Code of one word is not changed, so that an id can be copied. Titles of folds aren't either: they have no other names.
 _PIECES = re.compile(
     r"(?P<escaped>\\.)"
     r"|(?P<code>(?<!`)`[\w.:/=+@-]+`(?!`)|<summary>[^\n]*</summary>)"
@@ -286,7 +287,7 @@ _CALLS = re.compile(r"(?<=@)(?=\w|\Z)|(?<=#)(?=\d)|(?<=gh-)(?=\d)|(?<=www)(?=\.)
 
 
 def unlinked(value: Md) -> Md:
-    """The same without mentions, issues and addresses: in a comment, GitHub would notify and link them."""
+    """The text without mentions, issues and addresses: in a comment, GitHub would notify and link them."""
     return Md(
         "".join(
             match[0] if match.lastgroup == "code" else _CALLS.sub(_NO_WIDTH, match[0])
@@ -296,10 +297,10 @@ def unlinked(value: Md) -> Md:
 
 
 def size_in_bytes(text: Md | Html) -> int:
-    """As a file counts."""
+    """The size of a text in a file."""
     return len(text.markup.encode("utf-8", "backslashreplace"))
 
 
 def size_in_characters(text: Md) -> int:
-    """As GitHub counts a comment at worst: characters beyond the first 65,536 of Unicode as two."""
+    """The size of a comment as GitHub counts at worst: characters beyond the first 65,536 of Unicode count as two."""
     return len(text.markup.encode("utf-16-le", "surrogatepass")) // 2

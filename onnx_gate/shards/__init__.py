@@ -1,3 +1,3 @@
-"""One manifest on many machines: a plan of who judges what, and one result of what they found."""
+"""One manifest on many machines: a plan of which shard judges which models, and one result of all shards."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folders of parts → one result, and one folder with the files of all."""
+"""Folders of parts → one result, and one folder with the files of all parts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from onnx_gate.wording.text import one_line
 LARGEST_LOG = 64 * 1024 * 1024
 LARGEST_MODEL = 64 * 1024 * 1024 * 1024
 MOST_FILES = 1_000
-"""With weights of one model."""
+"""The most files with weights of one model."""
 
 
 def require_apart(output: Path, folders: Sequence[Path]) -> None:
-    """The reports of a part are not to be overwritten by those of the whole."""
+    """Refuse an output folder that holds a part: the merged reports would overwrite the reports of the part."""
     if output.resolve() in {folder.resolve() for folder in folders}:
         raise UsageError(
             f"--output {one_line(str(output))}: this is the folder of a part. Fix: name a folder of its own"
@@ -31,8 +31,8 @@ def require_apart(output: Path, folders: Sequence[Path]) -> None:
 
 
 def require_expected(providers: Sequence[str], folders: Sequence[Path]) -> None:
-    """Refuse a provider that the manifest hasn't got, before an earlier merge's reports are gone."""
-    # Every part names all models of the manifest; one that can't be read is for the merge itself to refuse.
+    """Refuse a provider that the manifest doesn't have, before the reports of an earlier merge are removed."""
+    # Every part names all models of the manifest; the merge itself refuses one that can't be read.
     with suppress(CannotMerge):
         for part in map(read_part, folders[:1] if providers else ()):
             require_known(providers, [model for model in part.scope.models if model.shard])
@@ -66,13 +66,13 @@ def merge_folders(
 
 
 def _copy_files(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:
-    """Whether there is a log."""
+    """Copy a model and its log; returns whether there is a log."""
     _copy_model(model_id, parts, output)
     return _copy_log(model_id, parts, output)
 
 
 def _copy_model(model_id: str, parts: Sequence[Found], output: OutputFolder) -> None:
-    """Of the first part that has it, with its external data."""
+    """Copy the model from the first part that has it, with its external data."""
     for part in parts:
         with opened(part.folder, f"models/{model_id}.onnx", LARGEST_MODEL) as model:
             if model is None:
@@ -83,7 +83,7 @@ def _copy_model(model_id: str, parts: Sequence[Found], output: OutputFolder) -> 
 
 
 def _copy_weights(model_id: str, part: Found, output: OutputFolder) -> None:
-    """In one file, or numbered, as those of a model that was shipped."""
+    """Copy the weights: one file, or numbered files, as for an ONNX file that the user shipped."""
     numbered = (f"{model_id}.onnx.{number}.data" for number in range(MOST_FILES))
     for name in (f"{model_id}.onnx.data", *numbered):
         with opened(part.folder, f"models/{name}", LARGEST_MODEL) as data:
@@ -94,7 +94,7 @@ def _copy_weights(model_id: str, part: Found, output: OutputFolder) -> None:
 
 
 def _copy_offer(model: ModelResult, parts: Sequence[Found], output: OutputFolder) -> bool:
-    """The inputs of the part whose strength it has; False where there are none."""
+    """Copy the weak inputs of the part that the model's strength comes from; False if there are none."""
     for part in parts if model.strength and model.strength.offered else ():
         own = next(each for each in part.result.models if each.id == model.id)
         if own.strength != model.strength:
@@ -107,14 +107,14 @@ def _copy_offer(model: ModelResult, parts: Sequence[Found], output: OutputFolder
 
 
 def _offering(model: ModelResult, *, offered: bool) -> ModelResult:
-    """The same; what isn't there is not offered."""
+    """The model, without an offer of inputs if they could not be copied."""
     if offered or model.strength is None:
         return model
     return replace(model, strength=replace(model.strength, offered=0))
 
 
 def _copy_log(model_id: str, parts: Sequence[Found], output: OutputFolder) -> bool:
-    """Those of all parts, one after the other; False where there is none."""
+    """Copy the logs of all parts into one file, one after the other; False if there are none."""
     with ExitStack() as stack:
         logs = [
             (part, log)

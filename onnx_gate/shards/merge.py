@@ -1,4 +1,4 @@
-"""Parts → one result. What can't be trusted is refused as a whole; what is missing is an error, by name."""
+"""Parts → one result. If one part can't be trusted, nothing is merged; everything that is missing is an error."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _AGAIN = "run that job again, and merge the artifacts of all"
 
 @dataclass(frozen=True, kw_only=True)
 class _Machines:
-    """The runs that were asked for the same providers: one split of the manifest."""
+    """The runs that were asked for the same providers: together, one split of the manifest."""
 
     scope: Scope
-    """Of all of them."""
+    """The scope of all these runs."""
     parts: Mapping[int, Found]
-    """By the shard's number."""
+    """The parts by the number of the shard."""
     holds: Mapping[str, int]
-    """By the model's id, the number of its shard."""
+    """The number of the shard of each model, by the model's id."""
 
     def missing(self) -> list[int]:
-        """The shards that nobody brought."""
+        """The numbers of the shards without results."""
         return [number for number in range(1, self.scope.shards + 1) if number not in self.parts]
 
     def found(self, model: AskedModel) -> ModelResult | None:
-        """What they say of a model."""
+        """The result of a model in these runs."""
         part = self.parts.get(self.holds[model.id])
         return next((each for each in part.result.models if each.id == model.id), None) if part else None
 
@@ -50,7 +50,7 @@ def merge_parts(
 ) -> GateResult:
     """One result of all parts; `providers` are those that must have run, or else all that the manifest names.
 
-    Raises CannotMerge for parts that are not of one run: of another manifest, of another plan, or there twice.
+    Raises CannotMerge if the parts are not of one run: another manifest, another plan, or the same part twice.
     """
     _require_one_manifest(parts, manifest_sha256)
     fleet = [_machines(group) for group in _by_providers(parts)]
@@ -82,13 +82,13 @@ def merge_parts(
 
 
 def _warnings(parts: Sequence[Found], unused: Iterable[ManifestWarning]) -> tuple[ManifestWarning, ...]:
-    """Of all parts and of the whole, each once, in the order of the manifest."""
+    """The warnings of all parts and of the whole, each once, in the order of the manifest."""
     found = dict.fromkeys([*(warning for part in parts for warning in part.result.warnings), *unused])
     return tuple(sorted(found, key=lambda warning: (warning.line, warning.column)))
 
 
 def _providers_of_all(fleet: Sequence[_Machines], providers: Sequence[str]) -> tuple[str, ...]:
-    """Those that must have run and those that did; empty for all that the manifest names."""
+    """The providers that must have run and those that did; empty for all that the manifest names."""
     asked = [tuple(providers), *(machines.scope.providers for machines in fleet)]
     return tuple(dict.fromkeys(name for names in asked for name in names)) if all(asked) else ()
 
@@ -129,12 +129,12 @@ def _require_one_manifest(parts: Sequence[Found], manifest_sha256: str) -> None:
 
 
 def _asked(part: Found) -> list[AskedModel]:
-    """Models and what is asked of them, whoever holds them."""
+    """The models and what is asked of them, without the number of their shard."""
     return [replace(model, shard=min(model.shard, 1)) for model in part.scope.models]
 
 
 def _by_providers(parts: Sequence[Found]) -> list[list[Found]]:
-    """In the order that reports have: the runtime's own providers first, then those of plug-ins by name."""
+    """Parts grouped by providers, in the order of reports: the runtime's own first, then those of plug-ins by name."""
     groups: dict[tuple[tuple[int, str], ...], list[Found]] = {}
     order = {name: number for number, name in enumerate(PROVIDERS)}
     for part in parts:
@@ -177,7 +177,7 @@ def _require_each_once(fleet: Sequence[_Machines], asked: Sequence[AskedModel]) 
 
 
 def require_known(providers: Sequence[str], asked: Sequence[AskedModel]) -> None:
-    """To expect what nobody is to run on would be to expect nothing."""
+    """Refuse a provider that no model has to run on: to expect it would mean to expect nothing."""
     for name in providers:
         if not any(name in model.providers for model in asked):
             raise UsageError(
@@ -198,7 +198,7 @@ def _digest(part: Found) -> str:
 
 
 def _lost(model: AskedModel, fleet: Sequence[_Machines], providers: Sequence[str]) -> Iterator[Check]:
-    """An error for each provider that the model was to run on and that nobody brought."""
+    """An error for each provider on which the model had to run and for which there is no result."""
     for machines in fleet:
         if (number := machines.holds[model.id]) not in machines.parts:
             message = f"{title_of(number, machines.scope)} is missing, and this model is in it."
@@ -250,7 +250,7 @@ def _names(ids: Sequence[str]) -> str:
 
 
 def _provider_states(parts: Sequence[Found]) -> dict[str, ProviderState]:
-    """Available where it answered on any machine."""
+    """The state of each provider: available if it was available on any machine."""
     states: dict[str, ProviderState] = {}
     for part in parts:
         for name, state in part.result.environment.providers.items():

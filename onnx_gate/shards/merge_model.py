@@ -1,4 +1,4 @@
-"""What several machines found out about one model → one row."""
+"""The results of several machines for one model → one row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Known = TypeVar("Known")
 
 
 def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable[Check]) -> ModelResult:
-    """One row, judged anew; `missing` are the errors that stand for what nobody brought."""
+    """One row, judged again; `missing` holds the errors for results that nobody delivered."""
     ran = [model for model in given if not was_not_asked(model)]
     lacking = tuple(missing)
     if not ran and not lacking and given:
@@ -47,7 +47,7 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
         cause=diverged[0].cause if diverged else first_error.cause if first_error else None,
         advice=" ".join(dict.fromkeys(model.advice for model in diverged if model.advice)),
         place=next((model.place for model in diverged if model.place), None),
-        # The file itself stays with the part that made it: a path here would lead nowhere.
+        # The file itself stays with the part that made it, so a path here would not exist.
         mended=next((replace(model.mended, file="") for model in diverged if model.mended), None),
         failing=next((model.failing for model in diverged if model.failing), None),
         repro=_repro(ran) if verdict in (Status.DIVERGED, Status.ERROR) else None,
@@ -81,13 +81,13 @@ def merge_row(asked: AskedModel, given: Sequence[ModelResult], missing: Iterable
 
 
 def _cached(ran: Sequence[ModelResult]) -> Cached | None:
-    """The oldest run, where none of the machines judged it now."""
+    """The oldest of the cached runs, if no machine judged the model now."""
     found = [model.cached for model in ran if model.cached]
     return min(found, key=lambda cached: cached.made_at) if found and len(found) == len(ran) else None
 
 
 def _partly_cached(ran: Sequence[ModelResult]) -> Iterable[str]:
-    """What some of the machines took from their caches, while others judged it now."""
+    """Notes on providers whose results come from a cache, while other machines judged the model now."""
     if _cached(ran) is None:
         for model in ran:
             if model.cached:
@@ -95,7 +95,7 @@ def _partly_cached(ran: Sequence[ModelResult]) -> Iterable[str]:
 
 
 def _repro(ran: Sequence[ModelResult]) -> Repro | None:
-    """Its files stay with the part that made them too."""
+    """The first files that reproduce a failure, without a folder: they stay with the part that made them."""
     found = next((model.repro for model in ran if model.repro), None)
     return replace(found, folder="") if found else None
 
@@ -103,24 +103,24 @@ def _repro(ran: Sequence[ModelResult]) -> Repro | None:
 def _strength(
     asked: AskedModel, ran: Sequence[ModelResult], checks: Sequence[Check], *, weak: bool
 ) -> tuple[Strength | None, tuple[Check, ...]]:
-    """That of the machine with the CPU, on which it is defined; else of the first that has one. And what it makes."""
+    """The strength from the machine with the CPU, which defines it, else from the first that has one; and its check."""
     on_cpu = [model for model in ran if any(check.provider == "cpu" for check in model.checks)]
     holder = next(iter([*on_cpu, *(model for model in ran if model.strength), *ran]), None)
     believed = is_believed(checks, variant=asked.variant_of is not None, weak=weak)
     strength = holder.strength if holder and believed else None
     made = judge_strength(strength, asked.min_strength, checks, weak=weak)
-    # A machine that came to none said why.
+    # A machine that could not measure the strength said why.
     told = tuple(check for check in holder.checks if is_of_strength(check)) if holder else ()
     return strength, told if made and told and strength is None else made
 
 
 def _joined(parts: Iterable[Mapping[str, Known]]) -> dict[str, Known]:
-    """What is known of each provider: no two machines ran the same."""
+    """All entries by provider: no two machines ran the same provider."""
     return {provider: known for part in parts for provider, known in part.items()}
 
 
 def not_judged(provider: str, message: str, fix: str) -> Check:
-    """In the place of what should have been compared."""
+    """The error that replaces a comparison which should have been made."""
     return Check(
         provider=provider,
         case="merge",
@@ -133,9 +133,9 @@ def not_judged(provider: str, message: str, fix: str) -> Check:
 
 
 def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
-    """As one run would have made them: the model as a whole, its file, then each provider as the manifest has them.
+    """The checks in the order of a single run: the model as a whole, its file, then the providers as in the manifest.
 
-    What two machines say of the model or of its file in the same words is said once.
+    If two machines report the same on the model or on its file, it is kept once.
     """
     order = [*NOWHERE, *asked.providers]
     kept: dict[object, Check] = {}
@@ -146,13 +146,13 @@ def _in_order(checks: Iterable[Check], asked: AskedModel) -> tuple[Check, ...]:
 
 
 def _also(model: ModelResult, asked: AskedModel) -> list[str]:
-    """The warnings of others, but for that of a strength that may not be the one of the whole."""
+    """Warnings from other sources, except for a low strength, which may not be the strength of the merged model."""
     low = warn_of_strength(model.strength, asked.min_strength)
     return [warning for warning in warnings_of_others(model) if warning not in low]
 
 
 def _different_files(ran: Sequence[ModelResult]) -> Iterable[str]:
-    """Each machine converts for itself: a divergence on one of them may be its converter's."""
+    """A note if the machines' files differ: each machine converts itself, so its converter may cause a divergence."""
     files = {_file(model.convert) for model in ran if model.convert}
     if len(files) > 1:
         told = "; ".join(

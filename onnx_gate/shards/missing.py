@@ -1,4 +1,4 @@
-"""Parts that came and compared nothing: on its own such a run fails, and no other part's passes make up for it."""
+"""Parts that compared nothing: such a run fails on its own, and passes of other parts don't make up for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from onnx_gate.vocabulary import Status
 def idle_providers(
     models: Sequence[ModelResult], asked: Sequence[AskedModel], runs: Sequence[Scope], providers: Sequence[str]
 ) -> Iterator[str]:
-    """What to say of providers that were only ever skipped: those that must have run, and those of a run of their own.
+    """Messages on providers that were always skipped: those that must have run, and those that had a separate run.
 
-    Skipped beside others in the same run is as good as in one run of the whole manifest.
+    A provider skipped beside others in the same run is allowed, as in one run of the whole manifest.
     """
     skipped = _only_skipped(models)
     must = [name for name in providers if name in skipped]

@@ -1,4 +1,4 @@
-"""Folders → the results of each part, or why they can't be taken for one."""
+"""Folders → the result of each part, or why a folder is not accepted as a part."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ class Found:
     folder: Path
     """The output folder of its run."""
     result: GateResult
-    """What it says, after everything that can be checked was checked; less its scope."""
+    """Its result without the scope, after everything that can be checked was checked."""
     scope: Scope
-    """The result's own."""
+    """The scope of the result."""
     number: int
-    """Of the shard, counted from 1."""
+    """The number of the shard, counted from 1."""
 
     @property
     def title(self) -> str:
-        """`shard 2/3`, and the providers where the call named some."""
+        """`shard 2/3`, and the providers if the call named some."""
         return title_of(self.number, self.scope)
 
 
 def title_of(number: int, scope: Scope) -> str:
-    """A shard in words, also one that is missing."""
+    """The name of a shard in messages, also of a missing one."""
     shard = f"shard {number}/{scope.shards}" if scope.shards > 1 else "the run"
     return f"{shard} on {', '.join(scope.providers)}" if scope.providers else shard
 
 
 def find_parts(given: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """The folders that hold a results.json, those given or one level below; and those in which there is none."""
+    """The folders with a results.json, those given or one level below; and messages on given folders without one."""
     folders: list[Path] = []
     barren: list[str] = []
     for name in given:
@@ -59,7 +59,7 @@ def find_parts(given: Sequence[str]) -> tuple[list[Path], list[str]]:
                 "Fix: name where the artifacts were downloaded to"
             )
         try:
-            # The caller's own link is the caller's own business.
+            # A link is followed here, since the caller named it.
             found = list(_within(folder.resolve() if folder.is_symlink() else folder))
         except OSError as error:
             raise UsageError(
@@ -78,7 +78,7 @@ def _within(folder: Path) -> Iterator[Path]:
         yield folder
         return
     for child in sorted(folder.iterdir()):
-        # No link is followed: to read this one will say so.
+        # No link is followed: reading this one will fail with a message.
         if child.is_symlink() or (child.is_dir() and _is_there(child / "results.json")):
             yield child
 
@@ -88,7 +88,7 @@ def _is_there(path: Path) -> bool:
 
 
 def read_parts(folders: Sequence[Path]) -> list[Found]:
-    """All parts. Those of one plan name the same models: kept once, 256 shards of 2,000 models stay small."""
+    """All parts. Parts of one plan share one list of models, so that 256 shards of 2,000 models need little memory."""
     parts: list[Found] = []
     for folder in folders:
         part = read_part(folder)
@@ -100,12 +100,12 @@ def read_parts(folders: Sequence[Path]) -> list[Found]:
 
 
 def read_result(path: Path) -> GateResult:
-    """A result to be shown again, with the verdicts that its checks make; raises UsageError where it can't be true."""
+    """A result to show again, with the verdicts that its checks make; raises UsageError if it contradicts itself."""
     return _sound(json.read(path), str(path))
 
 
 def result_of(data: bytes, shown: str) -> GateResult:
-    """The same of bytes, which messages name as they are shown."""
+    """A result from bytes, as `read_result`; messages call it `shown`."""
     return _sound(json.understand(data, shown), shown)
 
 
@@ -122,7 +122,7 @@ def _sound(read: GateResult, shown: str) -> GateResult:
 
 
 def read_part(folder: Path) -> Found:
-    """A part that says nothing that contradicts itself; raises CannotMerge for any other."""
+    """A part that does not contradict itself; raises CannotMerge for any other."""
     shown = one_line(f"{folder}/results.json")
     with opened(folder, "results.json", LARGEST_RESULTS) as file:
         data = file.read() if file else b""

@@ -19,27 +19,27 @@ from onnx_gate.wording.numbers import plural
 from onnx_gate.wording.numbers import seconds as in_words
 
 LONGEST_PLAN = 100_000
-"""Characters: an argument and a variable may have 131,071."""
+"""The most characters of a plan; an argument or a variable may have 131,071."""
 _MOST_SECONDS = 1e9
 _MOST_NAMES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Who judges what."""
+    """Which shard judges which models."""
 
     manifest: str
-    """As the user named it."""
+    """The manifest as the user named it."""
     text: str
-    """For `run --plan`; empty where there is nothing to run."""
+    """The text for `run --plan`; empty if there is nothing to run."""
     shards: tuple[tuple[str, ...], ...]
-    """The ids of each, in the order of the manifest."""
+    """The ids of the models of each shard, in the order of the manifest."""
     seconds: tuple[float, ...] | None
-    """What each will take, or None where nothing is known of any model."""
+    """The expected seconds of each shard; None if no model's time is known."""
 
     @property
     def matrix(self) -> str:
-        """For `matrix: ${{ fromJSON(…) }}`; a name that may stand in the name of an artifact, which no slash may."""
+        """JSON for `matrix: ${{ fromJSON(…) }}`; `name` is for names of artifacts, which can't contain a slash."""
         count = len(self.shards)
         entries = [
             {
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """For the workflow."""
+        """The step's outputs."""
         return {
             "matrix": self.matrix,
             "plan": self.text,
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def told(self) -> list[str]:
-        """For a person: a line a shard."""
+        """The plan for people: one line per shard."""
         if not self.shards:
             return [
                 f"onnx-gate: {self.manifest}: no model runs on the providers asked for, so there is nothing to plan. "
@@ -79,7 +79,7 @@ class Plan:
 
 
 def make_plan(manifest: Manifest, options: RunOptions, shards: int, seconds: Mapping[str, float]) -> Plan:
-    """The longest first, each to the shard that has least to do; no more shards than models that run."""
+    """A plan that gives each model, longest first, to the shard with the least work; at most one shard per model."""
     if not 1 <= shards <= MOST_SHARDS:
         raise UsageError(
             f"--shards: got {shards}, expected 1 to {MOST_SHARDS}, the jobs that a matrix may have. "
@@ -110,9 +110,9 @@ def make_plan(manifest: Manifest, options: RunOptions, shards: int, seconds: Map
 
 
 def seconds_if_known(path: str | None) -> tuple[dict[str, float], list[str]]:
-    """By id, what each model took in an earlier run, and what to say of it.
+    """The seconds that each model took in an earlier run, by id, and messages about them.
 
-    The first run of all has no results, and those of an older version may not be read: the plan is as right without.
+    The very first run has no results, and those of an older version may be unreadable: the plan is valid without.
     """
     if path is None:
         return {}, []
@@ -124,7 +124,7 @@ def seconds_if_known(path: str | None) -> tuple[dict[str, float], list[str]]:
 
 
 def expected_seconds(specs: Sequence[ModelSpec], known: Mapping[str, float]) -> dict[str, float]:
-    """What is known; else the median of the models of the same framework, else that of all, else all count the same."""
+    """Known seconds by id; else the median of the framework, else the median of all, else the same for all models."""
     taken = [known[spec.id] for spec in specs if spec.id in known]
     usual = median(taken) if taken else 1.0
     by_framework: dict[str, list[float]] = {}
@@ -136,9 +136,9 @@ def expected_seconds(specs: Sequence[ModelSpec], known: Mapping[str, float]) -> 
 
 
 def _balance(ids: Sequence[str], weights: Mapping[str, float], count: int) -> dict[str, int]:
-    """By id, in the order given. Equals keep that order, so that the plan is the same wherever it is made.
+    """The shard of each id, in the order given. Equal weights keep that order, so every machine makes the same plan.
 
-    What has no weight runs on none of the providers asked for: it takes no time, and is still some shard's to report.
+    A model without a weight runs on no requested provider: it takes no time, but one shard still has to report it.
     """
     if not count:
         return {}

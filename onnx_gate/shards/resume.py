@@ -1,8 +1,9 @@
-"""`run --resume`: what an interrupted run has finished counts, where nothing that it rests on has changed.
+"""`run --resume`: results that an interrupted run has finished are used, if nothing that they depend on has changed.
 
-An interrupted run leaves a note beside its results: for each model, a digest of all that its verdict rests on. That is
-what the manifest and the call ask for, the environment, and the files: their sizes, times and places. Files of a model
-that is data are those beside the files that the manifest names; of one that runs code, all of the repository.
+An interrupted run leaves a note beside its results: for each model, a digest of all that its verdict depends on. These
+are what the manifest and the call ask for, the environment, and the files: their sizes, times and places. For a model
+that is only data, the files are those beside the files that the manifest names. If it runs code, they are all files of
+the repository.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FINISHED = (Status.PASSED, Status.DIVERGED)
 
 
 def digests(manifest: Manifest, options: RunOptions, output: Path) -> dict[str, str]:
-    """By id, what a verdict rests on, now; models of which that can't be said are left out."""
+    """The digest, by id, of all that a model's verdict depends on now; models for which it isn't known are left out."""
     specs = select_models(manifest, options)
     if not specs:
         return {}
@@ -49,7 +50,7 @@ def digests(manifest: Manifest, options: RunOptions, output: Path) -> dict[str, 
 
 
 def note(result: GateResult, known: Mapping[str, str], results: bytes) -> str:
-    """What an interrupted run leaves: `known` was taken before its first model began."""
+    """The note that an interrupted run leaves; `known` holds the digests from before its first model began."""
     finished = [model.id for model in result.models if is_finished(model)]
     held = {
         "results": hashlib.sha256(results).hexdigest(),
@@ -59,14 +60,14 @@ def note(result: GateResult, known: Mapping[str, str], results: bytes) -> str:
 
 
 def is_finished(model: ModelResult) -> bool:
-    """An error may be gone the next time, so it is run again."""
+    """Whether the model passed or diverged; an error may be gone the next time, so the model is run again."""
     return model.verdict in _FINISHED and all(check.cause is not Cause.INTERRUPTED for check in model.checks)
 
 
 def find_finished(output: Path, known: Mapping[str, str], specs: Iterable[ModelSpec]) -> dict[str, ModelResult]:
-    """Results of the interrupted run in the output folder that a run of now would give too.
+    """Results of the interrupted run in the output folder that a run would also give now.
 
-    A model and its variants are kept together: variants are made of what the model's process converts.
+    A model and its variants are kept together: variants are made from the file that the model's process converts.
     """
     written, before = _read_note(output)
     same = {
@@ -87,7 +88,7 @@ def _marked(model: ModelResult) -> ModelResult:
 
 
 def _read_note(output: Path) -> tuple[Mapping[str, str], Sequence[ModelResult]]:
-    """The note and the results that it is about; raises UsageError where there is no interrupted run."""
+    """The note and the results that it is about; raises UsageError if there is no interrupted run."""
     missing = UsageError(
         f"--resume: {output} holds no interrupted run. Fix: name its output folder with --output, or leave --resume out"
     )
@@ -110,7 +111,7 @@ def _digest(spec: ModelSpec, around: Mapping[str, Any], files: _Files) -> str:
     listed = files.all if _has_code(spec) else files.beside(spec)
     if listed is None:
         return ""
-    # Where it stands in the manifest changes nothing.
+    # The line in the manifest does not matter.
     held = {"spec": asdict(replace(spec, line=0)), **around, "files": listed}
     return hashlib.sha256(json.dumps(held, sort_keys=True, default=_plain).encode()).hexdigest()
 
@@ -120,13 +121,13 @@ def _plain(value: Any) -> Any:
 
 
 def _has_code(spec: ModelSpec) -> bool:
-    """Whether code of the user's takes part, which may read any file."""
+    """Whether the user's code takes part, which may read any file."""
     places = (spec.source, spec.data, spec.variant and spec.variant.data)
     return bool(any(place and place.callable for place in places) or spec.register or runs_code(spec))
 
 
 class _Files:
-    """Sizes, times and places of the files that verdicts rest on."""
+    """Sizes, times and places of the files that verdicts depend on."""
 
     def __init__(self, manifest: Path, output: Path) -> None:
         self._apart = (str(output), str(manifest))
@@ -134,11 +135,11 @@ class _Files:
 
     @cached_property
     def all(self) -> list[Any] | None:
-        """Of the repository; None where there are too many."""
+        """All files of the repository; None if there are too many."""
         return self._list([self._repository], deep=True)
 
     def beside(self, spec: ModelSpec) -> list[Any] | None:
-        """Of the folders of all that the manifest names for a model: weights may lie beside it."""
+        """The files in the folders of all that the manifest names for a model, because weights may be beside them."""
         places = (spec.source.file, spec.data and spec.data.file, spec.onnx, spec.weights, spec.ort_custom_ops)
         named = [Path(place) for place in places if place]
         inside = self._list([place for place in named if place.is_dir()], deep=True)
@@ -148,7 +149,7 @@ class _Files:
     def _list(self, tops: Sequence[Path], *, deep: bool) -> list[Any] | None:
         found = []
         for entry in self._entries(tops, deep=deep):
-            # The time of the last change of its state can't be set by anybody.
+            # `st_ctime`, the time of the last change of state, can't be set by anybody.
             found.append((entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_ino))
             if len(found) > _MOST_FILES:
                 return None
@@ -167,6 +168,6 @@ class _Files:
                 if entry.is_dir(follow_symlinks=False):
                     waiting += [entry.path] if deep else []
                 else:
-                    # One that has gone meanwhile is one that changed.
+                    # A file that has gone meanwhile counts as a change.
                     with suppress(OSError):
                         yield entry.stat(follow_symlinks=False)

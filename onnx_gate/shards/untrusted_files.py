@@ -1,4 +1,4 @@
-"""Files of results that somebody else may have made: no link is followed, nothing but a plain file is read."""
+"""Files of results that somebody else may have made: no link is followed, and only plain files are read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FIX = "Fix: download the artifact again, as `onnx-gate run` wrote it"
 
 @contextmanager
 def opened(folder: Path, name: str, limit: int) -> Iterator[BinaryIO | None]:
-    """A plain file of the folder, at most so large; None where there is none. `name` may have one folder in it."""
+    """A plain file of the folder, of at most `limit` bytes; None if it doesn't exist. `name` may contain one folder."""
     *folders, last = name.split("/")
     with ExitStack() as stack:
         try:
             at = stack.enter_context(_folder(folder, None))
             for each in folders:
                 at = stack.enter_context(_folder(each, at))
-            # Else opening a pipe would wait for its writer.
+            # Without O_NONBLOCK, opening a pipe would wait for its writer.
             handle = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
         except FileNotFoundError:
             yield None
@@ -37,7 +37,7 @@ def opened(folder: Path, name: str, limit: int) -> Iterator[BinaryIO | None]:
             raise CannotMerge(f"{one_line(f'{folder}/{name}')}: it can't be read ({why}). {_FIX}") from None
         with ExitStack() as undo:
             undo.callback(os.close, handle)
-            # Before Python looks at it: of a folder it would only say that it is one.
+            # Checked before `fdopen`, which gives a less helpful error for a folder.
             _require_plain(os.fstat(handle), one_line(f"{folder}/{name}"), limit)
             undo.pop_all()
         yield stack.enter_context(os.fdopen(handle, "rb"))

@@ -1,7 +1,7 @@
-"""What a part says of itself, held against itself: verdicts are made again from the checks, never believed.
+"""Checks that a part is consistent: its verdicts are made again from its checks, never believed.
 
-It can't be seen here whether a check was left out or made up: who may write a part's results may lie about its models.
-What can be seen is whatever doesn't fit together, and that no part speaks of another's models.
+This can't show whether a check was left out or invented: whoever may write a part's results may lie about its models.
+It shows whatever doesn't fit together, and makes sure that no part has results for another part's models.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from onnx_gate.vocabulary import Cause, Status
 
 MOST_PARTS = 10_000
 NOWHERE = ("", "graph")
-"""What is said of the model as a whole, or of its file."""
+"""The providers of checks on the model as a whole, and on its file."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._-]{0,49})?")
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def require_trust(result: GateResult) -> tuple[int, Scope]:
-    """The shard's number and scope; raises ValueError with the first thing that doesn't fit."""
+    """The shard's number and scope; raises ValueError with the first contradiction."""
     for reason in _misfits(result):
         raise ValueError(reason)
     if result.scope is None:
@@ -61,7 +61,7 @@ def _unsound(result: GateResult) -> Iterator[str]:
 
 
 def own_providers(asked: AskedModel, scope: Scope) -> tuple[str, ...]:
-    """The model's providers that a run of this scope was to run on."""
+    """The model's providers on which a run of this scope had to run."""
     return tuple(name for name in asked.providers if not scope.providers or name in scope.providers)
 
 
@@ -86,7 +86,7 @@ def _misfits(result: GateResult) -> Iterator[str]:
 
 
 def _problems_of(result: GateResult) -> tuple[str, ...]:
-    """Those that a run finds by itself, once it is at its end."""
+    """The problems that a run finds by itself at its end."""
     if result.scope is None or not result.complete:
         return ()
     return judge_rules(result.scope.rules, result.models, result.manifest)[1]
@@ -175,7 +175,7 @@ def _misfits_of_model(model: ModelResult, asked: AskedModel, providers: tuple[st
 
 
 def _misfits_of_strength(model: ModelResult, asked: AskedModel) -> Iterator[str]:
-    """The check that `min_strength` makes is there where its numbers make it, and nowhere else."""
+    """Whether the check for `min_strength` exists exactly if the model's numbers require it."""
     found = [check for check in model.checks if is_of_strength(check)]
     others = other_checks(model.checks)
     made = judge_strength(model.strength, asked.min_strength, others, weak=model.weak_reference)
@@ -184,7 +184,7 @@ def _misfits_of_strength(model: ModelResult, asked: AskedModel) -> Iterator[str]
 
 
 def own_misfits(model: ModelResult) -> Iterator[str]:
-    """What can't be, whatever the manifest says."""
+    """Contradictions in a model's result that no manifest can explain."""
     if model.log not in ("", f"logs/{model.id}.log"):
         yield f"its log is {model.log!r}"
     if model.verdict is not (verdict := worst(check.status for check in model.checks)):
@@ -213,7 +213,7 @@ def _own_misfits_of_check(check: Check) -> Iterator[str]:
 
 
 def _is_a_skip(check: Check) -> bool:
-    """A provider that is not on the machine, or that nobody asked for: there is nothing to mend in either."""
+    """Whether the provider is not on the machine, or nobody asked for it: in both cases there is nothing to fix."""
     absent = check.cause is Cause.PROVIDER_UNAVAILABLE and bool(check.provider)
     return not check.fix and (absent or (check.provider, check.case, check.cause) == ("", "select", None))
 
@@ -224,12 +224,12 @@ def was_not_asked(model: ModelResult) -> bool:
 
 
 def _has_error(model: ModelResult) -> bool:
-    """A model that runs on none of the providers asked for fails where its reference can't be made."""
+    """Whether a check is an error: a model on no requested provider still fails if its reference can't be made."""
     return any(check.status is Status.ERROR for check in model.checks)
 
 
 def _unaccounted(model: ModelResult, providers: tuple[str, ...]) -> Iterator[str]:
-    """No news is a failure: each provider was compared, or something stood in its way."""
+    """Messages on providers without any check: each provider has to be compared, unless something stopped the model."""
     stops = [check for check in other_checks(model.checks) if check.provider in NOWHERE]
     stopped = any(check.status is not Status.SKIPPED for check in stops)
     for provider in providers:
@@ -245,5 +245,5 @@ def _misfits_of_check(check: Check, asked: AskedModel, providers: tuple[str, ...
 
 
 def _are_names(providers: Iterable[str]) -> bool:
-    """Of the runtime's providers, or of plug-ins, which have any name but the one for what is found in the file."""
+    """Whether all are valid names. Plug-ins may have any name except `graph`, which is for checks on the file."""
     return all(_PROVIDER.fullmatch(name) and name != "graph" for name in providers)

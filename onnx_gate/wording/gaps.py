@@ -1,4 +1,4 @@
-"""What a run did not compare, in a few words: a pass says nothing of it, so every report does."""
+"""What a run did not compare, in a few words: a pass doesn't cover it, so every report names it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from onnx_gate.wording.numbers import plural
 from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
 
 if TYPE_CHECKING:
-    # The console needs words before there is a result: a wrong manifest is answered at once.
+    # The console uses this module before there is a result, so that a wrong manifest is reported at once.
     from onnx_gate.records.result import GateResult, ModelResult
 
 ITSELF = "compared with itself only"
-"""What is said of a model with a weak reference."""
+"""The words for a model with a weak reference."""
 WHY_ITSELF = "no outputs are recorded, so this finds faults of the runtime, not of the conversion"
 _FEW = 3
 _LONGEST_WORD = 20
 
 
 def gaps(models: Sequence[ModelResult]) -> Iterator[str]:
-    """For the headline: `1 of 2 models was not compared`, then what was not compared of those that were."""
+    """For the headline: `1 of 2 models was not compared`, then what was not compared in the other models."""
     judged = [model for model in models if model.verdict is not Status.SKIPPED]
-    # Where nothing was compared at all, the verdict says so.
+    # If nothing was compared at all, the verdict says so.
     if judged and (count := len(models) - len(judged)):
         yield _count(count, len(models), "not compared")
     skipped = Counter(word for model in judged for word in dict.fromkeys(map(_word, skipped_providers(model))))
@@ -39,7 +39,7 @@ def gaps(models: Sequence[ModelResult]) -> Iterator[str]:
 
 
 def not_asked(result: GateResult) -> tuple[dict[str, int], list[str]]:
-    """What the manifest asks for and the call didn't: by provider, how many models, and the other models."""
+    """What the manifest asks for and the call didn't: the number of models by provider, and the models left out."""
     if result.scope is None:
         return {}, []
     here, asked = {model.id for model in result.models}, result.scope.providers
@@ -50,7 +50,7 @@ def not_asked(result: GateResult) -> tuple[dict[str, int], list[str]]:
 
 
 def of_call(result: GateResult) -> Iterator[str]:
-    """The same for the headline: `cuda was not asked for`."""
+    """What the call didn't ask for, for the headline: `cuda was not asked for`."""
     providers, models = not_asked(result)
     words = dict.fromkeys(map(_word, providers))
     yield from (f"{word} was not asked for" for word in list(words)[:_FEW])
@@ -59,7 +59,7 @@ def of_call(result: GateResult) -> Iterator[str]:
 
 
 def of_model(model: ModelResult) -> Iterator[str]:
-    """For the row of a model."""
+    """What was not compared of one model, for its row."""
     if model.verdict is Status.SKIPPED:
         yield "not compared"
         return
@@ -72,13 +72,13 @@ def of_model(model: ModelResult) -> Iterator[str]:
 
 
 def skipped_providers(model: ModelResult) -> list[str]:
-    """Those that the model was to run on and did not."""
+    """The providers on which the model should have run and did not."""
     skipped = (check.provider for check in model.checks if check.status is Status.SKIPPED)
     return [name for name in dict.fromkeys(skipped) if name]
 
 
 def is_weak_pass(model: ModelResult) -> bool:
-    """It passed, and its reference was the same file."""
+    """Whether the model passed, but its reference was the same file."""
     return model.weak_reference and model.verdict is Status.PASSED
 
 
@@ -92,5 +92,5 @@ def _count(count: int, total: int, what: str) -> str:
 
 
 def _word(name: str) -> str:
-    """A headline stands in titles and logs, so that it holds no name that could be more than a word in any of them."""
+    """A name for the headline, which is used in titles and logs: only a name that is a plain word is shown there."""
     return name if name.isascii() and name.isalnum() and len(name) <= _LONGEST_WORD else "another provider"

@@ -1,4 +1,4 @@
-"""Words for whoever reads a message: which one was probably meant, and several in a row."""
+"""Words for the reader of a message: which word was probably meant, and lists of words."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OTHER_WORDS = {
     **dict.fromkeys(("boolean", "bool_"), "bool"),
     "byte": "uint8",
 }
-"""What others call the same."""
+"""Other names for the same things."""
 
 
 def nearest(got: str, words: Iterable[str]) -> str | None:
     """The word that was probably meant."""
     lowered, plain = {word.lower(): word for word in words}, got.lower()
-    # Types come with the name of their package, as in `np.float32`.
+    # A type may have the name of its package before it, as in `np.float32`.
     bare = plain.rpartition(".")[2]
     if (known := _OTHER_WORDS.get(bare)) in lowered:
         return lowered[known]
@@ -34,20 +34,20 @@ def nearest(got: str, words: Iterable[str]) -> str | None:
 
 
 def suggest(got: Any, words: Iterable[str]) -> str:
-    """`did you mean 'tolerance'?`, where something is near enough."""
+    """A hint such as `did you mean 'tolerance'?`; empty if no word is close enough."""
     near = nearest(got, words) if isinstance(got, str) else None
     return f"did you mean {near!r}?" if near else ""
 
 
 def listed(words: Sequence[str], most: int = 8) -> str:
-    """`a, b and c`; of many, the first and how many more."""
+    """A list such as `a, b and c`; if there are more than `most`, the first ones and how many more."""
     if len(words) > most:
         return first(words, most)
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def first(words: Iterable[str], most: int) -> str:
-    """`a, b, c`; of many, the first and how many more."""
+    """A list such as `a, b, c`; if there are more than `most`, the first ones and how many more."""
     every = list(words)
     more = f" and {len(every) - most:,} more" if len(every) > most else ""
     return f"{', '.join(every[:most])}{more}"

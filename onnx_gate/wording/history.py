@@ -28,13 +28,13 @@ KINDS: Mapping[ChangeKind, tuple[str, str]] = {
     ChangeKind.FIXED: ("✅", "fixed"),
     ChangeKind.NEW: ("🆕", "new"),
 }
-"""In the order of the reports: an icon, and what it is called."""
+"""The icon and the name of each kind of change, in the order of the reports."""
 WORSE = frozenset(ChangeKind) - {ChangeKind.FIXED, ChangeKind.NEW, ChangeKind.OPSET, ChangeKind.PLACEMENT}
-"""Changes that nobody hopes for."""
+"""Changes for the worse."""
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _DECADES = 4
-"""From a ten-thousandth of what is allowed to all of it."""
+"""The bars' scale, in powers of ten: from a ten-thousandth of what is allowed to all of it."""
 _SIGNS = {Status.ERROR: "×", Status.SKIPPED: "·"}
 LEGEND = (
     "The highest bar is all that the tolerance allows, or more; the lowest is a ten-thousandth of it, or less. "
@@ -48,7 +48,7 @@ _MANY_TIMES = 10.0
 
 
 def name_of(baseline: Baseline) -> str:
-    """`main at 1a2b3c4 (2026-11-17)`, or the file."""
+    """The name of a baseline: `main at 1a2b3c4 (2026-11-17)`, or its file."""
     run = baseline.runs[-1] if baseline.runs else None
     day = shorten(one_line(run.started_at), LONGEST_NAME)[:10] if run else ""
     commit = f" at {one_line(run.commit)[:7]}" if run and run.commit else ""
@@ -57,7 +57,7 @@ def name_of(baseline: Baseline) -> str:
 
 
 def caveats(baseline: Baseline) -> list[str]:
-    """What other than a model may explain a change, in sentences."""
+    """Sentences on what may explain a change, other than the model."""
     manifest = [each for each in baseline.differences if each.what == "manifest"]
     machine = [each for each in baseline.differences if each.what != "manifest"]
     told = []
@@ -91,7 +91,7 @@ def _side(value: str) -> str:
 
 
 def change_words(change: Change) -> str:
-    """What there is to say of a change, beside its kind; empty where that is all."""
+    """The details of a change besides its kind; empty if there are none."""
     return _DETAILS[change.kind](change)
 
 
@@ -106,7 +106,7 @@ def _times(change: Change) -> str:
 
 
 def share_words(share: float | None) -> str:
-    """`45.5 %`, or, of what is far more than all, `2,270 times`."""
+    """A share as `45.5 %`, or, if it is far above 100 %, as `2,270 times`."""
     if share is None:
         return "–"
     return f"{number(100 * share)} %" if share < _MANY_TIMES else f"{number(share)} times"
@@ -145,14 +145,14 @@ def _size(count: float | None) -> str:
 
 
 def spark(past: Iterable[Past]) -> str:
-    """`▁▂▅█`: how much of what is allowed a difference took, run after run, on a log scale."""
+    """Bars such as `▁▂▅█`: how much of what is allowed a difference used in each run, on a log scale."""
     return "".join(map(_bar, past))
 
 
 def _bar(past: Past) -> str:
     if past.verdict in _SIGNS:
         return _SIGNS[past.verdict]
-    # Labels take no share: they are all right, or too many are wrong.
+    # Labels have no share of a tolerance: either they are right, or too many are wrong.
     if past.verdict is Status.DIVERGED:
         return _LEVELS[-1]
     if not past.used:

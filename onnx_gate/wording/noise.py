@@ -1,4 +1,4 @@
-"""Errors beside honest rounding, in a few words."""
+"""Errors compared with honest rounding, in a few words."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def times(noise: Noise) -> str:
-    """`2,300 times the noise`."""
+    """The largest error relative to the noise, such as `2,300 times the noise`."""
     if math.isinf(noise.times):
         return "beyond any noise: NaN, Inf, or a difference where both sides should be exactly 0"
     return f"{number(noise.times)} times the noise"
 
 
 def floor(noise: Noise) -> str:
-    """`rtol 2e-7, atol 4e-8`, to two digits: it is a measurement."""
+    """The noise as `rtol 2e-7, atol 4e-8`, with two digits, since it is a measurement."""
     return f"rtol {_short(noise.rtol)}, atol {_short(noise.atol)}"
 
 
 def how(noise: Noise) -> str:
-    """Which ways it was measured in, and which of them say more than rounding."""
+    """How the noise was measured, and which measurements are far beyond rounding."""
     told = f"measured on {noise.calls:,} feed{'s' * (noise.calls != 1)}: {', '.join(noise.ways) or 'in no way'}"
     told += "; the time ended before all was measured" if not noise.complete else ""
     return f"{told}; far beyond rounding: {', '.join(noise.beyond)}" if noise.beyond else told

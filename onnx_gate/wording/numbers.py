@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onnx_gate.vocabulary import Scalar
 
 if TYPE_CHECKING:
-    # The console needs words before there is a result: a wrong manifest is answered at once.
+    # The console uses this module before there is a result, so that a wrong manifest is reported at once.
     pass
 
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def number(value: float | None) -> str:
-    """Three digits, as a person would write it."""
+    """A number with three digits, as a person would write it."""
     if value is None:
         return "–"
     if math.isnan(value):
@@ -32,7 +32,7 @@ _AS_GOOD_AS_ONE = 1e-12
 
 
 def cosine(value: float | None) -> str:
-    """Six digits, or as many as it takes to tell it from 1; what is nearer than rounding is 1."""
+    """A cosine with six digits, or as many as needed to distinguish it from 1; 1 if the difference is only rounding."""
     if value is None or not math.isfinite(value):
         return number(value)
     gap = 1 - abs(value)
@@ -44,7 +44,7 @@ def cosine(value: float | None) -> str:
 
 
 def scalar(value: Scalar) -> str:
-    """An element of an array."""
+    """An element of an array as text."""
     if isinstance(value, float):
         return _short_exponent(f"{value:.7g}")
     text = str(value)
@@ -52,7 +52,7 @@ def scalar(value: Scalar) -> str:
 
 
 def two_scalars(actual: Scalar, reference: Scalar) -> str:
-    """`0.41 instead of 0.1`, with as many digits as it takes to tell them apart."""
+    """`0.41 instead of 0.1`, with as many digits as needed to distinguish them."""
     shown = scalar(actual), scalar(reference)
     if shown[0] == shown[1]:
         shown = repr(actual), repr(reference)
@@ -60,7 +60,7 @@ def two_scalars(actual: Scalar, reference: Scalar) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """`3.33 %`; 100 only where it is all of them."""
+    """A percentage such as `3.33 %`; 100 % only if it is all of them."""
     share = 100 * part / whole if whole else 0.0
     return f"{number(share if part >= whole else min(share, 99.9))} %"
 
@@ -70,7 +70,7 @@ _MOST_SECONDS = 1e9
 
 def seconds(value: float) -> str:
     """`0.4 s`, `12 s`, `3 min 5 s`."""
-    # A results.json may say NaN or infinity, of which there are no minutes.
+    # A results.json may say NaN or infinity, which have no minutes.
     if not abs(value) < _MOST_SECONDS:
         return f"{number(value)} s"
     if value < 10:

@@ -1,4 +1,4 @@
-"""The folder that shows a failure again: its scripts and its README, and what reports say of it."""
+"""The folder that reproduces a failure: its scripts and its README, and what reports say about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHY: Mapping[LeftOut, str] = {
 
 
 def filled(script: str, settings: Mapping[str, Any], *, place: bool = False) -> str:
-    """The script of the whole model, or that of the part; settings go in as a literal, and nothing else."""
+    """The script for the whole model, or for a part of it; only the settings are put in, as a literal."""
     if not all(line in script for line in (_SETTINGS, _NAME, _MODEL)):
         raise ValueError("this is not the script")
     text = script.replace(_SETTINGS, f"SETTINGS: dict[str, Any] = {dict(settings)!r}\n", 1)
@@ -46,7 +46,7 @@ def filled(script: str, settings: Mapping[str, Any], *, place: bool = False) -> 
 
 
 def readme(model: str, repro: Repro, *, mended: bool) -> str:
-    """What the folder is, how to use it, and what it is missing."""
+    """The README: what the folder is, how to use it, and what is missing in it."""
     where = f" in the case {one_line(repro.case)}" if repro.case else ""
     parts = [
         f"# {one_line(model)}: what fails, and how to see it",
@@ -77,18 +77,18 @@ def _usage(what: str, script: str, model: str, rows: str, *, mended: bool) -> st
 
 
 def shows_again(repro: Repro) -> list[str]:
-    """Commands, from the output folder."""
+    """The commands that reproduce a failure, from the output folder."""
     return [f"python {repro.folder}/{name}" for name in scripts(repro)]
 
 
 def scripts(repro: Repro) -> list[str]:
-    """Names of the scripts that are kept."""
+    """Names of the scripts in the folder."""
     made = [("repro.py", repro.model and repro.rows is not ReproRows.NONE), ("place.py", repro.place)]
     return [name for name, there in made if there and repro.folder]
 
 
 def folder_of(model: str) -> str:
-    """Where it is kept."""
+    """The path of a model's folder, within the output folder."""
     return f"{REPRO}/{model}"
 
 
@@ -118,7 +118,7 @@ def shared_words(shared: Shared, failing: Failing) -> str:
 
 
 def row_words(row: FailingRow) -> str:
-    """One row, with what was fed."""
+    """One failing row, with its inputs."""
     off = f"off by {number(row.error)}" if row.error is not None else "another answer"
     where = f"row {row.row:,} of {row.case} (`{row.output}`: {off})"
     fed = [
@@ -132,6 +132,6 @@ MOST_LINES = 5
 
 
 def failing_lines(failing: Failing) -> list[str]:
-    """How many rows fail, and what they share; empty where nothing tells them apart and nothing is the same in all."""
+    """How many rows fail, and what they share; empty if nothing is typical of them or true of all."""
     told = [*(shared_words(one, failing) for one in failing.shared), *failing.facts][:MOST_LINES]
     return [f"{failing_in_short(failing)}: {told[0]}.", *(f"Also: {one}." for one in told[1:])] if told else []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onnx_gate.wording.numbers import number, percent, plural
 
 if TYPE_CHECKING:
-    # The console needs words before there is a result: a wrong manifest is answered at once.
+    # The console uses this module before there is a result, so that a wrong manifest is reported at once.
     from onnx_gate.records.strength import Strength, Survivors
 
 
@@ -26,7 +26,7 @@ def in_short(strength: Strength) -> str:
 
 
 def of_run(found: Sequence[Strength]) -> str:
-    """For the headline: `strength 25 % to 100 %, unknown for 1 model`; empty where nobody asked for any."""
+    """For the headline: `strength 25 % to 100 %, unknown for 1 model`; empty if no model has one."""
     known = sorted(
         (one for one in found if one.counted and not one.incomplete), key=lambda one: one.aimed / one.counted
     )
@@ -38,13 +38,13 @@ def of_run(found: Sequence[Strength]) -> str:
 
 
 def row_of(strength: Strength) -> str:
-    """The same with its name, for the row of a model."""
+    """The strength in short with its name, for the row of a model."""
     told = in_short(strength)
     return f"strength {told}"
 
 
 def held_against(strength: Strength, least: float) -> str:
-    """What was caught, and what `min_strength` asks for."""
+    """What the inputs catch, and what `min_strength` asks for."""
     return f"{caught(strength)}, `min_strength` asks for {_share(least)}"
 
 
@@ -58,7 +58,7 @@ def caught(strength: Strength) -> str:
         return f"strength is unknown, since {_none_differs(strength)}"
     share = percent(strength.aimed, strength.counted)
     upper = strength.upper if strength.upper is not None else 1.0
-    # Rounded down: what is too little must not look like enough.
+    # Rounded down, so that a value that is too low doesn't look high enough.
     most = f"; at most {_share(math.floor(1000 * upper) / 1000)} with 95 % confidence"
     interval = most if upper > strength.aimed / strength.counted else ""
     aimed = ", aimed cases included," if strength.aimed > strength.caught else ""
@@ -73,7 +73,7 @@ def survive(group: Survivors) -> str:
 
 
 def tried_on(strength: Strength) -> Iterator[str]:
-    """What the number rests on, a line each."""
+    """What the strength is based on, one line for each fact."""
     if strength.incomplete:
         tried = f"{strength.tried:,} of {plural(strength.planned, 'planned mutant')} were tried"
         yield f"incomplete: {tried}, since {strength.incomplete.rstrip('.')}"

@@ -1,4 +1,4 @@
-"""Anybody's words, made fit to be shown."""
+"""Text from other sources, made safe to be shown."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # The console needs words before there is a result: a wrong manifest is answered at once.
+    # The console uses this module before there is a result, so that a wrong manifest is reported at once.
     pass
 
 LONGEST = 1500
-"""Characters of anybody's words in a summary; results.json has all of them."""
+"""The most characters of a text from other sources in a summary; results.json has all of them."""
 LONGEST_NAME = 120
-"""The same for the name of a case, of an output or of a label."""
+"""The most characters of the name of a case, of an output or of a label."""
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"])")
-# What XML and JSON can't hold, what a terminal obeys, and what turns the direction of the text around it.
+# Characters that XML and JSON can't hold, that a terminal obeys, or that change the direction of the text.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000))
@@ -23,31 +23,31 @@ _CONTROL = re.compile(
 
 
 def visible(text: str) -> str:
-    """Characters that can't be written, or would be obeyed, spelled out."""
+    """The text with escapes for characters that can't be written or that a terminal would obey."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def printable(text: str) -> str:
-    """One line in which every character shows: for names that somebody else chose."""
+    """The text on one line with every character visible: for names that somebody else chose."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def one_line(text: str) -> str:
-    """For attributes, table cells and log lines."""
+    """The text on one line: for attributes, table cells and log lines."""
     return " ".join(visible(text).split())
 
 
 def first_sentence(text: str, limit: int) -> str:
-    """The first sentence, or as many of its words as there is room for."""
+    """The first sentence, or as many of its words as fit."""
     sentence = _SENTENCES.split(one_line(text), maxsplit=1)[0]
     if len(sentence) <= limit:
         return sentence
     words = sentence[: limit - 1].rpartition(" ")[0] or sentence[: limit - 1]
-    # Half of a name in backticks would take the rest of the line for code.
+    # A single backtick would turn the rest of the line into code.
     whole = words if words.count("`") % 2 == 0 else words.rpartition("`")[0]
     return f"{whole.rstrip(' ,;:(')}…"
 
 
 def shorten(text: str, limit: int) -> str:
-    """No longer than the limit; an ellipsis says that something is missing."""
+    """The text cut to the limit; an ellipsis shows that something is missing."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -13,7 +13,7 @@ from onnx_gate.records.limits import any_element_may_differ, counts_rows
 from onnx_gate.vocabulary import BreachKind, Cause, Status
 
 if TYPE_CHECKING:
-    # The console needs words before there is a result: a wrong manifest is answered at once.
+    # The console uses this module before there is a result, so that a wrong manifest is reported at once.
     from onnx_gate.records.found import Fed
     from onnx_gate.records.result import Cached, Check, Coverage, GateResult, ModelResult
 from onnx_gate.wording.gaps import gaps, of_call
@@ -28,11 +28,11 @@ ALLOWED = "⚠️"
 WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 
 _LITTLE = 0.01
-"""A share below which nobody needs its digits."""
+"""A share below this is shown without its digits."""
 
 
 def mismatched(check: Check) -> str:
-    """`12 of 35 (34.3 %)`."""
+    """The wrong elements of a check, such as `12 of 35 (34.3 %)`."""
     share = f" ({percent(check.mismatched, check.total)})" if check.mismatched else ""
     return f"{check.mismatched:,} of {check.total:,}{share}"
 
@@ -41,7 +41,7 @@ def mismatched(check: Check) -> str:
 
 
 def headline(result: GateResult) -> str:
-    """The verdict of a run in one line, with what it says nothing of."""
+    """The verdict of a run in one line, with what was not compared."""
     total = len(result.models)
     wrong = "the manifest has a problem; " if result.problems else ""
     stopped = wrong if result.complete else "parts are missing; " if result.parts else "stopped before the end; "
@@ -67,19 +67,19 @@ def headline(result: GateResult) -> str:
 
 
 def was_not_run(model: ModelResult) -> bool:
-    """Whether the run was interrupted before anything was known of it."""
+    """Whether the run was interrupted before anything was known about the model."""
     return model.verdict is Status.ERROR and model.cause is Cause.INTERRUPTED
 
 
 def failure(model: ModelResult) -> str:
-    """What became of a model that did not pass."""
+    """What happened to a model that did not pass, in words."""
     if model.verdict is Status.DIVERGED:
         return "diverged"
     return "not run" if was_not_run(model) else "could not be judged"
 
 
 def run_icon(result: GateResult) -> str:
-    """A run that fails its job looks like it, whatever its verdict is called; one that left out a model warns."""
+    """The icon of a run: an error or a divergence if the job fails, a warning if it passed and a model was skipped."""
     if result.exit_code != 0 and result.verdict is not Status.DIVERGED:
         return ICONS[Status.ERROR]
     left_out = any(model.verdict is Status.SKIPPED for model in result.models)
@@ -87,12 +87,12 @@ def run_icon(result: GateResult) -> str:
 
 
 def model_icon(model: ModelResult) -> str:
-    """A divergence that is allowed warns."""
+    """The icon of a model; an allowed divergence is a warning."""
     return ALLOWED if is_allowed(model) else ICONS[model.verdict]
 
 
 def is_allowed(model: ModelResult) -> bool:
-    """It diverged, and that doesn't fail the job."""
+    """Whether the model diverged and this doesn't fail the job."""
     return model.allow_failure and model.verdict is Status.DIVERGED
 
 
@@ -103,34 +103,34 @@ def provider_names(models: Iterable[ModelResult]) -> list[str]:
 
 
 def provider_status(model: ModelResult, provider: str) -> Status | None:
-    """The worst of a model's checks on a provider; None where it has none."""
+    """The worst status of a model's checks on a provider; None without such checks."""
     seen = {check.status for check in model.checks if check.provider == provider}
     return next((status for status in WORST_FIRST if status in seen), None)
 
 
 def with_fix(check: Check) -> str:
-    """Why it isn't a pass, and what to do about it."""
+    """Why a check did not pass, and what to do about it."""
     return f"{check.message} Fix: {check.fix}" if check.fix else check.message
 
 
 def worst_check(model: ModelResult) -> Check | None:
-    """The comparison that stands for all of a model; where it failed, the worst one that is why."""
+    """The comparison that represents a model; if the model failed, the worst one among the reasons."""
     return next(iter(worst_first(_telling(model))), None)
 
 
 def farthest_check(model: ModelResult) -> Check | None:
-    """The comparison with the largest difference, among the same ones."""
+    """The comparison with the largest difference, among those that explain the verdict."""
     return max(_telling(model), key=distance, default=None)
 
 
 def _telling(model: ModelResult) -> list[Check]:
-    """What was judged; where only the data as given shows why it failed, that."""
+    """The comparisons that explain the verdict; checks on the data as given only if there are no others."""
     telling = [check for check in model.checks if check.total and check.status is model.verdict]
     return [check for check in telling if not counts_rows(check.limits)] or telling
 
 
 def urgency(model: ModelResult) -> tuple[float, ...]:
-    """To sort by: divergences, those of the form first, then by size; then what could not be judged, and the rest."""
+    """A sort key: divergences (without values first, then by size), allowed ones after errors, then the rest."""
     order = (Status.DIVERGED, Status.ERROR, Status.SKIPPED, Status.PASSED)
     rank = 1.5 if is_allowed(model) else order.index(model.verdict)
     farthest = farthest_check(model)
@@ -139,13 +139,13 @@ def urgency(model: ModelResult) -> tuple[float, ...]:
 
 
 def difference(model: ModelResult) -> str:
-    """The size of the largest difference, and how much of all that was compared is wrong, in a few words."""
+    """The largest difference, and how much of all that was compared is wrong, in a few words."""
     largest, wrong = largest_difference(model)
     return " in ".join(filter(None, (largest, wrong)))
 
 
 def largest_difference(model: ModelResult) -> tuple[str, str]:
-    """The same in two parts: `max 0.31` and `3 of 171 rows`; each may be empty."""
+    """The largest difference and what is wrong: `max 0.31` and `3 of 171 rows`; each may be empty."""
     check = farthest_check(model)
     if check is None:
         return "–", ""
@@ -159,28 +159,28 @@ def largest_difference(model: ModelResult) -> tuple[str, str]:
 
 
 class Wrong(NamedTuple):
-    """How many of how many are wrong."""
+    """How many rows, labels or elements are wrong, and how many there are."""
 
     wrong: int
     total: int
     word: str
-    """What is counted: rows where these are known."""
+    """What is counted: rows if they are known."""
     cases: int = 1
-    """That feed them: several may feed the same."""
+    """The number of cases that feed them; several cases may feed the same rows."""
 
     def __str__(self) -> str:
         return f"{self.wrong:,} of {plural(self.total, self.word)}{f' over {self.cases} cases' * (self.cases > 1)}"
 
 
 def wrong_in(check: Check, model: ModelResult) -> Wrong:
-    """Of an output on its provider, over all cases."""
+    """How many rows of an output are wrong on its provider, over all cases."""
     outputs = {each.output for each in _telling(model) if each.provider == check.provider}
     alone = _failing_rows(model, check) if outputs <= {check.output} else None
     return alone or count_wrong(of_all_cases(check, model.checks))
 
 
 def _failing_rows(model: ModelResult, check: Check) -> Wrong | None:
-    """Each row once, where somebody looked at them: rows that fail in any output."""
+    """The rows that fail in any output, each counted once; None if the failing rows were not analysed."""
     found = model.failing
     if found is None or found.provider != check.provider or counts_rows(check.limits):
         return None
@@ -188,9 +188,9 @@ def _failing_rows(model: ModelResult, check: Check) -> Wrong | None:
 
 
 def of_all_cases(check: Check, checks: Iterable[Check]) -> list[Check]:
-    """The comparisons of the same output on the same provider: what is wrong in one case is not all that is wrong.
+    """The comparisons of the same output on the same provider, since one case doesn't show all that is wrong.
 
-    Rows of the data as given, and second runs of the same feed, are not counted with the others.
+    Rows of the data as given, and second runs on the same input, are not counted with the others.
     """
     return [
         each
@@ -206,7 +206,7 @@ def _counted_with(check: Check) -> tuple[bool, bool]:
 
 
 def count_wrong(checks: Sequence[Check]) -> Wrong:
-    """Over all of these: rows, or labels or elements where nobody counted rows."""
+    """How many are wrong in all these checks: rows, or labels or elements if rows were not counted."""
     if all(check.mismatched_rows is not None or not check.mismatched for check in checks) and any(
         check.rows for check in checks
     ):
@@ -219,7 +219,7 @@ def count_wrong(checks: Sequence[Check]) -> Wrong:
 
 
 LONGEST_REASON = 160
-"""Characters of the line that says why a model failed."""
+"""The most characters of the line that says why a model failed."""
 
 
 def reason(model: ModelResult) -> str:
@@ -231,7 +231,7 @@ def reason(model: ModelResult) -> str:
 
 
 def tolerance(check: Check) -> str:
-    """What was allowed."""
+    """The tolerance and limits of a check, in words."""
     allowed = {name: f"{name} {limit:.9g}" for name, limit in check.limits.items()}
     if check.tolerance is None:
         return ", ".join(allowed.values()) or "exact"
@@ -243,14 +243,14 @@ def tolerance(check: Check) -> str:
 
 
 def headroom(share: float) -> str:
-    """`uses 12 % of the tolerance`."""
+    """How much of the tolerance is used, such as `uses 12 % of the tolerance`."""
     if share < _LITTLE:
         return "uses less than 1 % of the tolerance"
     return f"uses {number(100 * share)} % of the tolerance"
 
 
 def session(given: SessionSpec) -> str:
-    """What isn't the default in how a session was set up."""
+    """The settings of a session that differ from the defaults."""
     usual = SessionSpec()
     names = ("optimization", "intra_op_threads", "inter_op_threads", "deterministic")
     changed = [f"{name} {getattr(given, name)}" for name in names if getattr(given, name) != getattr(usual, name)]
@@ -258,7 +258,7 @@ def session(given: SessionSpec) -> str:
 
 
 def recalled(cached: Cached) -> str:
-    """Where a result comes from that no worker made in this run."""
+    """Where a cached result comes from, which no worker made in this run."""
     of = f" of commit {cached.commit[:10]}" if cached.commit else ""
     return (
         f"cached: nothing that it depends on has changed since the run{of} at {cached.made_at}, whose checks these are"
@@ -266,7 +266,7 @@ def recalled(cached: Cached) -> str:
 
 
 def compared(coverage: Coverage) -> str:
-    """`compared: 150 samples, 450 elements, 4 shapes, 1 provider`."""
+    """What was compared, such as `compared: 150 samples, 450 elements, 4 shapes, 1 provider`."""
     parts = [
         plural(coverage.samples, "sample"),
         plural(coverage.elements, "element"),
@@ -284,7 +284,7 @@ _INPUTS_BY = {
 
 
 def inputs_from(fed: Fed) -> str:
-    """`inputs: generated from the model's categories and thresholds; all 212 landmarks in 64 rows`."""
+    """Where inputs come from, such as `inputs: generated from the model's thresholds; all 212 landmarks in 64 rows`."""
     named: dict[str, list[str]] = {}
     for given in fed.inputs:
         words = _INPUTS_BY.get(given.by) or f"generated from the model's {_origins(given.origins)}"
@@ -295,7 +295,7 @@ def inputs_from(fed: Fed) -> str:
 
 
 def _origins(words: Sequence[str]) -> str:
-    """One `and` is enough: `missing values, means and deviations`."""
+    """The origins as a list with at most one `and`: `missing values, means and deviations`."""
     pairs = [word for word in words if " and " in word]
     return ", ".join([*(word for word in words if word not in pairs), *pairs]) if pairs else listed(words)
 

@@ -1,1 +1,1 @@
-"""Faults as they happen to people, put into models drawn at random: does triage name each? docs/triage-models.md."""
+"""Puts realistic faults into random models, to see whether triage names each of them: docs/triage-models.md."""

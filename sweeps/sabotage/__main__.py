@@ -1,7 +1,7 @@
-"""Sabotaged models and their healthy look-alikes through the gate: docs/triage-models.md.
+"""Runs sabotaged models and their healthy look-alikes through the gate: docs/triage-models.md.
 
-`python -m sweeps.sabotage [--seed N] [--cells CELL] [--only TEXT] [--limit N] [--write]`; it ends with 1 below the
-bars.
+`python -m sweeps.sabotage [--seed N] [--cells CELL] [--only TEXT] [--limit N] [--write]`; its exit code is 1 below the
+required shares.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from sweeps.sabotage import report, suite
 
 SEED = 14
-"""Of the page, and for development; judge progress by others."""
+"""The seed of the page, and for development; use other seeds to judge progress."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -54,9 +54,9 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
 
 
 def main() -> int:
-    """Everything, as the command line asks for it."""
+    """Run the sweep with the options of the command line."""
     given = _arguments()
-    # What the frameworks have to say of these models is no news here.
+    # Warnings of the frameworks about these models are not useful here.
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""LightGBM and XGBoost: converted by the gate, and shipped as onnxmltools writes them."""
+"""Cells for LightGBM and XGBoost: converted by the gate, and shipped as files from onnxmltools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Attributes = dict[str, Any]
 
 
 def fit(library: str, table: Table, *, classes: bool, habit: str = "", order: Sequence[int] = ()) -> Any:
-    """A small booster; what is done around its trees in prediction is done in training, too."""
+    """A small booster; the steps around its trees in prediction are also applied in training."""
     common: dict[str, Any] = {"n_estimators": 10, "random_state": 0, "n_jobs": 1}
     own = {"num_leaves": 8, "verbose": -1} if library == "lightgbm" else {"max_depth": 3}
     model = KINDS[library, classes](**common, **own)
@@ -38,7 +38,7 @@ def fit(library: str, table: Table, *, classes: bool, habit: str = "", order: Se
 
 
 def convert(library: str, model: Any, width: int, *, rows: int | None = None, zipmap: bool = False) -> onnx.ModelProto:
-    """By onnxmltools alone."""
+    """Convert with onnxmltools alone."""
     types = [(NAME, FloatTensorType([rows, width]))]
     if library == "lightgbm":
         plain = model.booster_ if not hasattr(model, "predict_proba") else model
@@ -50,7 +50,7 @@ def convert(library: str, model: Any, width: int, *, rows: int | None = None, zi
 
 
 def _base(model: Any) -> Any:
-    """onnxmltools looks for the class itself, not for one that inherits from it."""
+    """The model as an instance of the library's own class: onnxmltools does not accept subclasses."""
     kind: Any = next((base for base in type(model).__mro__ if base.__module__.split(".")[0] in LIBRARIES), type(model))
     if type(model) is kind:
         return model
@@ -60,7 +60,7 @@ def _base(model: Any) -> Any:
 
 
 def keys_of(desk: Desk, library: str, model: Any, table: Table, side: str, test: Any) -> Keys:
-    """A factory that reads the model, with data beside it."""
+    """The entry of the manifest: a factory that reads the model, with its data."""
     joblib.dump(model, path := desk.folder / f"{desk.name}_{side}.joblib")
     code = (
         "from pathlib import Path\n\nfrom sweeps.sabotage.owned import read\n\n\n"
@@ -85,7 +85,7 @@ def _draft(cause: str, fault: str, sides: Sequence[tuple[Keys, Proof]], model: s
 
 
 def owned(library: str, habit: str, cause: str, fault: str, *, classes: bool) -> Recipe:
-    """The source does something around its trees that no converter knows of."""
+    """A fault: the source has a step around its trees that no converter knows."""
 
     def recipe(desk: Desk) -> Draft:
         count = 3 if classes else 0
@@ -106,7 +106,7 @@ def owned(library: str, habit: str, cause: str, fault: str, *, classes: bool) ->
 
 
 def timestamps(shipped: bool) -> Callable[[str], Recipe]:
-    """Seconds since 1970: float32 knows every 128th of them."""
+    """A fault: a column of seconds since 1970, of which float32 can only represent every 128th."""
 
     def of(library: str) -> Recipe:
         def recipe(desk: Desk) -> Draft:
@@ -118,7 +118,7 @@ def timestamps(shipped: bool) -> Callable[[str], Recipe]:
             far = Table(X=X, y=target, test=test)
             wrong, fine = _in_double(library, far), fit(library, table, classes=False)
             if not shipped and not _rounds(wrong, test):
-                # The gate rounds thresholds in another way than onnxmltools: the rows themselves have to be at fault.
+                # The gate and onnxmltools round thresholds differently, so the rows themselves have to be at fault.
                 raise Unproven("the source answers the rounded rows as it answers the rows")
             sides = [
                 (keys_of(desk, library, wrong, far, "wrong", test), _given(library, wrong, test)),
@@ -140,7 +140,7 @@ def timestamps(shipped: bool) -> Callable[[str], Recipe]:
 
 
 def _rounds(model: Any, test: Any) -> bool:
-    """Whether the source itself answers differently once its rows are rounded."""
+    """Whether the source's own answers change if its rows are rounded."""
     whole, rounded = (model.booster_.predict(rows) for rows in (test, test.astype(np.float32).astype(np.float64)))
     return not np.allclose(whole, rounded, rtol=1e-3, atol=1e-3)
 
@@ -152,7 +152,7 @@ def _in_double(library: str, table: Table) -> Any:
 
 
 def _given(library: str, model: Any, test: Any) -> Proof:
-    """The source gets the rows as they are, the file gets them rounded."""
+    """A proof in which the source gets the original rows, and the file gets rounded rows."""
     file = convert(library, model, test.shape[1])
     whole = [test, test[:7]]
     feeds = [{NAME: rows.astype(np.float32)} for rows in whole]
@@ -161,7 +161,7 @@ def _given(library: str, model: Any, test: Any) -> Proof:
 
 
 def tight(library: str, *, shipped: bool = False) -> Recipe:
-    """A tolerance that float32 can't keep."""
+    """A fault: a tolerance that float32 can't keep."""
 
     def recipe(desk: Desk) -> Draft:
         table = draw_table(desk.random)
@@ -191,7 +191,7 @@ def tight(library: str, *, shipped: bool = False) -> Recipe:
 def edited(
     library: str, cause: str, fault: str, edit: Callable[[Desk, Attributes], None], *, classes: bool, **more: Any
 ) -> Recipe:
-    """The trees of the file were changed after they were written."""
+    """A fault: the trees of the file were changed after the export."""
 
     def change(desk: Desk, file: onnx.ModelProto, table: Table, model: Any) -> onnx.ModelProto:
         for node in file.graph.node:
@@ -208,7 +208,7 @@ def edited(
 def shipped_as(
     library: str, cause: str, fault: str, make: Callable[..., onnx.ModelProto], *, classes: bool, **more: Any
 ) -> Recipe:
-    """A wrong file and a right one beside the model."""
+    """A fault: a wrong file, with a right file for the look-alike."""
 
     def recipe(desk: Desk) -> Draft:
         table = draw_table(desk.random, classes=3 if classes else 0)

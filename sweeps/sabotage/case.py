@@ -1,4 +1,4 @@
-"""One question of the exam: a model with a fault, its healthy look-alike, and what triage should say."""
+"""One test question for triage: a model with a fault, its healthy look-alike, and the right answer."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ WRONG, HEALTHY = "wrong", "healthy"
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """Where a question is written."""
+    """Tools to write the files of a question."""
 
     folder: Path
-    """Of the manifest."""
+    """Folder of the manifest."""
     name: str
-    """What its files begin with."""
+    """Prefix of the files of the question."""
     random: Random
-    """Draws everything."""
+    """Generator for all random choices."""
 
     def write(self, suffix: str, content: str | bytes) -> str:
-        """A file beside the manifest; returns its name."""
+        """Write a file beside the manifest; returns its name."""
         path = self.folder / f"{self.name}{suffix}"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path.name
 
     def save(self, suffix: str, arrays: Mapping[str, Any]) -> str:
-        """An archive of arrays; returns its name."""
+        """Write an archive of arrays; returns its name."""
         path = self.folder / f"{self.name}{suffix}"
         np.savez(path, **arrays)
         return path.name
 
     def seed(self) -> int:
-        """For whatever wants a number of its own."""
+        """A new random seed."""
         return int(self.random.integers(2**31))
 
     def pick(self, *choices: Any) -> Any:
-        """One of them."""
+        """One of the choices, at random."""
         return choices[int(self.random.integers(len(choices)))]
 
     def likely(self, share: float) -> bool:
-        """True so often."""
+        """True with this probability."""
         return bool(self.random.random() < share)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A question before it is proven."""
+    """A question that is not proven yet."""
 
     cause: str
-    """What is true."""
+    """The true cause."""
     fault: str
-    """The same in words."""
+    """The fault in words."""
     wrong: Keys
-    """The model in the manifest, but for its id."""
+    """The entry of the wrong model in the manifest, without its id."""
     healthy: Keys
-    """Its look-alike."""
+    """The entry of the look-alike."""
     proofs: tuple[Proof, Proof]
-    """Of both."""
+    """Proofs for both models."""
     module: str | None = None
-    """Where the fault is: the path of a torch module, a Keras layer or a step; None where it has no place."""
+    """The place of the fault: the path of a torch module, a Keras layer or a step; None if it has no place."""
     also: tuple[str, ...] = ()
-    """Causes that are as right."""
+    """Other causes that count as right."""
     model: str = ""
-    """The architecture, for the page."""
+    """Name of the architecture, for the page."""
 
 
 Recipe = Callable[[Desk], Draft]
@@ -82,17 +82,17 @@ class Case:
     """A proven question."""
 
     cell: str
-    """Framework, and whether the gate converted or the user shipped."""
+    """Framework, and whether the gate converts the model or the user ships a file."""
     name: str
-    """Unique; the ids of both models begin with it."""
+    """A unique name; the ids of both models begin with it."""
     draft: Draft
-    """What it is about."""
+    """The question."""
     shown: str
-    """How the fault shows in plain code."""
+    """How plain code shows the fault."""
 
     @property
     def models(self) -> list[Keys]:
-        """Both models of the manifest."""
+        """The entries of both models in the manifest."""
         both = {WRONG: self.draft.wrong, HEALTHY: self.draft.healthy}
         return [{"id": f"{self.name}.{side}", **keys} for side, keys in both.items()]
 
@@ -102,8 +102,8 @@ class Cell:
     """A framework, converted or shipped, with all its kinds of faults."""
 
     name: str
-    """Such as `torch shipped`."""
+    """Name, such as `torch shipped`."""
     recipes: Mapping[str, Recipe]
-    """By the name of the fault."""
+    """Recipes by the name of the fault."""
     often: Mapping[str, int] = field(default_factory=dict)
-    """How often a fault is drawn, if not once."""
+    """Fault → the number of questions with it, if not 1."""

@@ -1,4 +1,4 @@
-"""What can be wrong in a network: one module of it takes the place of another. Factories import this."""
+"""Faults of a network: one of its modules is replaced by a wrong one. Factories import this."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Change:
     """One kind of fault."""
 
     cause: str
-    """What the gate should name."""
+    """The cause that the gate should name."""
     words: str
-    """What happened, for the page."""
+    """Description for the page."""
     at: Callable[[str, nn.Module], bool]
-    """Whether the module of this path can be changed so; the path of the whole network is empty."""
+    """Whether the module at this path can have this fault; the path of the whole network is empty."""
     make: Callable[[Any, Random], nn.Module]
-    """A copy of the module in, the wrong one out."""
+    """Turns a copy of the module into the wrong one."""
     placed: bool = True
-    """Whether there is a place to find."""
+    """Whether the fault has a place that can be found."""
 
 
 def places(net: nn.Module, change: Change) -> list[str]:
-    """Paths of all modules that can be changed so."""
+    """Paths of all modules that can have this fault."""
     return [path for path, module in net.named_modules() if change.at(path, module)]
 
 
@@ -51,7 +51,7 @@ def changed(net: nn.Module, name: str, path: str, seed: int) -> nn.Module:
 
 
 def put(net: nn.Module, path: str, part: nn.Module) -> nn.Module:
-    """The network with another part at this path, which may be all of it."""
+    """The network with another part at this path; an empty path replaces the whole network."""
     if not path:
         return part.eval()
     parent, _, name = path.rpartition(".")
@@ -74,7 +74,7 @@ def _whole(path: str, module: nn.Module) -> bool:
 
 @torch.no_grad()
 def _stale(module: nn.Module, random: Random) -> nn.Module:
-    """Of an older checkpoint: all weights are somewhat different."""
+    """A module from an older checkpoint: all weights are slightly different."""
     share = float(random.uniform(0.1, 0.4))
     for parameter in module.parameters():
         size = parameter.std() if parameter.numel() > 1 else parameter.abs().mean()
@@ -85,7 +85,7 @@ def _stale(module: nn.Module, random: Random) -> nn.Module:
 
 @torch.no_grad()
 def _row(module: Any, random: Random) -> nn.Module:
-    """One unit has other weights."""
+    """A module in which one unit has other weights."""
     row = int(random.integers(len(module.weight)))
     drawn = random.standard_normal(tuple(module.weight.shape[1:])) * float(module.weight.std())
     module.weight[row] = torch.from_numpy(drawn).to(module.weight.dtype)
@@ -93,7 +93,7 @@ def _row(module: Any, random: Random) -> nn.Module:
 
 
 def _statistics(module: Any, random: Random) -> nn.Module:
-    """Running statistics of an earlier epoch."""
+    """A module with the running statistics of an earlier epoch."""
     module.running_mean.add_(torch.from_numpy(random.normal(0, 0.2, len(module.running_mean))).float())
     module.running_var.mul_(torch.from_numpy(random.uniform(0.6, 1.6, len(module.running_var))).float())
     return _as_module(module)
@@ -175,7 +175,7 @@ def _pixels(module: Any, random: Random) -> nn.Module:
 
 
 def derangement(count: int, random: Random) -> list[int]:
-    """An order in which at least two change places."""
+    """A random order in which at least two elements change places."""
     order = list(range(count))
     while order == list(range(count)):
         order = random.permutation(count).tolist()
@@ -184,7 +184,7 @@ def derangement(count: int, random: Random) -> list[int]:
 
 @torch.no_grad()
 def _columns(net: Any, random: Random) -> nn.Module:
-    """Trained on the same columns in another order."""
+    """A network that was trained on the columns in another order."""
     order = derangement(net.stem.in_features, random)
     net.stem.weight.copy_(net.stem.weight[:, order])
     if hasattr(net, "prep"):
@@ -195,7 +195,7 @@ def _columns(net: Any, random: Random) -> nn.Module:
 
 @torch.no_grad()
 def _labels(module: Any, random: Random) -> nn.Module:
-    """Classes in another order, as another listing of folders gives them."""
+    """A module with the classes in another order, as if folders were listed in another order."""
     linear = module if isinstance(module, nn.Linear) else module[0]
     order = derangement(linear.out_features, random)
     linear.weight.copy_(linear.weight[order])

@@ -1,4 +1,4 @@
-"""Files as people ship them: by either exporter of torch, and then simplified, renamed, stripped."""
+"""Exports files as people ship them: from either exporter of torch, and then simplified, renamed or stripped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import nn
 
 Random = np.random.Generator
 DISGUISES = ("plain", "renamed", "stripped", "optimised", "optimised")
-"""What is done to a shipped file: nothing; other names; no names and no metadata; simplified by ONNX Runtime too."""
+"""Changes to a shipped file: nothing; other names; no names and no metadata; also simplified by ONNX Runtime."""
 EXAMPLE_ROWS = 3
 
 
@@ -33,7 +33,7 @@ def export(
     training: bool = False,
     translations: Mapping[Any, Any] | None = None,
 ) -> onnx.ModelProto:
-    """By torch alone. `fixed` forgets to say which sizes vary."""
+    """Export with torch alone. `fixed` does not declare which sizes vary."""
     tensors = tuple(torch.from_numpy(array) for array in example)
     names: dict[str, Any] = {"input_names": list(inputs), "output_names": list(outputs)}
     axes = {
@@ -72,7 +72,7 @@ def export(
 
 
 def disguise(model: onnx.ModelProto, how: str) -> onnx.ModelProto:
-    """The same file as other tools leave it; names of inputs and outputs stay, they are the contract."""
+    """The same file as after other tools; names of inputs and outputs stay, because they are the contract."""
     if how == "plain":
         return model
     if how == "optimised":
@@ -85,7 +85,7 @@ def disguise(model: onnx.ModelProto, how: str) -> onnx.ModelProto:
 
 
 def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
-    """What ONNX Runtime's basic optimisations leave: constants folded, BatchNorm within convolutions."""
+    """The file after ONNX Runtime's basic optimisations: constants and BatchNorm are folded."""
     with tempfile.TemporaryDirectory() as folder:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -96,7 +96,7 @@ def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _forget(model: onnx.ModelProto) -> None:
-    """Nothing that says where the file came from."""
+    """Remove everything that shows where the file came from."""
     del model.metadata_props[:]
     del model.graph.value_info[:]
     model.doc_string = model.graph.doc_string = ""
@@ -109,7 +109,7 @@ def _forget(model: onnx.ModelProto) -> None:
 
 
 def _rename(graph: onnx.GraphProto, *, named: bool) -> None:
-    """Weights are w0 …, values t0 …, nodes n0 … or nothing."""
+    """Rename weights to w0 …, values to t0 …, and nodes to n0 … or to nothing."""
     kept = {value.name for value in (*graph.input, *graph.output)} | {""}
     new = {tensor.name: f"w{number}" for number, tensor in enumerate(graph.initializer) if tensor.name not in kept}
     made = [name for node in graph.node for name in node.output if name not in kept]

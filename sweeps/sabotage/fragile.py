@@ -1,4 +1,4 @@
-"""Parts of networks that are right in one form and go wrong in another that looks the same."""
+"""Parts of networks that have a right form, and a wrong form that looks the same."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from sweeps.sabotage.layers import is_exporting
 
 
 class Unit(nn.Module):
-    """Rows of length 1; a row of zeros stays one, unless `safe` is off."""
+    """Scales rows to length 1; a row of zeros stays zeros, unless `safe` is off."""
 
     def __init__(self, *, safe: bool = True) -> None:
         super().__init__()
         self.safe = safe
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         length = x.pow(2).sum(-1, keepdim=True).sqrt()
         return x / (length.clamp_min(1e-6) if self.safe else length)
 
 
 class Logarithm(nn.Module):
-    """The logarithm of what is above 0; the rest counts as a small number, unless `safe` is off."""
+    """The logarithm; numbers that are not above 0 count as a small number, unless `safe` is off."""
 
     def __init__(self, *, safe: bool = True) -> None:
         super().__init__()
         self.safe = safe
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         return torch.log(x.clamp_min(1e-4) if self.safe else x)
 
 
 class Spread(nn.Module):
-    """The deviation over windows of the features, which sit on a large offset; plain is the formula that cancels."""
+    """The deviation over windows of the features, which have a large offset; `plain` uses the formula that cancels."""
 
     def __init__(self, offset: float, *, plain: bool) -> None:
         super().__init__()
         self.offset, self.plain = offset, plain
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """As many features."""
+        """A tensor with the same number of features."""
         moved = torch.stack([x, x.roll(1, -1), x.roll(2, -1)], -1)
         if not self.plain:
             return moved.var(-1, unbiased=False).add(1e-3).sqrt()
@@ -56,32 +56,32 @@ class Spread(nn.Module):
 
 
 class Waves(nn.Module):
-    """Features as waves, as in neural fields: those of a high frequency turn the last digit into the first."""
+    """Features as waves, as in neural fields; a high frequency amplifies the last digit to the first."""
 
     def __init__(self, frequency: float) -> None:
         super().__init__()
         self.frequency = frequency
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         return torch.sin(x * self.frequency)
 
 
 class LogOdds(nn.Module):
-    """Probabilities turned back into scores: of those next to 1 few digits are left."""
+    """Converts probabilities back into scores; probabilities close to 1 lose most digits."""
 
     def __init__(self, shift: float) -> None:
         super().__init__()
         self.shift = shift
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         likely = torch.sigmoid(x.tanh() * 2 + self.shift)
         return torch.log(likely / (1 - likely))
 
 
 class Drift(nn.Module):
-    """Keeps a running mean of what it has seen, in eval mode too."""
+    """Keeps a running mean of its inputs, even in eval mode."""
 
     seen: torch.Tensor
 
@@ -91,48 +91,48 @@ class Drift(nn.Module):
         self.register_buffer("seen", torch.zeros(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         if self.pace and not is_exporting():
             self.seen.add_(self.pace * (1 + x.detach().abs().mean()))
         return x + self.seen
 
 
 class Jitter(nn.Module):
-    """Noise that somebody forgot to switch off; exporters leave it out."""
+    """Adds noise that was not switched off by mistake; exporters leave it out."""
 
     def __init__(self, size: float) -> None:
         super().__init__()
         self.size = size
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         if self.size and not is_exporting():
             return x + self.size * torch.randn_like(x)
         return x * 1.0
 
 
 class Flat(nn.Module):
-    """Rows made flat: by their number as Python sees it, which a trace freezes, or by −1."""
+    """Flattens rows: with their number as a Python integer, which a trace freezes, or with −1."""
 
     def __init__(self, *, baked: bool) -> None:
         super().__init__()
         self.baked = baked
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of two dimensions."""
+        """A tensor with two dimensions."""
         rows = int(x.shape[0]) if self.baked else -1
         return x.reshape(rows, int(x.shape[-1]))
 
 
 class Centred(nn.Module):
-    """Features about the mean of a batch of at least `least` rows: a trace knows only one of the two ways."""
+    """Scales a batch only if it has at least `least` rows: a trace contains only one of the two branches."""
 
     def __init__(self, least: int) -> None:
         super().__init__()
         self.least = least
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         return x * 0.5 if x.shape[0] >= self.least else x
 
 
@@ -144,7 +144,7 @@ class Batchwise(nn.Module):
         self.norm = norm
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """With the statistics of this batch."""
+        """The batch, normalised with its own statistics."""
         norm = self.norm
         mean, var = norm.running_mean.clone(), norm.running_var.clone()
         return functional.batch_norm(x, mean, var, norm.weight, norm.bias, True, 0.1, norm.eps)
@@ -158,7 +158,7 @@ class Half(nn.Module):
         self.layer = copy.deepcopy(layer).half()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """In float32 again."""
+        """The answer, back in float32."""
         answered: torch.Tensor = self.layer(x.half()).float()
         return answered
 
@@ -171,27 +171,27 @@ class FakeQuantised(nn.Module):
         self.layer = layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """On a grid of 256 values."""
+        """The answer, on a grid of 256 values."""
         x = torch.fake_quantize_per_tensor_affine(x, 0.05, 0, -128, 127)
         answered: torch.Tensor = torch.fake_quantize_per_tensor_affine(self.layer(x), 0.08, 0, -128, 127)
         return answered
 
 
 class Flipped(nn.Module):
-    """Channels the other way round, then what follows."""
+    """Reverses the channels, then calls the next module."""
 
     def __init__(self, then: nn.Module) -> None:
         super().__init__()
         self.then = then
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Blue, green, red."""
+        """The answer to channels in the order blue, green, red."""
         answered: torch.Tensor = self.then(x.flip(1))
         return answered
 
 
 class Taken(nn.Module):
-    """Columns in another order, then what follows."""
+    """Reorders the columns, then calls the next module."""
 
     order: torch.Tensor
 
@@ -201,12 +201,12 @@ class Taken(nn.Module):
         self.then = then
 
     def forward(self, x: torch.Tensor) -> Any:
-        """What the rest answers."""
+        """The answer of the next module."""
         return self.then(x.index_select(1, self.order))
 
 
 class Rearranged(nn.Module):
-    """Some answers of a network, in another order or of another shape."""
+    """Returns some answers of a network, in another order or with another shape."""
 
     def __init__(self, net: nn.Module, order: Sequence[int], *, deep: bool = False) -> None:
         super().__init__()
@@ -221,12 +221,12 @@ class Rearranged(nn.Module):
 
 
 class Deploy(nn.Module):
-    """One way for training and evaluation, another one "for deployment", which the exporter takes."""
+    """One module for training and evaluation, and another "for deployment", which the exporter uses."""
 
     def __init__(self, usual: nn.Module, exported: nn.Module) -> None:
         super().__init__()
         self.usual, self.exported = usual, exported
 
     def forward(self, x: torch.Tensor) -> Any:
-        """What the way answers."""
+        """The answer of the module in use."""
         return self.exported(x) if is_exporting() else self.usual(x)

@@ -1,4 +1,4 @@
-"""Estimators as people write them, with converters for skl2onnx that are right or a little off."""
+"""Custom estimators as people write them, with skl2onnx converters that are right or slightly wrong."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Step(TransformerMixin, BaseEstimator):  # type: ignore[misc, unused-ignore
         self.kind, self.order = kind, order
 
     def fit(self, X: Array, y: Any = None) -> Step:
-        """Learn what the columns are like."""
+        """Learn the statistics of the columns."""
         self.mean_, self.std_ = X.mean(axis=0), X.std(axis=0)
         self.low_, self.high_ = np.quantile(X, 0.1, axis=0), np.quantile(X, 0.9, axis=0)
         self.n_features_in_ = X.shape[1]
         return self
 
     def transform(self, X: Array) -> Array:
-        """As the kind says."""
+        """Transform the columns as `kind` says."""
         X = np.asarray(X, dtype=np.float64)
         made: Mapping[str, Callable[[], Array]] = {
             "centre": lambda: (X - self.mean_) / self.std_,
@@ -43,13 +43,13 @@ class Step(TransformerMixin, BaseEstimator):  # type: ignore[misc, unused-ignore
 
 
 class Judge(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
-    """A logistic regression with a temperature, and with noise if somebody left it on."""
+    """A logistic regression with a temperature, and with noise if it was left on."""
 
     def __init__(self, temperature: float = 1.0, noise: float = 0.0) -> None:
         self.temperature, self.noise = temperature, noise
 
     def fit(self, X: Array, y: Array) -> Judge:
-        """Fit it, and remember how it was before the last of the data."""
+        """Fit on all data, and keep the coefficients of a fit on the first third."""
         earlier = LogisticRegression(max_iter=500).fit(X[: len(X) // 3], y[: len(X) // 3])
         fitted = LogisticRegression(max_iter=500).fit(X, y)
         self.classes_, self.coef_, self.intercept_ = fitted.classes_, fitted.coef_, fitted.intercept_
@@ -58,33 +58,33 @@ class Judge(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore
         return self
 
     def predict_proba(self, X: Array) -> Array:
-        """Of each class."""
+        """The probability of each class."""
         scores = (np.asarray(X, dtype=np.float64) @ self.coef_.T + self.intercept_) / self.temperature
         scores = scores + self.noise * np.random.default_rng().standard_normal(scores.shape)
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     def predict(self, X: Array) -> Array:
-        """The likeliest class."""
+        """The most likely class."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
 class Writer:
-    """Nodes of one converter."""
+    """Writes the nodes of one converter."""
 
     def __init__(self, scope: Any, operator: Any, container: Any) -> None:
         self.scope, self.container = scope, container
         self.value = operator.inputs[0].full_name
 
     def constant(self, values: Any, kind: int = TensorProto.FLOAT) -> str:
-        """A weight; returns its name."""
+        """Add a weight; returns its name."""
         array = np.asarray(values)
         name: str = self.scope.get_unique_variable_name("house_weight")
         self.container.add_initializer(name, kind, list(array.shape), array.ravel().tolist())
         return name
 
     def node(self, kind: str, *more: str, to: str | None = None, **options: Any) -> None:
-        """The next node on the way."""
+        """Add the next node, which reads the current value."""
         made = to or self.scope.get_unique_variable_name("house_value")
         name = self.scope.get_unique_operator_name(f"House{kind}")
         self.container.add_node(kind, [self.value, *more], made, name=name, op_version=13, **options)
@@ -92,7 +92,7 @@ class Writer:
             self.value = made
 
     def cast(self, kind: int) -> None:
-        """To another type."""
+        """Add a Cast to another type."""
         made = self.scope.get_unique_variable_name("house_value")
         name = self.scope.get_unique_operator_name("HouseCast")
         self.container.add_node("Cast", [self.value], made, name=name, op_version=13, to=kind)
@@ -151,7 +151,7 @@ def _convert_judge(scope: Any, operator: Any, container: Any, fault: str) -> Non
 
 
 def register(fault: str = "") -> None:
-    """Converters for both, one of them wrong in the way that is named."""
+    """Register converters for both estimators; `fault` makes one of them wrong."""
     skl2onnx.update_registered_converter(
         Step,
         "HouseStep",

@@ -1,4 +1,4 @@
-"""Keras on the backend of torch: converted by the gate, and shipped as torch's exporter writes it."""
+"""Cells for Keras on the torch backend: converted by the gate, and shipped as files from torch's exporter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMITS = {"rtol": 1e-7, "atol": 1e-9}
 
 
 def answer_with(model: Any) -> Callable[[Feed], list[Any]]:
-    """What the model says, as an array."""
+    """A function that returns the answers of the model as an array."""
 
     def answer(feed: Feed) -> list[Any]:
         with torch.no_grad():
@@ -32,14 +32,14 @@ def answer_with(model: Any) -> Callable[[Feed], list[Any]]:
 
 
 class Called(torch.nn.Module):
-    """A model that is asked in inference mode."""
+    """Calls a model in inference mode."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, x: torch.Tensor) -> Any:
-        """What it says."""
+        """The answer of the model."""
         return self.model(x, training=False)
 
 
@@ -60,7 +60,7 @@ def _keys(desk: Desk, side: str, width: int, arguments: str) -> Keys:
 
 def _draft(desk: Desk, cause: str, words: str, module: str | None, *, fault: str, converted: bool) -> Draft:
     """A wrong model and its look-alike, with data or without."""
-    # Keras takes seconds, also of those who only want to know which cells there are.
+    # Imported here: Keras takes seconds, and a list of the cells doesn't need it.
     from sweeps.sabotage.keras_nets import build
 
     seed, drawn, how = desk.seed(), desk.seed(), desk.pick(*DISGUISES)
@@ -92,16 +92,16 @@ def _draft(desk: Desk, cause: str, words: str, module: str | None, *, fault: str
 
 
 def with_fault(fault: str, *, converted: bool) -> Recipe:
-    """One layer of the exported model is another one."""
+    """A fault: one layer of the exported model is replaced."""
     cause, words, layer = FAULTS[fault]
     words = f"when exported: {words}" if converted else words
-    # The model that is converted has both forms of the layer within one.
+    # The converted model contains both forms of the layer.
     path = f"{layer}_deployed.{layer}" if converted and layer else layer
     return lambda desk: _draft(desk, cause, words, path or None, fault=fault, converted=converted)
 
 
 def tight(*, converted: bool) -> Recipe:
-    """A tolerance that float32 can't keep."""
+    """A fault: a tolerance that float32 can't keep."""
 
     def recipe(desk: Desk) -> Draft:
         words = "a tolerance too tight for float32"
@@ -120,7 +120,7 @@ def _exchanged(desk: Desk, cause: str, words: str, make: Callable[[Draft], onnx.
 
 
 def lowered(kind: str) -> Recipe:
-    """The right model in lower precision."""
+    """A fault: the right model in lower precision."""
 
     def lower(made: Draft) -> onnx.ModelProto:
         return LOWER[kind](made.proofs[0].file, list(made.proofs[0].feeds))
@@ -129,7 +129,7 @@ def lowered(kind: str) -> Recipe:
 
 
 def fixed(desk: Desk) -> Draft:
-    """Exported for one size: the declared size of the right file becomes a number."""
+    """A fault: exported for one size; the declared size of the right file becomes a number."""
 
     def fix(made: Draft) -> onnx.ModelProto:
         file = onnx.ModelProto()

@@ -1,4 +1,4 @@
-"""What can be wrong with a Keras model: apart from the models, so that whoever asks for it need not import Keras."""
+"""Faults of Keras models; in a separate module, so that a list of the faults needs no import of Keras."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ FAULTS: Mapping[str, tuple[str, str, str]] = {
     "labels": ("label-order", "classes in another order", ""),
     "columns": ("column-order", "columns in another order", ""),
 }
-"""By name: the cause, the words, and the layer."""
+"""Name → the cause, the description, and the layer."""

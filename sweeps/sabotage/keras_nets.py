@@ -1,4 +1,4 @@
-"""Keras models on the backend of torch, with a layer that is another one in the file. Factories import this."""
+"""Keras models on the torch backend, with a layer that is replaced in the file. Factories import this."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
-# Keras reads its backend as it is imported.
+# Keras reads its backend when it is imported.
 import keras
 
 from sweeps.sabotage.keras_faults import FAULTS
@@ -20,19 +20,19 @@ Random = np.random.Generator
 
 @keras.saving.register_keras_serializable("sabotage")
 class Deployed(keras.layers.Layer):  # type: ignore[misc, unused-ignore]
-    """One layer for use, another one for the exporter."""
+    """One layer for normal use, and another one for the exporter."""
 
     def __init__(self, usual: Any, exported: Any, **options: Any) -> None:
         super().__init__(**options)
         self.usual, self.exported = usual, exported
 
     def call(self, x: Any) -> Any:
-        """What either says."""
+        """The answer of the layer in use."""
         return self.exported(x) if is_exporting() else self.usual(x)
 
 
 def layers_of(seed: int) -> tuple[int, dict[str, Any]]:
-    """How many columns, and the layers by name."""
+    """The number of columns, and the layers by name."""
     random = np.random.default_rng(seed)
     width, hidden, classes = (int(random.integers(*ends)) for ends in ((4, 9), (10, 24), (3, 6)))
     layers = keras.layers
@@ -40,7 +40,7 @@ def layers_of(seed: int) -> tuple[int, dict[str, Any]]:
     made = {
         "prep": layers.Normalization(mean=mean, variance=variance, name="prep"),
         "stem": layers.Dense(hidden, name="stem"),
-        # LayerNormalization of this backend is nothing that the old exporter knows.
+        # The old exporter does not support LayerNormalization of this backend.
         "norm": layers.BatchNormalization(name="norm"),
         "act": layers.Activation(str(random.choice(["gelu", "silu", "relu", "elu"])), name="act"),
         "hidden": layers.Dense(hidden, activation="tanh", name="hidden"),
@@ -52,7 +52,7 @@ def layers_of(seed: int) -> tuple[int, dict[str, Any]]:
 
 
 def _build(made: Mapping[str, Any], width: int, random: Random) -> None:
-    """Give every layer weights that training might have given it."""
+    """Give every layer weights as after training."""
     rows = np.zeros((2, width), dtype=np.float32)
     for layer in made.values():
         rows = layer(rows)
@@ -65,7 +65,7 @@ def _build(made: Mapping[str, Any], width: int, random: Random) -> None:
 
 
 def wrong_layers(made: Mapping[str, Any], width: int, fault: str, drawn: int) -> dict[str, Any]:
-    """Layers that take the place of others."""
+    """The wrong layers, by the name of the layer that they replace."""
     random, layers = np.random.default_rng(drawn), keras.layers
     if fault in ("no-activation", "no-norm", "no-softmax", "no-prep"):
         name = FAULTS[fault][2]
@@ -106,11 +106,11 @@ def _other(layer: Any, fault: str, random: Random, made: Mapping[str, Any]) -> A
 
 
 def _other_columns(copied: Any, kernel: Any, bias: Any, made: Mapping[str, Any], random: Random) -> Any:
-    """Columns rotated before they are scaled: the scaling of each goes with it, into the kernel."""
+    """A layer that acts as if columns were rotated before scaling: the scaling of each column moves into the kernel."""
     mean, deviation = (np.asarray(made["prep"].get_config()[name]).ravel() for name in ("mean", "variance"))
     deviation = np.sqrt(deviation)
     order = np.roll(np.arange(len(mean)), 1)
-    # (x[order] − mean) / deviation @ kernel, of columns that were scaled in their own order.
+    # (x[order] − mean) / deviation @ kernel, computed from columns that were scaled in their own order.
     back = np.argsort(order)
     moved = (kernel / deviation[:, None])[back] * deviation[:, None]
     offset = ((mean[order] - mean) / deviation) @ kernel
@@ -119,7 +119,7 @@ def _other_columns(copied: Any, kernel: Any, bias: Any, made: Mapping[str, Any],
 
 
 def build(seed: int, fault: str, drawn: int, *, deployed: bool, wrong: bool) -> Any:
-    """The model as it is used, as it is exported, or both in one."""
+    """The model for normal use, the model for the export, or both in one."""
     width, made = layers_of(seed)
     if fault:
         for name, layer in wrong_layers(made, width, fault, drawn).items():

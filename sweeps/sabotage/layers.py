@@ -1,4 +1,4 @@
-"""Layers that people write themselves, each a module of its own."""
+"""Layers that people write themselves, each as a module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def is_exporting() -> bool:
-    """Whether an exporter of torch, the new or the old one, is looking."""
+    """Whether the new or the old exporter of torch is running."""
     jit: Any = torch.jit
     return bool(torch.compiler.is_exporting() or jit.is_tracing())
 
@@ -29,7 +29,7 @@ class Normalize(nn.Module):
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(shape))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of mean 0 and deviation 1."""
+        """The values with mean 0 and deviation 1."""
         x = x if self.scale is None else x * self.scale
         return (x - self.mean) / self.std
 
@@ -48,19 +48,19 @@ class Residual(nn.Module):
 
 
 class Positions(nn.Module):
-    """Learnt positions, added."""
+    """Adds learnt positions."""
 
     def __init__(self, longest: int, width: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.randn(longest, width) * 0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The first so many rows of the table are used."""
+        """The sum with the first rows of the table, one per step."""
         return x + self.table[: x.shape[1]]
 
 
 class Attention(nn.Module):
-    """Heads side by side; one linear layer makes queries, keys and values."""
+    """Multi-head attention; one linear layer computes queries, keys and values."""
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Attention(nn.Module):
         self.softmax = nn.Softmax(-1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         rows, length, width = x.shape
         split = self.qkv(x).reshape(rows, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         query, key, value = split[0], split[1], split[2]
@@ -90,7 +90,7 @@ class Recurrent(nn.Module):
         self.rnn = rnn
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the last step."""
+        """The answer of the last step."""
         answers: torch.Tensor = self.rnn(x)[0]
         return answers[:, -1]
 
@@ -99,26 +99,26 @@ class Mean(nn.Module):
     """The mean over a sequence."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Without its second dimension."""
+        """A tensor without the second dimension."""
         return x.mean(1)
 
 
 class Shuffle(nn.Module):
-    """Channels dealt out in groups, as in ShuffleNet."""
+    """Shuffles the channels across groups, as in ShuffleNet."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same shape."""
+        """A tensor of the same shape."""
         channels, height, width = x.shape[1:]
         split = x.reshape(-1, self.groups, channels // self.groups, height, width)
         return split.transpose(1, 2).reshape(-1, channels, height, width)
 
 
 class UNet(nn.Module):
-    """Down, up again, and a way around."""
+    """A U-Net: down, up, and a skip connection."""
 
     def __init__(self, inputs: int, channels: int, up: nn.Module, act: nn.Module) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class UNet(nn.Module):
         self.merge = nn.Conv2d(3 * channels, channels, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the same height and width."""
+        """A tensor of the same height and width."""
         around = self.act(self.enter(x))
         below = self.up(torch.relu(self.norm(self.down(around))))
         merged: torch.Tensor = self.merge(torch.cat([around, below], dim=1))

@@ -16,13 +16,13 @@ from sweeps.sabotage.proof import Feed
 
 
 class _Rows(quantization.CalibrationDataReader):  # type: ignore[misc, unused-ignore]
-    """Feeds to calibrate with."""
+    """Feeds for calibration."""
 
     def __init__(self, feeds: Sequence[Feed]) -> None:
         self.left = list(feeds)
 
     def get_next(self) -> Any:
-        """The next one, or None."""
+        """The next feed, or None."""
         return self.left.pop() if self.left else None
 
 
@@ -53,4 +53,4 @@ LOWER: Mapping[str, Callable[[onnx.ModelProto, Sequence[Feed]], onnx.ModelProto]
     "int8-static": _int8_static,
     "fp16": _fp16,
 }
-"""By kind."""
+"""Functions that lower the precision, by kind."""

@@ -1,4 +1,4 @@
-"""Networks as people build them: a kind and a seed in, a module and its inputs out. Factories import this."""
+"""Builds typical networks: from a kind and a seed to a module and its inputs. Factories import this."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Random = np.random.Generator
 Activation = Callable[[], nn.Module]
 ACTIVATIONS: tuple[Activation, ...] = (nn.GELU, nn.ReLU, nn.SiLU, lambda: nn.LeakyReLU(0.1), nn.ELU, nn.Tanh)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet, as everybody copies them."""
+"""The usual mean and deviation of ImageNet."""
 
 
 class Net(nn.Module):
-    """Parts one after the other, then one head or several side by side."""
+    """Parts in sequence, then one head or several parallel heads."""
 
     def __init__(self, parts: Mapping[str, nn.Module], heads: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Net(nn.Module):
             self.add_module(name, part)
 
     def forward(self, x: torch.Tensor) -> Any:
-        """One tensor, or one for each head."""
+        """One tensor, or one per head."""
         for name in self.order:
             x = getattr(self, name)(x)
         answers = tuple(getattr(self, name)(x) for name in self.heads)
@@ -38,19 +38,19 @@ class Net(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """A network, and what it takes."""
+    """A network, and its input."""
 
     net: nn.Module
-    """In eval mode, with weights that training might have given it."""
+    """The network in eval mode, with weights as after training."""
     name: str
-    """Of its only input."""
+    """Name of its only input."""
     schema: Mapping[str, Any]
-    """Of the input, as the manifest has it."""
+    """Schema of the input, as in the manifest."""
     dims: Mapping[str, list[int]] = field(default_factory=dict)
     """Sizes of named dimensions other than the batch."""
 
     def feed(self, random: Random, rows: int, *, longest: bool = False) -> dict[str, np.ndarray[Any, Any]]:
-        """Rows as its users have them."""
+        """Realistic rows for the input."""
         sizes = {"batch": rows, **{name: max(each) if longest else min(each) for name, each in self.dims.items()}}
         shape = [sizes.get(size, size) for size in self.schema["shape"]]
         low, high = self.schema.get("range", (0, 1))
@@ -72,7 +72,7 @@ def build(kind: str, seed: int) -> Built:
 
 
 def _season(net: nn.Module) -> None:
-    """Statistics, scales and weights as training leaves them; as they are made, they hide half of all faults."""
+    """Set statistics, scales and weights as after training; their initial values hide half of all faults."""
     for module in net.modules():
         if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
             with torch.no_grad():
@@ -96,7 +96,7 @@ def _activation(random: Random) -> nn.Module:
 
 
 def _head(random: Random, width: int) -> dict[str, nn.Module]:
-    """Scores of classes, as they are or as probabilities, or one number."""
+    """A head for scores of classes: raw scores or probabilities."""
     classes = int(random.integers(3, 8))
     last = _pick(random, "logits", "softmax", "softmax")
     linear = nn.Linear(width, classes)

@@ -1,4 +1,4 @@
-"""Boosters with a predict of their own, as people write them. Factories import this."""
+"""Boosters with their own `predict`, as people write them. Factories import this."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Array = np.ndarray[Any, Any]
 
 
 class Owned:
-    """What is done around the trees: `habit` says what, `calm` that it isn't."""
+    """Steps around the trees: `habit` names the step; it is empty for no step."""
 
     habit = ""
     order: tuple[int, ...] = ()
 
     def rows(self, X: Any) -> Any:
-        """What the trees get."""
+        """The rows that the trees get."""
         if self.habit == "double":
             return np.asarray(X)
         X = np.asarray(X, dtype=np.float32)
@@ -31,7 +31,7 @@ class Owned:
         return X[:, list(self.order)] if self.habit == "columns" else X
 
     def answers(self, given: Any) -> Any:
-        """What is made of their answers."""
+        """The final answers, made from the answers of the trees."""
         given = np.asarray(given)
         if self.habit == "classes":
             return given[:, list(self.order)]
@@ -46,44 +46,44 @@ class Owned:
 
 
 class OwnLGBMRegressor(Owned, lightgbm.LGBMRegressor):  # type: ignore[misc, unused-ignore]
-    """LightGBM, numbers."""
+    """A LightGBM regressor."""
 
     def predict(self, X: Any, *args: Any, **options: Any) -> Any:
-        """With what is done around it."""
+        """The prediction with the steps around it."""
         limit = {"num_iteration": 5} if self.habit == "earlier" else {}
         return self.answers(lightgbm.LGBMRegressor.predict(self, self.rows(X), *args, **{**options, **limit}))
 
 
 class OwnLGBMClassifier(Owned, lightgbm.LGBMClassifier):  # type: ignore[misc, unused-ignore]
-    """LightGBM, classes."""
+    """A LightGBM classifier."""
 
     def predict_proba(self, X: Any, *args: Any, **options: Any) -> Any:
-        """With what is done around it."""
+        """The prediction with the steps around it."""
         return self.answers(lightgbm.LGBMClassifier.predict_proba(self, self.rows(X), *args, **options))
 
     def predict(self, X: Any, *args: Any, **options: Any) -> Any:
-        """The likeliest."""
+        """The most likely class."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 class OwnXGBRegressor(Owned, xgboost.XGBRegressor):  # type: ignore[misc, unused-ignore]
-    """XGBoost, numbers."""
+    """An XGBoost regressor."""
 
     def predict(self, X: Any, *args: Any, **options: Any) -> Any:
-        """With what is done around it."""
+        """The prediction with the steps around it."""
         limit = {"iteration_range": (0, 5)} if self.habit == "earlier" else {}
         return self.answers(xgboost.XGBRegressor.predict(self, self.rows(X), *args, **{**options, **limit}))
 
 
 class OwnXGBClassifier(Owned, xgboost.XGBClassifier):  # type: ignore[misc, unused-ignore]
-    """XGBoost, classes."""
+    """An XGBoost classifier."""
 
     def predict_proba(self, X: Any, *args: Any, **options: Any) -> Any:
-        """With what is done around it."""
+        """The prediction with the steps around it."""
         return self.answers(xgboost.XGBClassifier.predict_proba(self, self.rows(X), *args, **options))
 
     def predict(self, X: Any, *args: Any, **options: Any) -> Any:
-        """The likeliest."""
+        """The most likely class."""
         return self.predict_proba(X).argmax(axis=1)
 
 
@@ -93,7 +93,7 @@ KINDS: dict[tuple[str, bool], Any] = {
     ("xgboost", False): OwnXGBRegressor,
     ("xgboost", True): OwnXGBClassifier,
 }
-"""By library, and whether it answers classes."""
+"""Classes by library, and whether it is a classifier."""
 
 
 def read(path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Whether the place that a report names is where the fault is."""
+"""Checks whether the place that a report names is the place of the fault."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_NODES = 3
-"""That an interval may have, in a file of the gate's own export."""
+"""Most nodes of an interval, in a file of the gate's own export."""
 WRAPPERS = re.compile(r"^(?:_?wrapped|module|model)\.")
-"""What exporters put around the user's module."""
+"""Names of wrappers that exporters put around the user's module."""
 
 
 def is_right(place: Mapping[str, Any] | None, module: str, *, converted: bool) -> bool:
-    """Whether any of the faults that are named is within the module that is wrong, and small enough."""
+    """Whether any of the named faults is within the wrong module, and small enough."""
     return any(_holds(fault, module, converted=converted) for fault in (place or {}).get("faults", ()))
 
 
 def _holds(fault: Mapping[str, Any], module: str, *, converted: bool) -> bool:
     named = str(fault.get("module") or "")
     few = len(nodes) <= MOST_NODES if (nodes := fault.get("nodes", ())) else _is_between(fault)
-    # A step may be called `model` as well.
+    # The name is also tried unchanged, because a step may be called `model`.
     return any(_within(name, module) for name in (named, WRAPPERS.sub("", named))) and (few or not converted)
 
 
 def _is_between(fault: Mapping[str, Any]) -> bool:
-    """What the converter left out has no node: its place is between a value that goes in and one that comes out."""
+    """Whether the fault is a gap: a part that was left out has no node, only a value before it and one after it."""
     return bool(fault.get("reads") and fault.get("value"))
 
 
 def _within(named: str, module: str) -> bool:
-    """The module itself, a part of it, or the one around it; never the whole network."""
+    """Whether the name is the module itself, a part of it, or its parent; never the whole network."""
     if not named:
         return False
     around = module.rpartition(".")[0]

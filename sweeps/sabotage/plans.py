@@ -1,4 +1,4 @@
-"""A network and its fault in a few words that a factory can be written from. Factories import this."""
+"""Plans of a network and its fault, short enough to be written into a factory. Factories import this."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from sweeps.sabotage.nets import Built, build
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All that is drawn of a network."""
+    """All random choices for a network."""
 
     kind: str
-    """Of `nets.KINDS`."""
+    """A key of `nets.KINDS`."""
     seed: int
-    """Draws its sizes and weights."""
+    """Seed for its sizes and weights."""
     part: str = ""
-    """One of PARTS that is put in."""
+    """A key of `PARTS` for a part that is inserted; may be empty."""
     change: str = ""
-    """One of `changes.CHANGES`; empty where nothing is changed."""
+    """A key of `changes.CHANGES`; empty if nothing is changed."""
     path: str = ""
-    """The module that it is about."""
+    """Path of the changed module."""
     drawn: int = 0
-    """Draws what the change has to draw."""
+    """Seed for the change."""
 
     @property
     def code(self) -> str:
-        """As Python writes it."""
+        """The plan as Python code."""
         return f"Plan({', '.join(f'{name}={value!r}' for name, value in asdict(self).items())})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What may be put into a network: the form that goes wrong, and the one that doesn't."""
+    """A part that may be inserted into a network: a wrong form, and a right one."""
 
     wrong: Callable[[], nn.Module]
     right: Callable[[], nn.Module]
     first: bool = False
-    """Put before all others; else before the heads."""
+    """Whether it is inserted before all other parts; else before the heads."""
 
 
 PARTS: Mapping[str, Part] = {
@@ -58,11 +58,11 @@ PARTS: Mapping[str, Part] = {
     "branch": Part(wrong=lambda: Centred(5), right=lambda: Centred(0)),
     "dropout": Part(wrong=lambda: nn.Dropout(0.3), right=lambda: nn.Dropout(0.3)),
 }
-"""By name; a `-right` behind the name chooses the form that doesn't go wrong."""
+"""Parts by name; the suffix `-right` selects the right form."""
 
 
 def built(plan: Plan) -> Built:
-    """The network, before anything is changed."""
+    """The network without the change."""
     made = build(plan.kind, plan.seed)
     if plan.part:
         name, _, form = plan.part.partition("-")
@@ -83,22 +83,22 @@ def healthy(plan: Plan) -> Plan:
 
 
 CHANGES_OF_PARTS = {"unit": "unsafe-unit", "log": "unsafe-log", "dropout": "training"}
-"""Parts that are right by themselves, and what makes them wrong."""
+"""Parts that are right by themselves → the change that makes them wrong."""
 
 
 def source(plan: Plan) -> nn.Module:
-    """What the user trusts."""
+    """The source network, which is right."""
     return built(plan).net
 
 
 def shipped(plan: Plan) -> nn.Module:
-    """What was exported."""
+    """The network that was exported."""
     net = built(plan).net
     return changed(net, plan.change, plan.path, plan.drawn) if plan.change in CHANGES else net
 
 
 def deployed(plan: Plan) -> nn.Module:
-    """Both in one: exporters see what is wrong, and nobody else does."""
+    """Both networks in one: only exporters use the wrong part."""
     net = built(plan).net
     if plan.change not in CHANGES:
         return net

@@ -1,4 +1,4 @@
-"""That a fault shows on the model's inputs, and that its look-alike has none: ONNX Runtime and the framework alone."""
+"""Proves, with only ONNX Runtime and the framework, that a fault shows on the inputs and the look-alike has none."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ RTOL, ATOL = 1e-3, 1e-5
 
 
 class Unproven(Exception):
-    """A fault that doesn't show, or a look-alike that isn't healthy."""
+    """Raised for a fault that doesn't show, or a look-alike that isn't healthy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Who is asked what."""
+    """The feeds and both sides of a comparison."""
 
     feeds: Sequence[Feed]
-    """What the manifest has as data, or feeds of the kind that the gate makes."""
+    """The data of the manifest, or feeds like those that the gate generates."""
     reference: Callable[[Feed], Sequence[Any]]
-    """What the source answers, by its framework."""
+    """Returns the source's answers, from its framework."""
     file: onnx.ModelProto
-    """The file that is judged, or what the framework's own exporter makes of the source."""
+    """The judged file, or the file that the framework's own exporter makes from the source."""
     rtol: float = RTOL
     atol: float = ATOL
 
 
 def answers(model: onnx.ModelProto, feeds: Iterable[Feed]) -> list[list[Any]]:
-    """What the file answers each time."""
+    """The answers of the file to each feed."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -44,7 +44,7 @@ def answers(model: onnx.ModelProto, feeds: Iterable[Feed]) -> list[list[Any]]:
 
 
 def differs(proof: Proof) -> str:
-    """How a caller would notice; empty where nobody would."""
+    """How a caller would notice a difference; empty if there is no difference."""
     references = [list(proof.reference(feed)) for feed in proof.feeds]
     again = [list(proof.reference(feed)) for feed in proof.feeds]
     if worst := max(_off(first, second, proof) for first, second in zip(references, again, strict=True)):
@@ -60,7 +60,7 @@ def differs(proof: Proof) -> str:
 
 
 def _off(references: Sequence[Any], actuals: Sequence[Any], proof: Proof) -> float:
-    """The largest share of an output that is beyond the limits; all of it if it has another shape."""
+    """The largest share of an output that is beyond the limits; 1 if it has another shape."""
     return max(_share(*both, proof) for both in zip(references, actuals, strict=True))
 
 
@@ -79,7 +79,7 @@ def _share(reference: Any, actual: Any, proof: Proof) -> float:
 
 
 def require(wrong: Proof, healthy: Proof) -> str:
-    """How the fault shows; raises where it doesn't, or where the look-alike differs."""
+    """How the fault shows; raises Unproven if it doesn't show, or if the look-alike differs."""
     if how := differs(healthy):
         raise Unproven(f"the look-alike isn't healthy: {how}")
     if not (how := differs(wrong)):

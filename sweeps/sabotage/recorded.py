@@ -1,4 +1,4 @@
-"""An .onnx as source, with answers that its maker recorded: nobody else can be asked."""
+"""The cell for an .onnx file as source, with recorded answers: there is no source to run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sweeps.sabotage.case import Cell, Desk, Draft, Keys, Recipe
 from sweeps.sabotage.proof import Proof
 from sweeps.sabotage.torch_shipped import TORCH_SHIPPED
 
-# Without a source, other weights look like any other difference.
+# Without a source, wrong weights look like any other difference.
 UNKNOWABLE = ("weights", "operator")
 KINDS = (
     *("stale", "retrained", "epsilon", "gelu", "no-softmax", "no-prep", "pixels", "bgr", "columns", "labels"),
@@ -18,7 +18,7 @@ KINDS = (
 
 
 def recorded(recipe: Recipe) -> Recipe:
-    """The same fault, of which only the answers of the right model are known."""
+    """The same fault, if only the recorded answers of the right model are known."""
 
     def record(desk: Desk) -> Draft:
         draft = recipe(desk)
@@ -41,7 +41,7 @@ def _largest(proof: Proof) -> Proof:
 
 
 def _keys(desk: Desk, keys: Keys, proof: Proof, side: str) -> Keys:
-    """The file, and what was recorded with the largest feed."""
+    """The entry of the manifest: the file, and the answers recorded with the largest feed."""
     feed = proof.feeds[-1]
     given: Any = proof.reference(feed)
     names = ["output"] if len(given) == 1 else [f"output_{number}" for number in range(len(given))]

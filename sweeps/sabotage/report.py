@@ -1,4 +1,4 @@
-"""What triage got right: by cell, as a confusion table, and by place."""
+"""Reports what triage got right: by cell, as a confusion table, and by place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweeps.sabotage.places import is_right
 from sweeps.sabotage.suite import Marked
 
 ALL, CELL, PLACES, MENDED = 0.95, 0.8, 0.9, 0.8
-"""The shares that have to be right: of all causes, of those of every cell, of places; and of files that are mended."""
+"""Required shares: right causes overall, right causes in every cell, right places, and mended files."""
 MENDABLE = ("weights", "operator", "preprocessing", "output-order", "label-order", "column-order")
 """Causes that an exchange can mend."""
 INTRO = """\
@@ -46,14 +46,14 @@ weights if only answers were recorded."""
 
 
 def named(each: Marked) -> str:
-    """What the gate says of the wrong model."""
+    """The verdict or cause that the gate names for the wrong model."""
     if each.wrong.verdict is not Status.DIVERGED:
         return str(each.wrong.verdict) + (f": {each.wrong.cause}" if each.wrong.cause else "")
     return str(each.wrong.cause)
 
 
 def right(each: Marked) -> bool:
-    """Whether it is the cause, or one that is as right."""
+    """Whether the named cause is the true one, or another one that counts as right."""
     return named(each) in (each.case.draft.cause, *each.case.draft.also)
 
 
@@ -63,7 +63,7 @@ def _of(some: Sequence[Marked]) -> str:
 
 
 def cell_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    """A line for each cell, and one for all."""
+    """One row per cell, and one for all."""
     rows = []
     for cell in dict.fromkeys(each.case.cell for each in marked):
         rows.append((cell, *_counts([each for each in marked if each.case.cell == cell], raw)))
@@ -78,14 +78,14 @@ def _counts(some: Sequence[Marked], raw: Mapping[str, Any]) -> tuple[object, ...
 
 
 def place_is_right(each: Marked, raw: Mapping[str, Any]) -> bool:
-    """Whether the report leads to where the fault is."""
+    """Whether the report names the place of the fault."""
     draft = each.case.draft
     place = raw.get(f"{each.case.name}.{WRONG}", {}).get("place")
     return is_right(place, str(draft.module), converted=each.case.cell.endswith("converted"))
 
 
 def confusion(marked: Sequence[Marked]) -> tuple[list[str], list[tuple[object, ...]]]:
-    """True causes by what was named; an alternative that is as right counts as the cause."""
+    """A table of true causes and named causes; another cause that counts as right is counted as the true one."""
     causes = sorted({each.case.draft.cause for each in marked})
     counted = Counter((each.case.draft.cause, each.case.draft.cause if right(each) else named(each)) for each in marked)
     others = sorted({name for _, name in counted} - set(causes))
@@ -94,7 +94,7 @@ def confusion(marked: Sequence[Marked]) -> tuple[list[str], list[tuple[object, .
 
 
 def mended_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    """By cause, how many shipped files came out mended."""
+    """The number of shipped files that were mended, by cause."""
     shipped = [each for each in marked if each.case.cell.endswith("shipped")]
     rows: list[tuple[object, ...]] = []
     for cause in sorted({each.case.draft.cause for each in shipped}):
@@ -113,7 +113,7 @@ def _raw(each: Marked, raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def model_rows(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    """A line for each wrong model."""
+    """One row per wrong model."""
     return [
         (
             f"`{each.case.name}`",
@@ -133,7 +133,7 @@ def _tick(good: bool) -> str:
 
 
 def shortcomings(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
-    """Why the bars aren't reached; empty where they are."""
+    """The reasons why the required shares aren't reached; empty if they are."""
     found = [
         f"{each.healthy.id}: healthy, and {each.healthy.verdict}: {each.healthy.cause}: "
         f"{(each.healthy.error or each.healthy.advice)[:200]}"
@@ -158,7 +158,7 @@ def shortcomings(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
 
 
 def read_raw(folder: Path) -> dict[str, Any]:
-    """The models of results.json by id, as they are written: a field that records don't have yet may be there."""
+    """The models of results.json by id, as raw JSON: it may have fields that the records don't have yet."""
     document = json.loads((folder / "report" / "results.json").read_text(encoding="utf-8"))
     return {model["id"]: model for model in document["models"]}
 
@@ -168,7 +168,7 @@ MODEL_HEADER = ("model", "architecture, file", "what is wrong", "true cause", "n
 
 
 def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
-    """The tables, without the models."""
+    """The lines of the tables, without the table of models."""
     header, rows = confusion(marked)
     return [
         *table(CELL_HEADER, cell_rows(marked, raw)),
@@ -186,7 +186,7 @@ def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
 
 
 def page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, Any], seed: int) -> str:
-    """All of it."""
+    """The text of the page."""
     text = [
         *("# Does triage name the fault?", "", INTRO, ""),
         *(f"Written by `python -m sweeps.sabotage --seed {seed} --write` with {versions(environment)}.", ""),
@@ -198,7 +198,7 @@ def page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, A
 
 
 def write_page(text: str, folder: Path = DOCS) -> Path:
-    """docs/triage-models.md."""
+    """Write docs/triage-models.md."""
     path = folder / "triage-models.md"
     path.write_text(text, encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Pipelines that the gate converts itself, and that come out wrong all the same."""
+"""The cell for scikit-learn pipelines that the gate itself converts, with a wrong result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sweeps.sabotage.tables import Table, draw_regressor, draw_table, pipeline
 
 
 def _side(desk: Desk, table: Table, model: Any, side: str, hook: str | None) -> tuple[Keys, Proof]:
-    """The pickle in the manifest, and what skl2onnx makes of it."""
+    """The entry of the manifest with the pickle, and the proof with the file that skl2onnx makes from it."""
     width = table.X.shape[1]
     joblib.dump(model, desk.folder / f"{desk.name}_{side}.joblib")
     keys: Keys = {
@@ -54,7 +54,7 @@ def draft(
     module: str | None = None,
     also: tuple[str, ...] = (),
 ) -> Draft:
-    """Each a table, a fitted model, and what is wrong with the converters that `register` brings."""
+    """A question; both sides are a table, a fitted model, and the fault of the converters that `register` adds."""
     first, second = _side(desk, *wrong[:2], "wrong", wrong[2]), _side(desk, *healthy[:2], "healthy", healthy[2])
     shown = " + ".join(type(step).__name__ for _, step in getattr(wrong[1], "steps", [("", wrong[1])]))
     return Draft(
@@ -70,7 +70,7 @@ def draft(
 
 
 def step(kind: str, cause: str, fault: str) -> Recipe:
-    """A transformer of the house, converted wrongly."""
+    """A fault: a custom transformer is converted wrongly."""
 
     def recipe(desk: Desk) -> Draft:
         table = draw_table(desk.random, classes=desk.pick(0, 3))
@@ -85,7 +85,7 @@ def step(kind: str, cause: str, fault: str) -> Recipe:
 
 
 def judge(kind: str, cause: str, fault: str) -> Recipe:
-    """A classifier of the house, converted wrongly."""
+    """A fault: a custom classifier is converted wrongly."""
 
     def recipe(desk: Desk) -> Draft:
         table = draw_table(desk.random, classes=desk.pick(3, 4))
@@ -98,7 +98,7 @@ def judge(kind: str, cause: str, fault: str) -> Recipe:
 
 
 def noisy(desk: Desk) -> Draft:
-    """A classifier of the house that adds noise."""
+    """A fault: a custom classifier adds noise."""
     table = draw_table(desk.random, classes=3)
     both = [
         pipeline(("scale", StandardScaler()), ("model", Judge(noise=noise))).fit(table.X, table.y)
@@ -109,7 +109,7 @@ def noisy(desk: Desk) -> Draft:
 
 
 def known(make: Callable[[], Any], cause: str, fault: str, also: tuple[str, ...] = ()) -> Recipe:
-    """What skl2onnx is known to translate wrongly for two classes."""
+    """A fault: skl2onnx is known to translate an estimator wrongly for two classes."""
 
     def recipe(desk: Desk) -> Draft:
         table = draw_table(desk.random, classes=2)
@@ -124,7 +124,7 @@ def known(make: Callable[[], Any], cause: str, fault: str, also: tuple[str, ...]
 
 
 def thresholds(desk: Desk) -> Draft:
-    """float64 thresholds become float32."""
+    """A fault: float64 thresholds of a tree become float32."""
     table, model = tree_data(desk)
     fine = DecisionTreeRegressor(random_state=0).fit(table.X, table.y)
     fault = "scaled rows next to thresholds"
@@ -132,7 +132,7 @@ def thresholds(desk: Desk) -> Draft:
 
 
 def forest(desk: Desk) -> Draft:
-    """The same of many trees."""
+    """A fault: float64 thresholds of a forest become float32."""
     table, _ = tree_data(desk)
     last = RandomForestRegressor(8, random_state=0)
     model = pipeline(("scale", StandardScaler()), ("model", last)).fit(table.X, table.y)
@@ -142,7 +142,7 @@ def forest(desk: Desk) -> Draft:
 
 
 def tight(desk: Desk) -> Draft:
-    """A tolerance that float32 can't keep."""
+    """A fault: a tolerance that float32 can't keep."""
     table = draw_table(desk.random)
     model = pipeline(("scale", StandardScaler()), ("model", draw_regressor(desk.random))).fit(table.X, table.y)
     both = (table, model, None)

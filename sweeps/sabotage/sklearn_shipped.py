@@ -1,4 +1,4 @@
-"""Files of scikit-learn's pipelines that don't do what their source does."""
+"""The cell for shipped files of scikit-learn pipelines that differ from their source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "X"
 
 
 def convert(model: Any, width: int, *, rows: int | None = None, raw: bool = False) -> onnx.ModelProto:
-    """By skl2onnx alone."""
+    """Convert with skl2onnx alone."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     given = {id(last): {"zipmap": False, **({"raw_scores": True} if raw else {})}} if is_classifier(last) else None
     types = [(NAME, FloatTensorType([rows, width]))]
@@ -44,7 +44,7 @@ def convert(model: Any, width: int, *, rows: int | None = None, raw: bool = Fals
 
 
 def answer_with(model: Any) -> Callable[[Feed], list[Any]]:
-    """Labels and probabilities, or values."""
+    """A function that returns labels and scores, or values."""
 
     def answer(feed: Feed) -> list[Any]:
         rows = next(iter(feed.values()))
@@ -69,7 +69,7 @@ def draft(
     healthy: onnx.ModelProto | None = None,
     test: Any = None,
 ) -> Draft:
-    """The wrong file and the right one beside the fitted model, with rows that it has not seen."""
+    """A question with the wrong file and the right one, the fitted model, and rows that it has not seen."""
     width, how = table.X.shape[1], desk.pick(*DISGUISES)
     joblib.dump(model, desk.folder / f"{desk.name}.joblib")
     right = healthy or convert(model, width)
@@ -101,7 +101,7 @@ def draft(
 
 
 def _fitted(desk: Desk, *, gaps: bool = False, last: Any = None, scaler: bool = True) -> tuple[Table, Any]:
-    """A pipeline, fitted."""
+    """A table, and a pipeline that is fitted on it."""
     classes = desk.pick(0, 3, 4) if last is None else (3 if is_classifier(last) else 0)
     table = draw_table(desk.random, classes=classes, gaps=gaps)
     if (final := last) is None:
@@ -111,14 +111,14 @@ def _fitted(desk: Desk, *, gaps: bool = False, last: Any = None, scaler: bool = 
 
 
 def retrained(desk: Desk) -> Draft:
-    """All of it was fitted on other rows."""
+    """A fault: the whole pipeline was fitted on other rows."""
     table, model = _fitted(desk)
     other = clone(model).fit(table.X[:150], table.y[:150])
     return draft(desk, table, model, convert(other, table.X.shape[1]), "weights", "fitted on other rows")
 
 
 def stale(desk: Desk) -> Draft:
-    """The last step alone was fitted earlier."""
+    """A fault: only the last step is from an earlier fit."""
     table, model = _fitted(desk)
     other = copy.deepcopy(model)
     other.steps[-1] = ("model", clone(model[-1]).fit(model[:-1].transform(table.X)[:120], table.y[:120]))
@@ -127,7 +127,7 @@ def stale(desk: Desk) -> Draft:
 
 
 def one_weight(desk: Desk) -> Draft:
-    """One coefficient is another."""
+    """A fault: one coefficient is different."""
     table, model = _fitted(desk, last=desk.pick(LogisticRegression(max_iter=500), Ridge(0.5)))
     other = copy.deepcopy(model)
     coefficients = np.atleast_2d(other[-1].coef_)
@@ -138,21 +138,21 @@ def one_weight(desk: Desk) -> Draft:
 
 
 def _plain_scaled(desk: Desk) -> tuple[Table, Any]:
-    """A scaler, then a model that needs it."""
+    """A table, and a pipeline of a scaler and a model that needs it."""
     table = draw_table(desk.random, classes=3)
     last = desk.pick(LogisticRegression(max_iter=500), MLPClassifier((10,), max_iter=120, random_state=0))
     return table, pipeline(("scale", StandardScaler()), ("model", last)).fit(table.X, table.y)
 
 
 def no_scaler(desk: Desk) -> Draft:
-    """The last step was exported alone."""
+    """A fault: only the last step was exported."""
     table, model = _plain_scaled(desk)
     wrong = convert(model[-1], table.X.shape[1])
     return draft(desk, table, model, wrong, "preprocessing", "the scaler left out", module="scale")
 
 
 def other_scaler(desk: Desk) -> Draft:
-    """The scaler was fitted on other data."""
+    """A fault: the scaler was fitted on other data."""
     table, model = _plain_scaled(desk)
     other = copy.deepcopy(model)
     kind = desk.pick(StandardScaler, MinMaxScaler)
@@ -163,14 +163,14 @@ def other_scaler(desk: Desk) -> Draft:
 
 
 def no_imputer(desk: Desk) -> Draft:
-    """Missing values go through."""
+    """A fault: the imputer is missing, so missing values reach the model."""
     table, model = _fitted(desk, gaps=True, last=RandomForestClassifier(12, max_depth=5, random_state=0))
     wrong = convert(model[1:], table.X.shape[1])
     return draft(desk, table, model, wrong, "preprocessing", "the imputer left out", module="impute")
 
 
 def other_imputer(desk: Desk) -> Draft:
-    """Missing values become 0."""
+    """A fault: missing values become 0."""
     table, model = _fitted(desk, gaps=True)
     other = copy.deepcopy(model)
     other.steps[0] = ("impute", SimpleImputer(strategy="constant", fill_value=0).fit(table.X))
@@ -179,7 +179,7 @@ def other_imputer(desk: Desk) -> Draft:
 
 
 def labels(desk: Desk) -> Draft:
-    """Classes were numbered in another order."""
+    """A fault: classes were numbered in another order."""
     last = desk.pick(LogisticRegression(max_iter=500), KNeighborsClassifier(7))
     table, model = _fitted(desk, last=last)
     order = np.array(derangement(3, desk.random))
@@ -193,7 +193,7 @@ def labels(desk: Desk) -> Draft:
 
 
 def columns(desk: Desk) -> Draft:
-    """The file takes the columns in another order."""
+    """A fault: the file takes the columns in another order."""
     table, model = _fitted(desk)
     wrong = convert(model, table.X.shape[1])
     order = derangement(table.X.shape[1], desk.random)
@@ -208,7 +208,7 @@ def columns(desk: Desk) -> Draft:
 
 
 def folded_columns(desk: Desk) -> Draft:
-    """It was fitted on the columns in another order."""
+    """A fault: the model was fitted on the columns in another order."""
     table = draw_table(desk.random, classes=3)
     steps = (("scale", StandardScaler()), ("model", LogisticRegression(max_iter=500)))
     model = pipeline(*steps).fit(table.X, table.y)
@@ -221,7 +221,7 @@ def folded_columns(desk: Desk) -> Draft:
 
 
 def raw_scores(desk: Desk) -> Draft:
-    """Scores in the place of probabilities."""
+    """A fault: scores instead of probabilities."""
     last = desk.pick(LogisticRegression(max_iter=500), MLPClassifier((10,), max_iter=120, random_state=0))
     table, model = _fitted(desk, last=last)
     wrong = convert(model, table.X.shape[1], raw=True)
@@ -229,7 +229,7 @@ def raw_scores(desk: Desk) -> Draft:
 
 
 def activation(desk: Desk) -> Draft:
-    """The hidden layer has another activation."""
+    """A fault: the hidden layer has another activation."""
     table, model = _fitted(desk, last=MLPClassifier((12,), max_iter=120, random_state=1, activation="tanh"))
     other = copy.deepcopy(model)
     other[-1].activation = desk.pick("relu", "logistic")
@@ -238,7 +238,7 @@ def activation(desk: Desk) -> Draft:
 
 
 def averaged(desk: Desk) -> Draft:
-    """The answers of trees are put together in another way."""
+    """A fault: the answers of the trees are combined in another way."""
     table, model = _fitted(desk, last=RandomForestRegressor(10, max_depth=5, random_state=0))
     wrong = convert(model, table.X.shape[1])
     for node in wrong.graph.node:
@@ -250,7 +250,7 @@ def averaged(desk: Desk) -> Draft:
 
 
 def lowered(kind: str) -> Recipe:
-    """A network in lower precision."""
+    """A fault: a network in lower precision."""
 
     def recipe(desk: Desk) -> Draft:
         last = MLPClassifier((24, 12), max_iter=120, random_state=2)
@@ -264,14 +264,14 @@ def lowered(kind: str) -> Recipe:
 
 
 def fixed(desk: Desk) -> Draft:
-    """Exported for one size."""
+    """A fault: exported for one size."""
     table, model = _fitted(desk)
     wrong = convert(model, table.X.shape[1], rows=4)
     return draft(desk, table, model, wrong, "batch-baked", "exported for four rows")
 
 
 def without_probabilities(desk: Desk) -> Draft:
-    """Labels alone."""
+    """A fault: the file has only labels."""
     table, model = _fitted(desk, last=RandomForestClassifier(12, max_depth=5, random_state=0))
     wrong = convert(model, table.X.shape[1])
     del wrong.graph.output[1:]
@@ -279,7 +279,7 @@ def without_probabilities(desk: Desk) -> Draft:
 
 
 def tight(desk: Desk) -> Draft:
-    """A tolerance that float32 can't keep."""
+    """A fault: a tolerance that float32 can't keep."""
     table, model = _fitted(desk)
     made = draft(desk, table, model, convert(model, table.X.shape[1]), "tolerance", "a tolerance too tight for float32")
     proofs = (replace(made.proofs[0], rtol=1e-9, atol=1e-10), made.proofs[1])
@@ -287,7 +287,7 @@ def tight(desk: Desk) -> Draft:
 
 
 def tree_data(desk: Desk) -> tuple[Table, Any]:
-    """A grown tree behind a scaler: rows sit next to its thresholds."""
+    """A fully grown tree behind a scaler, and rows close to its thresholds."""
     table = draw_table(desk.random)
     X = np.round(table.X, 1)
     model = pipeline(("scale", StandardScaler()), ("model", DecisionTreeRegressor(random_state=0))).fit(X, table.y)
@@ -296,7 +296,7 @@ def tree_data(desk: Desk) -> tuple[Table, Any]:
 
 
 def thresholds(desk: Desk) -> Draft:
-    """float64 thresholds become float32."""
+    """A fault: float64 thresholds become float32."""
     table, model = tree_data(desk)
     made = draft(desk, table, model, convert(model, table.X.shape[1]), "precision", "scaled rows next to thresholds")
     bare = DecisionTreeRegressor(random_state=0).fit(table.X, table.y)
@@ -305,7 +305,7 @@ def thresholds(desk: Desk) -> Draft:
 
 
 def constant_column(desk: Desk) -> Draft:
-    """A column that is always the same is divided by its deviation of 0."""
+    """A fault: a constant column is divided by its deviation of 0."""
     table = draw_table(desk.random, classes=3)
     column = int(desk.random.integers(table.X.shape[1]))
     for rows in (table.X, table.test):
@@ -320,7 +320,7 @@ def constant_column(desk: Desk) -> Draft:
 
 
 def noisy(desk: Desk) -> Draft:
-    """The source answers with noise."""
+    """A fault: the source adds noise to its answers."""
     table = draw_table(desk.random, classes=3)
     model = pipeline(("scale", StandardScaler()), ("model", LogisticRegression(max_iter=500))).fit(table.X, table.y)
     random = pipeline(("scale", model[0]), ("model", Judge(noise=0.05).fit(model[0].transform(table.X), table.y)))

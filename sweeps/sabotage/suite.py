@@ -1,4 +1,4 @@
-"""All questions, those that are chosen, and what the gate says of them."""
+"""Lists all questions, chooses some, and runs the gate on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CELLS: tuple[Cell, ...] = (
 )
 """Every framework, converted and shipped."""
 ATTEMPTS = 8
-"""Models that are drawn until one shows the fault."""
+"""Most models that are drawn until one shows the fault."""
 TENTH = 10
 DEFAULTS: dict[str, Any] = {"strength": False}
 
@@ -39,7 +39,7 @@ Question = tuple[Cell, str, int]
 
 
 def questions(cells: Sequence[str] = ()) -> list[Question]:
-    """Cell, fault, and which one of its kind."""
+    """All questions: cell, fault, and a number if a fault occurs several times."""
     return [
         (cell, fault, number)
         for cell in CELLS
@@ -50,7 +50,7 @@ def questions(cells: Sequence[str] = ()) -> list[Question]:
 
 
 def name_of(question: Question) -> str:
-    """Unique, and fit for files."""
+    """A unique name that can be used for files."""
     cell, fault, number = question
     return f"{cell.name.replace(' ', '-')}_{fault}_{number}".replace("-", "_")
 
@@ -58,7 +58,7 @@ def name_of(question: Question) -> str:
 def choose(
     *, cells: Sequence[str] = (), only: Sequence[str] = (), limit: int | None = None, tenth: int | None = None
 ) -> list[Question]:
-    """All of these cells, those whose names have a text in them, the first of each cell, or a tenth of each."""
+    """All questions of these cells, those with a text in their names, the first of each cell, or a tenth of each."""
     if unknown := [name for name in cells if name not in {cell.name for cell in CELLS}]:
         raise SystemExit(f"no such cell: {', '.join(unknown)}; there are {', '.join(cell.name for cell in CELLS)}")
     listed = [each for each in questions(cells) if not only or any(text in name_of(each) for text in only)]
@@ -72,10 +72,10 @@ def choose(
 
 
 def write(folder: Path, chosen: Sequence[Question], seed: int) -> tuple[list[Case], list[str]]:
-    """Draw the models and prove them; and those of which no draw could be proven, with the reasons."""
+    """Draw the models and prove them; returns the cases, and the reasons for questions that could not be proven."""
     shutil.copytree(Path(__file__).parent.parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
     cases, unproven = [], []
-    # Trees that are fitted on more threads than there are cores left take a hundred times as long.
+    # Fitting trees with more threads than free cores takes a hundred times as long.
     with threadpool_limits(1):
         for question in chosen:
             try:
@@ -86,7 +86,7 @@ def write(folder: Path, chosen: Sequence[Question], seed: int) -> tuple[list[Cas
 
 
 def _case(folder: Path, question: Question, seed: int) -> Case:
-    """The first draw that shows its fault: another epsilon, say, isn't seen in every network."""
+    """The first draw that shows its fault: another epsilon, for example, does not show in every network."""
     cell, fault, _ = question
     name = name_of(question)
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])
@@ -104,7 +104,7 @@ def _case(folder: Path, question: Question, seed: int) -> Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Marked:
-    """A question and its answer."""
+    """A question, and the gate's results for both models."""
 
     case: Case
     wrong: ModelResult
@@ -114,7 +114,7 @@ class Marked:
 def judge(
     folder: Path, chosen: Sequence[Question], *, seed: int, jobs: int | None = None
 ) -> tuple[GateResult, list[Marked], list[str]]:
-    """Write everything and run the command on it; last, the questions that could not be asked."""
+    """Write all models and run the command on them; the last element lists the questions that were not proven."""
     cases, unproven = write(folder, chosen, seed)
     models = [model for case in cases for model in case.models]
     result = run_gate(folder, models, defaults=DEFAULTS, jobs=jobs)

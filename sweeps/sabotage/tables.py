@@ -1,4 +1,4 @@
-"""Tables and pipelines as people fit them, drawn at random."""
+"""Draws random tables, and typical pipelines for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS, TEST = 300, 64
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows to fit on, and rows to ask about."""
+    """Rows to fit on, and rows to test with."""
 
     X: Array
     y: Array
@@ -32,7 +32,7 @@ class Table:
 
 
 def draw_table(random: Random, *, classes: int = 0, targets: int = 1, gaps: bool = False) -> Table:
-    """Columns of different sizes and offsets; the answer depends on all of them."""
+    """A table with columns of different sizes and offsets; the target depends on all of them."""
     width = int(random.integers(4, 9))
     clean = random.standard_normal((ROWS + TEST, width))
     weights = random.normal(0, 1, (width, max(targets, classes)))
@@ -48,7 +48,7 @@ SCALERS = (StandardScaler, MinMaxScaler, RobustScaler)
 
 
 def draw_classifier(random: Random, *, smooth: bool = False) -> Any:
-    """The last step; a smooth one has no thresholds."""
+    """A classifier as the last step; a smooth one has no thresholds."""
     seed = int(random.integers(1000))
     kinds: list[Any] = [
         LogisticRegression(max_iter=500),
@@ -63,7 +63,7 @@ def draw_classifier(random: Random, *, smooth: bool = False) -> Any:
 
 
 def draw_regressor(random: Random) -> Any:
-    """The last step."""
+    """A regressor as the last step."""
     seed = int(random.integers(1000))
     kinds: list[Any] = [
         LinearRegression(),
@@ -75,7 +75,7 @@ def draw_regressor(random: Random) -> Any:
 
 
 def draw_steps(random: Random, width: int, *, gaps: bool = False, scaler: bool = True) -> list[tuple[str, Any]]:
-    """What comes before the last step."""
+    """The steps before the last one."""
     steps: list[tuple[str, Any]] = [("impute", SimpleImputer(strategy="median"))] if gaps else []
     made = SCALERS[int(random.integers(len(SCALERS)))]
     if scaler and random.random() < 0.25:
@@ -92,5 +92,5 @@ def draw_steps(random: Random, width: int, *, gaps: bool = False, scaler: bool =
 
 
 def pipeline(*steps: tuple[str, Any]) -> Any:
-    """In this order."""
+    """A pipeline of these steps."""
     return Pipeline(list(steps))

@@ -1,4 +1,4 @@
-"""Torch networks that the gate converts itself, and that come out wrong all the same."""
+"""The cell for torch networks that the gate itself converts, with a wrong result."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from sweeps.sabotage.torch_shipped import (
 )
 
 SCRIPT = 0.6
-"""The share that the old exporter converts, which is thirty times as fast."""
+"""The share that is converted by the old exporter, which is thirty times as fast."""
 MODULES = {"gelu": nn.GELU, "leaky_relu": nn.LeakyReLU}
 
 
 def _proof(plan: Plan, made: Built, feeds: list[Any], table: translations.Table | None, *, dynamo: bool) -> Proof:
-    """The network that is judged, and what torch makes of it by the exporter that the gate will use.
+    """A proof with the judged network, and the file from the torch exporter that the gate will use.
 
-    A BatchNorm that is called as in training comes out wrong by the old one, and right by the new one.
+    The old exporter converts a BatchNorm that is called as in training wrongly, and the new one rightly.
     """
     net = deployed(plan)
     example = made.feed(np.random.default_rng(1), EXAMPLE_ROWS)
@@ -53,7 +53,7 @@ def _proof(plan: Plan, made: Built, feeds: list[Any], table: translations.Table 
 def draft_converted(
     desk: Desk, plan: Plan, cause: str, fault: str, *, placed: bool = True, script: bool | None = None, hook: str = ""
 ) -> Draft:
-    """A factory whose network answers rightly and is exported wrongly; and one without the fault."""
+    """A question with a factory whose network is right but is exported wrongly, and one without the fault."""
     made, fine = built(plan), healthy(plan)
     script = (desk.likely(SCRIPT) if script is None else script) and not hook
     feeds = feeds_of(made, np.random.default_rng(desk.seed()))
@@ -84,7 +84,7 @@ def draft_converted(
 
 
 def with_change(change: str) -> Recipe:
-    """A branch for deployment does something else."""
+    """A fault: a branch for deployment does something else."""
     known = CHANGES[change]
 
     def recipe(desk: Desk) -> Draft:
@@ -95,7 +95,7 @@ def with_change(change: str) -> Recipe:
 
 
 def with_part(part: str, cause: str, fault: str, *, script: bool | None = None) -> Recipe:
-    """A part that goes wrong by itself, or one whose safe form is not exported."""
+    """A fault: a part that is wrong by itself, or one whose safe form is not exported."""
 
     def recipe(desk: Desk) -> Draft:
         change = CHANGES_OF_PARTS.get(part, "")
@@ -107,7 +107,7 @@ def with_part(part: str, cause: str, fault: str, *, script: bool | None = None) 
 
 
 def translated(name: str) -> Recipe:
-    """`register` translates an operator of the network wrongly."""
+    """A fault: `register` translates an operator of the network wrongly."""
 
     def recipe(desk: Desk) -> Draft:
         for _ in range(40):
@@ -123,7 +123,7 @@ def translated(name: str) -> Recipe:
 
 
 def tight(desk: Desk) -> Draft:
-    """A tolerance that float32 can't keep."""
+    """A fault: a tolerance that float32 can't keep."""
     draft = draft_converted(desk, draw_plan(desk), "tolerance", "a tolerance too tight for float32", script=True)
     proofs = (replace(draft.proofs[0], rtol=1e-7, atol=1e-9), draft.proofs[1])
     return replace(draft, wrong={**draft.wrong, "tolerance": {"rtol": 1e-7, "atol": 1e-9}}, proofs=proofs)

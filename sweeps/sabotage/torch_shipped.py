@@ -1,4 +1,4 @@
-"""Files of torch networks that don't do what their source does."""
+"""The cell for shipped files of torch networks that differ from their source."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from sweeps.sabotage.proof import Feed, Proof, Unproven
 
 BATCHES = (1, 7, 32)
 ROWS = 48
-"""Of data."""
+"""Number of rows of data."""
 DYNAMO = 0.2
-"""The share of files that torch's new exporter writes: it takes thirty times as long as the old one."""
+"""The share of files from torch's new exporter, which takes thirty times as long as the old one."""
 FEATURES = ("mlp", "several", "embedding", "recurrent", "cnn", "transformer")
-"""Networks whose last part before the heads answers one row of features."""
+"""Networks whose last part before the heads returns one vector of features per row."""
 ROUNDED = ("spread", "waves", "odds")
-"""Parts that lose digits in some rows: a network with one of them needs data, so that the gate sees the same rows."""
+"""Parts that lose digits in some rows; a network with one of them needs data, so that the gate runs the same rows."""
 
 
 def draw_plan(desk: Desk, change: str = "", *, part: str = "", kinds: Sequence[str] = tuple(KINDS)) -> Plan:
-    """A network that can have this fault."""
+    """A plan for a random network that can have this fault."""
     for _ in range(40):
         plan = Plan(kind=desk.pick(*kinds), seed=desk.seed(), part=part, change=change, drawn=desk.seed())
         if not change:
@@ -42,7 +42,7 @@ def draw_plan(desk: Desk, change: str = "", *, part: str = "", kinds: Sequence[s
 
 
 def answer_with(net: nn.Module) -> Callable[[Feed], list[Any]]:
-    """What the network says, as arrays."""
+    """A function that returns the answers of the network as arrays."""
 
     def answer(feed: Feed) -> list[Any]:
         with torch.no_grad():
@@ -53,19 +53,19 @@ def answer_with(net: nn.Module) -> Callable[[Feed], list[Any]]:
 
 
 def output_names(net: nn.Module, made: Built) -> list[str]:
-    """As the gate calls them."""
+    """The names that the gate gives to the outputs."""
     count = len(answer_with(net)(made.feed(np.random.default_rng(0), EXAMPLE_ROWS)))
     return ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
 
 
 def feeds_of(made: Built, random: np.random.Generator) -> list[Feed]:
-    """Of every size that is judged."""
+    """Feeds of every size that is judged."""
     sizes = [*((rows, False) for rows in BATCHES), *([(BATCHES[-1], True)] if made.dims else [])]
     return [made.feed(random, rows, longest=longest) for rows, longest in sizes]
 
 
 def keys_of(desk: Desk, plan: Plan, made: Built, maker: str) -> Keys:
-    """The model in the manifest: a factory and its inputs, with data beside it or without."""
+    """The entry of the manifest: a factory and its inputs."""
     code = f"from sweeps.sabotage.plans import Plan, {maker}\n\n\ndef build():\n    return {maker}({plan.code})\n"
     # A part that only a change makes wrong is the same on both sides.
     wrong_part = plan.part and not plan.part.endswith("-right") and plan.part not in CHANGES_OF_PARTS
@@ -80,7 +80,7 @@ def keys_of(desk: Desk, plan: Plan, made: Built, maker: str) -> Keys:
 
 
 def with_data(keys: Keys, data: str) -> Keys:
-    """Data in the place of generated feeds."""
+    """The entry with data instead of generated feeds."""
     given = {name: value for name, value in keys.items() if name != "dims"}
     return {**given, "data": data}
 
@@ -88,7 +88,7 @@ def with_data(keys: Keys, data: str) -> Keys:
 def write_file(
     desk: Desk, net: nn.Module, made: Built, side: str, how: str, **options: Any
 ) -> tuple[str, onnx.ModelProto]:
-    """Exported and disguised."""
+    """Export and disguise a network, and write the file."""
     example = made.feed(np.random.default_rng(1), EXAMPLE_ROWS)
     file = export(net, {made.name: made.schema}, list(example.values()), output_names(net, made), **options)
     file = disguise(file, how)
@@ -96,7 +96,7 @@ def write_file(
 
 
 def draft_shipped(desk: Desk, plan: Plan, cause: str, fault: str, *, placed: bool = True, **options: Any) -> Draft:
-    """The wrong network's file beside the right source; and the right one's."""
+    """A question with the right source, and the files of the wrong and of the right network."""
     made, how, dynamo = built(plan), desk.pick(*DISGUISES), options.pop("dynamo", None)
     dynamo = desk.likely(DYNAMO) if dynamo is None else dynamo
     fine = healthy(plan)
@@ -125,9 +125,9 @@ def draft_shipped(desk: Desk, plan: Plan, cause: str, fault: str, *, placed: boo
 
 
 def write_data(desk: Desk, plan: Plan, made: Built, feeds: list[Feed]) -> str:
-    """Half of the models have data, and those whose fault needs certain rows; it is fed in the proof as well."""
+    """Write data for half of the models, and for faults that need certain rows; the proof uses the same data."""
     zeros = plan.part == "unit"
-    # Rounding that shows in some rows need not show in others, which the gate would draw.
+    # Rounding that shows in some rows need not show in the rows that the gate would generate.
     if made.dims or not (zeros or plan.part in ROUNDED or desk.likely(0.5)):
         return ""
     rows = made.feed(np.random.default_rng(desk.seed()), ROWS)
@@ -138,13 +138,13 @@ def write_data(desk: Desk, plan: Plan, made: Built, feeds: list[Feed]) -> str:
 
 
 def with_change(change: str) -> Recipe:
-    """One module of the exported network is another one."""
+    """A fault: one module of the exported network is replaced."""
     known = CHANGES[change]
     return lambda desk: draft_shipped(desk, draw_plan(desk, change), known.cause, known.words, placed=known.placed)
 
 
 def with_part(part: str, cause: str, fault: str, **options: Any) -> Recipe:
-    """A part that goes wrong by itself, or one whose safe form was not exported."""
+    """A fault: a part that is wrong by itself, or one whose safe form was not exported."""
 
     def recipe(desk: Desk) -> Draft:
         change = CHANGES_OF_PARTS.get(part, "") if part in ("unit", "log") else ""
@@ -156,7 +156,7 @@ def with_part(part: str, cause: str, fault: str, **options: Any) -> Recipe:
 
 
 def lowered(kind: str) -> Recipe:
-    """The right network in lower precision."""
+    """A fault: the right network in lower precision."""
 
     def recipe(desk: Desk) -> Draft:
         plan = draw_plan(desk, kinds=("mlp", "cnn", "transformer", "several", "depthwise"))
@@ -170,19 +170,19 @@ def lowered(kind: str) -> Recipe:
 
 
 def fixed(desk: Desk) -> Draft:
-    """Exported for one size."""
+    """A fault: exported for one size."""
     fault = "exported without dynamic sizes"
     return draft_shipped(desk, draw_plan(desk), "batch-baked", fault, fixed=True)
 
 
 def trained(desk: Desk) -> Draft:
-    """Exported before eval()."""
+    """A fault: exported before eval()."""
     plan = draw_plan(desk, part="dropout", kinds=("cnn", "mlp"))
     return draft_shipped(desk, plan, "train-mode", "exported in training mode", training=True, dynamo=False)
 
 
 def tight(desk: Desk) -> Draft:
-    """A tolerance that float32 can't keep."""
+    """A fault: a tolerance that float32 can't keep."""
     draft = draft_shipped(desk, draw_plan(desk), "tolerance", "a tolerance too tight for float32")
     limits = {"rtol": 1e-7, "atol": 1e-9}
     proofs = (replace(draft.proofs[0], rtol=1e-7, atol=1e-9), draft.proofs[1])

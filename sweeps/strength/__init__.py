@@ -1,1 +1,1 @@
-"""How strong the inputs of healthy models are, and what survivors say of wrong ones: docs/strength-models.md."""
+"""Measures the strength of inputs of healthy models, and what survivors show of wrong ones: docs/strength-models.md."""

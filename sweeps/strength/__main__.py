@@ -1,6 +1,7 @@
-"""Healthy models with their own test data, and wrong ones with poor data: docs/strength-models.md.
+"""Measures the strength of healthy models with their own test data, and of wrong ones with poor data.
 
-`python -m sweeps.strength [--only NAME] [--write]`; it ends with 1 below the bars.
+`python -m sweeps.strength [--only NAME] [--write]`; its exit code is 1 below the required shares. The results are in
+docs/strength-models.md.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ caught or pointed at."""
 
 
 def healthy_rows(judged: Sequence[Judged]) -> list[tuple[object, ...]]:
-    """A line for each model, the weakest first."""
+    """One row per model, the weakest first."""
     return [
         (f"`{each.name}`", each.entry.framework, each.entry.place, each.rows, *_shares(each), each.reason)
         for each in sorted(judged, key=lambda each: (each.strength and each.strength.share) or 0)
@@ -58,7 +59,7 @@ def healthy_rows(judged: Sequence[Judged]) -> list[tuple[object, ...]]:
 
 
 def _shares(each: Judged) -> tuple[str, str]:
-    """Caught by counted; and with the rows of `weak-inputs/` that are offered."""
+    """The share of wrong models that were caught, and the number of rows offered in `weak-inputs/`."""
     found = each.strength
     if found is None or found.share is None:
         return "none", ""
@@ -67,7 +68,7 @@ def _shares(each: Judged) -> tuple[str, str]:
 
 
 def distribution(judged: Sequence[Judged]) -> list[tuple[object, ...]]:
-    """How many models are how strong."""
+    """The number of models per range of strength."""
     shares = [each.strength.share for each in judged if each.strength and each.strength.share is not None]
     ends = [(0.0, 0.5), (0.5, 0.7), (0.7, LEAST), (LEAST, 0.9), (0.9, 0.95), (0.95, 1.0)]
     counted = [(f"{low:.0%} to {high:.0%}", sum(low <= share < high for share in shares)) for low, high in ends]
@@ -75,7 +76,7 @@ def distribution(judged: Sequence[Judged]) -> list[tuple[object, ...]]:
 
 
 def wrong_rows(wrong: Sequence[Poor]) -> list[tuple[object, ...]]:
-    """A line for each wrong file."""
+    """One row per wrong file."""
     return [
         (f"`{each.shipped.name}`", each.shipped.entry.place, "blind" if each.plain else "own", each.ended, _said(each))
         for each in wrong
@@ -83,13 +84,13 @@ def wrong_rows(wrong: Sequence[Poor]) -> list[tuple[object, ...]]:
 
 
 def _said(each: Poor) -> str:
-    """The sentence that points there, or else the first."""
+    """The sentence that points at the fault, or else the first sentence."""
     pointing = [sentence for sentence in each.sentences if points_at(each.fault, [sentence])]
     return next(iter([*pointing, *each.sentences]), "")
 
 
 def write_results(environment: Environment, judged: Sequence[Judged], wrong: Sequence[Poor]) -> Path:
-    """docs/strength-models.md."""
+    """Write docs/strength-models.md."""
     ended = Counter(each.ended for each in wrong)
     lines = [
         *("# Strength of real inputs", "", INTRO, "", f"Written by `{COMMAND}` with {versions(environment)}.", ""),
@@ -106,7 +107,7 @@ def write_results(environment: Environment, judged: Sequence[Judged], wrong: Seq
 
 
 def main() -> int:
-    """Everything, as the command line asks for it."""
+    """Run the sweep with the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m sweeps.strength", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--healthy", action="append", default=[], help="the healthy model of this name; may be repeated"
@@ -117,7 +118,7 @@ def main() -> int:
     some = bool(given.healthy or given.wrong)
     if given.write and some:
         parser.error("--write wants all models")
-    # What the frameworks have to say of these models is no news here.
+    # Warnings of the frameworks about these models are not useful here.
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(prefix="strength-") as folder:

@@ -41,4 +41,4 @@ MODELS = {
     "catboost": _entry("catboost", "cancer", _cat(catboost.CatBoostClassifier)),
     "catboost_gaps": _entry("catboost", "diabetes", _cat(catboost.CatBoostRegressor), gaps=True),
 }
-"""By name."""
+"""Entries by name."""

@@ -1,4 +1,4 @@
-"""Where a wrong file is wrong, read off the two files, and whether a sentence of a report points there."""
+"""Finds the fault of a wrong file by comparing it with the healthy one, and checks whether a report points at it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from onnx import helper
 from sweeps.wrong_models.edits import graphs, tensors
 
 _MISSING = ("nodes_missing_value_tracks_true", "imputed_value_floats", "replaced_value_float")
-"""Attributes that say what is done with a missing value."""
+"""Attributes that define the treatment of missing values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What differs between the healthy file and the wrong one."""
+    """The differences between the healthy file and the wrong one."""
 
     names: frozenset[str]
-    """Of tensors, nodes, outputs of nodes and categories that are others in the wrong file, as it calls them."""
+    """Names in the wrong file of the tensors, nodes, outputs of nodes and categories that differ."""
     missing: bool
-    """Whether it is about a missing value."""
+    """Whether the fault is about missing values."""
 
 
 def fault_of(healthy: onnx.ModelProto, wrong: onnx.ModelProto) -> Fault:
-    """All that was changed: constants, attributes, nodes that are more, and what they read."""
+    """The fault: changed constants, attributes and inputs of nodes, and added nodes."""
     before = {name: tensor.SerializeToString() for name, tensor in tensors(healthy)}
     names = {name for name, tensor in tensors(wrong) if before.get(name) != tensor.SerializeToString()}
     known = {node.output[0]: node for node in _nodes(healthy)}
@@ -37,10 +37,10 @@ def fault_of(healthy: onnx.ModelProto, wrong: onnx.ModelProto) -> Fault:
     for node in _nodes(wrong):
         old = known.get(node.output[0])
         changed = _changed(old, node) if old is not None else set()
-        # Of a step that was put between, the step is the fault, and not who reads it.
+        # If a step was inserted, the step is the fault, and not the node that reads it.
         turned = old is not None and _reads_others(old, node) and set(node.input) <= there
         if old is None or changed or turned:
-            # Every fault changes an answer: to name that points nowhere.
+            # Every fault changes an answer, so the name of an output points nowhere.
             names |= {node.name or node.op_type, *node.output} - answers
             names |= set(_entries(old, node))
             missing |= bool(changed & set(_MISSING)) or node.op_type == "Imputer"
@@ -56,14 +56,14 @@ def _reads_others(old: Any, node: Any) -> bool:
 
 
 def _changed(old: Any, node: Any) -> set[str]:
-    """Attributes that are others."""
+    """The attributes that differ."""
     before = {each.name: each.SerializeToString() for each in old.attribute}
     after = {each.name: each.SerializeToString() for each in node.attribute}
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
 def _entries(old: Any, node: Any) -> Iterator[str]:
-    """Categories and words that another one stands for, or whose number is another."""
+    """Categories and words that were exchanged, or that have another number."""
     if old is None:
         return
     lists = [{each.name: helper.get_attribute_value(each) for each in one.attribute} for one in (old, node)]
@@ -79,7 +79,7 @@ def _entries(old: Any, node: Any) -> Iterator[str]:
 
 
 def points_at(fault: Fault, sentences: Iterable[str]) -> bool:
-    """Whether a sentence names one of the changed things, whole, in its back-quotes, or speaks of a missing value."""
+    """Whether a sentence has the full name of a changed thing in back-quotes, or is about a missing value."""
     return any(_names(fault, sentence) for sentence in sentences)
 
 

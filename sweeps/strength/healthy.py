@@ -1,4 +1,4 @@
-"""Healthy models with their own test data, and how strong that is."""
+"""Runs healthy models with their own test data, and measures its strength."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "keras_models": ("keras",),
     "onnx_models": ("skl2onnx",),
 }
-"""Modules of this package, and the packages that they need; a family that lacks one is left out."""
+"""Modules of this package, and the packages that they need; a family is left out if a package is missing."""
 LEAST = 0.8
-"""A strength below it needs a reason."""
+"""A lower strength needs a reason."""
 SEED = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What became of one model."""
+    """The result of one model."""
 
     name: str
     entry: Entry
     rows: int
-    """Of its test data."""
+    """Number of rows of its test data."""
     result: ModelResult
 
     @property
     def strength(self) -> Strength | None:
-        """None where it was not computed."""
+        """The strength; None if it was not computed."""
         return self.result.strength
 
     @property
     def reason(self) -> str:
-        """What its report says of the survivors, the largest group first."""
+        """The reasons for survivors in its report, the largest group first."""
         groups = self.strength.survivors if self.strength else ()
         return "; ".join(f"{group.mutants}: {group.reason}" for group in groups)
 
 
 def catalogue(families: Collection[str] = tuple(FAMILIES)) -> dict[str, dict[str, Entry]]:
-    """Every model by family and name, of those families whose packages are there."""
+    """Every model by family and name, for families whose packages are installed."""
     return {
         family: dict(importlib.import_module(f"{__package__}.{family}").MODELS)
         for family, packages in FAMILIES.items()
@@ -71,7 +71,7 @@ def catalogue(families: Collection[str] = tuple(FAMILIES)) -> dict[str, dict[str
 def choose(
     *, only: Sequence[str] = (), tenth: int | None = None, families: Collection[str] = tuple(FAMILIES)
 ) -> dict[str, Entry]:
-    """All models, those named, or a tenth of them all that this seed draws."""
+    """All models, the named ones, or a random tenth of all; `tenth` is its seed."""
     known = {name: entry for family in catalogue(families).values() for name, entry in family.items()}
     if unknown := [name for name in only if name not in known]:
         raise SystemExit(f"no such model in the sweep: {', '.join(unknown)}")
@@ -83,9 +83,9 @@ def choose(
 
 
 def judge(folder: Path, chosen: Mapping[str, Entry], *, jobs: int | None = None) -> tuple[GateResult, list[Judged]]:
-    """Fit them, write them down with their data, and run the command on all."""
+    """Fit the models, write them with their data, and run the command on all of them."""
     shutil.copytree(Path(__file__).parent.parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
-    # Trees that are fitted on more threads than there are cores left take a hundred times as long.
+    # Fitting trees with more threads than free cores takes a hundred times as long.
     with threadpool_limits(1):
         made = {name: entry.model(SEED) for name, entry in chosen.items()}
     result = run_gate(folder, [_keys(folder, name, chosen[name], made[name]) for name in chosen], jobs=jobs)
@@ -100,7 +100,7 @@ def _rows(model: Model) -> int:
 
 
 def _keys(folder: Path, name: str, entry: Entry, model: Model) -> dict[str, Any]:
-    """The model as the manifest has it, with its source and its data written."""
+    """The entry of the model in the manifest; its source and its data are written to files."""
     write_rows(folder / f"{name}.npz", model.own)
     source = _source(folder, name, entry, model.source)
     inputs = {given: dict(each) for given, each in model.inputs.items()}
@@ -109,7 +109,7 @@ def _keys(folder: Path, name: str, entry: Entry, model: Model) -> dict[str, Any]
 
 
 def write_rows(path: Path, feed: Feed) -> None:
-    """Rows as a file of data."""
+    """Write rows to a data file."""
     plain: dict[str, Any] = {
         name: array.astype(str) if array.dtype == object else array for name, array in feed.items()
     }
@@ -141,7 +141,7 @@ def _network(folder: Path, name: str, module: Any) -> str:
 
 
 def shortcomings(judged: Sequence[Judged]) -> list[str]:
-    """Models that did not pass, that have no strength, or little of it and no reason."""
+    """Models that did not pass, that have no strength, or that have a low one without a reason."""
     found = []
     for each in judged:
         if each.result.verdict is not Status.PASSED:

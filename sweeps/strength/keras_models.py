@@ -1,4 +1,4 @@
-"""Healthy models of Keras, trained for a moment, each with rows that it has not seen."""
+"""Healthy models of Keras, trained briefly, each with rows that it has not seen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeps.strength.tables import rows, tokens
 from sweeps.wrong_models.entry import Entry, Model, Random, floats
 
 choose_backend()
-# Keras reads its backend as it is imported.
+# Keras reads its backend when it is imported.
 import keras  # noqa: E402
 
 layers = keras.layers
@@ -66,4 +66,4 @@ MODELS = {
     ),
     "keras_words": Entry(framework="keras", place="sentences as ids", build=_words),
 }
-"""By name."""
+"""Entries by name."""

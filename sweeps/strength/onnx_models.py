@@ -1,4 +1,4 @@
-"""Healthy .onnx files as they are shipped: nobody has the source, but its answers to some rows were recorded."""
+"""Healthy .onnx files as users ship them: there is no source, but its answers to some rows were recorded."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ MODELS = {
     ),
     "recorded_forest": _recorded("wine", RandomForestClassifier(10, max_depth=5, random_state=SEED)),
 }
-"""By name."""
+"""Entries by name."""

@@ -1,4 +1,4 @@
-"""The wrong models of the suite, judged with data that doesn't show what is wrong."""
+"""Runs the wrong models of the suite with data that doesn't show the fault."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from sweeps.wrong_models.proof import answers, different_rows, plain_feeds
 from sweeps.wrong_models.suite import Chosen
 
 ROWS = 8
-"""Of the data, which is poor on purpose."""
+"""Number of rows of the data, which is poor on purpose."""
 POINTED = 0.9
-"""The share of wrong models that has to be caught or pointed at."""
+"""The share of wrong models that have to be caught or pointed at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Poor:
-    """What became of one wrong file."""
+    """The result of one wrong file."""
 
     shipped: Shipped
     fault: Fault
     plain: bool
-    """Its data is drawn blindly; else it is of the model's own rows, those that the wrong file answers rightly."""
+    """Whether its data is drawn at random; else it is the model's own rows that the wrong file answers rightly."""
     result: ModelResult
 
     @property
     def sentences(self) -> list[str]:
-        """What the report says of the survivors."""
+        """The sentences of the report about survivors."""
         return [group.reason for group in self.result.strength.survivors] if self.result.strength else []
 
     @property
@@ -70,7 +70,7 @@ def judge(folder: Path, chosen: Chosen, *, seed: int, jobs: int | None = None) -
 
 
 def _with_data(folder: Path, file: Shipped, seed: int) -> tuple[dict[str, Any], bool]:
-    """The model in the manifest, beside data that its file answers as its source does; whether that is plain."""
+    """The entry of the model, with data on which file and source agree; and whether the data is drawn at random."""
     keys = {key: value for key, value in file.keys.items() if key != "dims"}
     plain = next(plain_feeds(file.model, np.random.default_rng([seed, ROWS])))
     feed = {name: value[:ROWS] for name, value in plain.items()}
@@ -82,7 +82,7 @@ def _with_data(folder: Path, file: Shipped, seed: int) -> tuple[dict[str, Any], 
 
 
 def _is_taken(folder: Path, keys: dict[str, Any], feed: Feed) -> bool:
-    """Whether the source answers it: some refuse words that they don't know, and the wrong file answers as it does."""
+    """Whether the source takes the feed, and the wrong file gives the same answers; some refuse unknown words."""
     path = folder / "asked.yml"
     path.write_text(one_model(keys), encoding="utf-8")
     (spec,) = load_manifest(path).models
@@ -101,7 +101,7 @@ def one_model(keys: dict[str, Any]) -> str:
 
 
 def _blind_rows(folder: Path, file: Shipped) -> Feed:
-    """Rows of its own that both files answer alike, each tried alone."""
+    """Rows of the model's own data to which both files give the same answers; each row is tried alone."""
     files = [onnx.load(folder / f"{file.name}.{kind}.onnx") for kind in ("healthy", "wrong")]
     found: list[int] = []
     for row in range(len(next(iter(file.model.own.values())))):
@@ -114,7 +114,7 @@ def _blind_rows(folder: Path, file: Shipped) -> Feed:
 
 
 def shortcomings(poor: Sequence[Poor]) -> list[str]:
-    """Why the bar isn't reached; empty where it is."""
+    """The reasons why the required share isn't reached; empty if it is."""
     missed = [each for each in poor if each.ended == "missed"]
     if len(poor) - len(missed) >= POINTED * len(poor):
         return []

@@ -41,13 +41,13 @@ SEED = 0
 
 
 def on_table(estimator: Any, given: Split) -> Model:
-    """Fitted on the one part, judged on the other."""
+    """A model that is fitted on one part of a table and judged on the other."""
     fitted = estimator.fit(given.fit, given.fit_target)
     return Model(source=fitted, inputs={"X": floats(given.fit.shape[1])}, own={"X": given.test})
 
 
 def on_people(estimator: Any, random: Random) -> Model:
-    """The same for a table with words."""
+    """Like `on_table`, for a table with words."""
     given = people(random)
     fitted = estimator.fit(given.fit, given.fit_target)
     own = {name: given.test[[name]].to_numpy() for name in PEOPLE}
@@ -55,7 +55,7 @@ def on_people(estimator: Any, random: Random) -> Model:
 
 
 def on_text(estimator: Any, random: Random, convert: dict[str, Any]) -> Model:
-    """The same for sentences."""
+    """Like `on_table`, for sentences."""
     given = sentences(random)
     fitted = estimator.fit(given.fit, given.fit_target)
     return Model(source=fitted, inputs=TEXT, own={"text": given.test}, convert=convert)
@@ -89,7 +89,7 @@ def _encoded() -> Any:
 
 
 def _ordinal() -> Any:
-    # Without a scaler, whose rounding decides at the thresholds of the trees.
+    # Without a scaler: its rounding would decide at the thresholds of the trees.
     return _prepared("passthrough", OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1))
 
 
@@ -149,4 +149,4 @@ MODELS = {
         ),
     ),
 }
-"""By name."""
+"""Entries by name."""

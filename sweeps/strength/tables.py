@@ -24,7 +24,7 @@ _LOADERS: dict[str, Callable[..., Any]] = {
     "diabetes": datasets.load_diabetes,
 }
 UNKNOWN = 1
-"""The id of a word that training has not seen; 0 fills up."""
+"""The id of a word that training has not seen; 0 is padding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +52,14 @@ def rows(name: str, random: Random) -> Split:
 
 
 def rows_with_gaps(name: str, random: Random, share: float = 0.1) -> Split:
-    """The same with missing values, as measurements have them."""
+    """A data set of numbers with missing values, as in real measurements."""
     x, y = _LOADERS[name](return_X_y=True)
     gaps = np.where(random.random(x.shape) < share, np.nan, x).astype(np.float32)
     return split(gaps, y, random)
 
 
 def people(random: Random) -> Split:
-    """Diabetes patients as a table with words: the age group and the sex beside six numbers."""
+    """Diabetes patients as a table with words: age group, sex and six numbers."""
     given = datasets.load_diabetes(scaled=False, as_frame=True)
     table = given.data[["bmi", "bp", "s1", "s3", "s5", "s6"]].astype(np.float32)
     groups = pd.cut(given.data["age"], [0, 30, 40, 50, 60, 99], labels=["20s", "30s", "40s", "50s", "60s"])
@@ -75,24 +75,24 @@ def sentences(random: Random) -> Split:
 
 
 def _lines(text: str) -> list[str]:
-    """Words alone, where a line has several."""
+    """The words of each line, for lines with at least three words."""
     plain = [" ".join(re.findall(r"[a-z]+", line.lower())) for line in text.splitlines()]
     return [line for line in plain if line.count(" ") >= 2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """Sentences as ids of one length."""
+    """Sentences as ids, all of the same length."""
 
     fit: Array
     fit_target: Array
     test: Array
     size: int
-    """Of the vocabulary."""
+    """Size of the vocabulary."""
 
 
 def tokens(random: Random, length: int = 12) -> Tokens:
-    """The words of the training sentences in a vocabulary, those that occur twice."""
+    """Sentences as ids; the vocabulary has the words that occur at least twice in the training sentences."""
     given = sentences(random)
     counted: dict[str, int] = {}
     for line in given.fit:

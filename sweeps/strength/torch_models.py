@@ -1,4 +1,4 @@
-"""Healthy networks of PyTorch, trained for a moment, each with rows that it has not seen."""
+"""Healthy networks of PyTorch, trained briefly, each with rows that it has not seen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASSES = 10
 
 
 def train(module: nn.Module, feeds: tuple[Array, ...], target: Array, random: Random) -> Any:
-    """A few steps, so that no weight is what it started as."""
+    """Train for a few steps, so that every weight has changed."""
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
     for _ in range(_STEPS):
         chosen = random.integers(0, len(target), _ROWS)
@@ -29,7 +29,7 @@ def train(module: nn.Module, feeds: tuple[Array, ...], target: Array, random: Ra
 
 
 class Recurrent(nn.Module):
-    """Rows of a picture, one after the other."""
+    """A recurrent network that reads the rows of a picture."""
 
     def __init__(self, kind: Any) -> None:
         super().__init__()
@@ -37,12 +37,12 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(16, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the last step knows."""
+        """Scores from the last step."""
         return self.head(self.steps(x.reshape(-1, 8, 8))[0][:, -1])  # type: ignore[no-any-return]
 
 
 class Bag(nn.Module):
-    """The mean of the words."""
+    """A classifier on the mean of the word embeddings."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Bag(nn.Module):
 
 
 class Reader(nn.Module):
-    """A layer of a transformer over words and their places."""
+    """A transformer layer over words and their positions."""
 
     def __init__(self, size: int, length: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Reader(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention over the words that a mask leaves."""
+    """Attention over the words that are not masked."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -136,4 +136,4 @@ MODELS = {
     "torch_transformer": _words(lambda size: Reader(size, 12)),
     "torch_attention": _words(Attention, masked=True),
 }
-"""By name."""
+"""Entries by name."""

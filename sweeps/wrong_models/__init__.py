@@ -1,1 +1,1 @@
-"""Models that are wrong in a place that numbers drawn blindly don't reach, and their healthy look-alikes."""
+"""Models with a fault that random numbers don't reach, and their healthy look-alikes."""

@@ -1,6 +1,7 @@
-"""Wrong models and their healthy look-alikes through the gate, without data and with the default limits.
+"""Runs wrong models and their healthy look-alikes through the gate, without data and with the default limits.
 
-`python -m sweeps.wrong_models [--seed N] [--tenth N] [--only NAME] [--write]`; it ends with 1 below the bar.
+`python -m sweeps.wrong_models [--seed N] [--tenth N] [--only NAME] [--write]`; its exit code is 1 below the required
+share.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ makes other models of the same kinds."""
 
 
 def row_of(name: str, outcomes: Sequence[Outcome]) -> tuple[object, ...]:
-    """A line of the page: both files of one model."""
+    """One row of the page's table: both files of one model."""
     ended = {outcome.wrong: outcome.ended for outcome in outcomes}
     entry = outcomes[0].shipped.entry
     reached = next((outcome.shipped.reached for outcome in outcomes if outcome.shipped.reached is not None), None)
@@ -51,7 +52,7 @@ def row_of(name: str, outcomes: Sequence[Outcome]) -> tuple[object, ...]:
 
 
 def count(outcomes: Sequence[Outcome]) -> dict[str, object]:
-    """How many were noticed and how many passed, in all and by framework."""
+    """The number of files that were noticed and that passed, in total and by framework."""
     counted: dict[str, object] = {
         "wrong files": sum(outcome.wrong for outcome in outcomes),
         "of them noticed": sum(outcome.wrong and outcome.noticed for outcome in outcomes),
@@ -73,7 +74,7 @@ def _passed(outcome: Outcome) -> bool:
 
 
 def write_results(result: GateResult, outcomes: Sequence[Outcome]) -> Path:
-    """docs/wrong-models.md."""
+    """Write docs/wrong-models.md."""
     by_name: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         by_name.setdefault(outcome.shipped.name, []).append(outcome)
@@ -90,7 +91,7 @@ def write_results(result: GateResult, outcomes: Sequence[Outcome]) -> Path:
 
 
 def main() -> int:
-    """Everything, as the command line asks for it."""
+    """Run the suite with the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m sweeps.wrong_models", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="other seeds make other models of the same kinds")
     parser.add_argument("--tenth", type=int, metavar="N", help="a tenth of each family, drawn by this seed")
@@ -99,7 +100,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.write and (given.only or given.tenth is not None or given.seed):
         parser.error("--write wants all models, and the seed 0")
-    # What the frameworks have to say of these models is no news here.
+    # Warnings of the frameworks about these models are not useful here.
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and CatBoost on incomes, with gaps and with categories."""
+"""Models of LightGBM, XGBoost and CatBoost on incomes, with missing values and with categories."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def cat(random: Random, kind: Any, **options: Any) -> Any:
 
 
 def branch_codes(random: Random, rows: int = 400) -> Array:
-    """Incomes, and in the second column the code of a branch, from 20 to 39, that says more than they do."""
+    """Incomes, and in the second column the code of a branch, from 20 to 39, which has more influence."""
     table = people(random, rows)
     table[:, 1] = random.integers(20, 40, rows)
     return table
 
 
 def by_branch(table: Array, random: Random) -> Array:
-    """A number that depends on which branch it is, in no order."""
+    """A target that depends on the branch, in no order."""
     effects = random.normal(0, 3, 40)
     return np.asarray(effects[table[:, 1].astype(int)] + np.log(table[:, 0]))
 
 
 def swap_category(file: onnx.ModelProto, random: Random) -> None:
-    """One test for a category of a tree ensemble asks for another one."""
+    """Change one test for a category in a tree ensemble to another category."""
     node = nodes(file, "TreeEnsembleRegressor", "TreeEnsembleClassifier")[0]
     equal = [place for place, mode in enumerate(attribute(node, "nodes_modes")) if mode == b"BRANCH_EQ"]
     if not equal:
@@ -95,7 +95,7 @@ def lightgbm_missing(random: Random) -> Model:
 
 @entry("lightgbm", "category")
 def lightgbm_category(random: Random) -> Model:
-    """LightGBM's trees ask for another category."""
+    """LightGBM's trees test for another category."""
     table = branch_codes(random)
     model = light(random, lightgbm.LGBMRegressor).fit(table, by_branch(table, random), categorical_feature=[1])
     return Model(source=model, inputs=TABLE, own={"X": table}, sabotage=swap_category)
@@ -129,7 +129,7 @@ def xgboost_missing(random: Random) -> Model:
 
 @entry("xgboost", "threshold of a rare region")
 def xgboost_deep(random: Random) -> Model:
-    """A wrong threshold in deep trees of XGBoost, each of which few rows reach."""
+    """A wrong threshold in deep trees of XGBoost; few rows reach each threshold."""
     table = people(random, 800)
     model = extreme(random, xgboost.XGBRegressor, min_child_weight=1).set_params(max_depth=7)
     model.fit(table, spending(table, random))

@@ -1,4 +1,4 @@
-"""Changes in one place of an .onnx file, as a converter with a fault, or a hand, might make them."""
+"""Changes in one place of an .onnx file, as a faulty converter or a manual edit might make them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ML_DOMAIN = "ai.onnx.ml"
 
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The graph, and those within it."""
+    """The graph and its sub-graphs."""
     waiting = [model.graph]
     while waiting:
         graph = waiting.pop()
@@ -33,7 +33,7 @@ def nodes(model: onnx.ModelProto, *operators: str) -> list[onnx.NodeProto]:
 
 
 def attribute(node: onnx.NodeProto, name: str) -> Any:
-    """The value of an attribute, as Python has it; None where there is none."""
+    """The value of an attribute as a Python object; None if it is not set."""
     found = next((given for given in node.attribute if given.name == name), None)
     return None if found is None else helper.get_attribute_value(found)
 
@@ -64,7 +64,7 @@ def tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
 def change_tensor(
     model: onnx.ModelProto, wanted: Callable[[str, Array], bool], change: Callable[[Array], Array | None]
 ) -> None:
-    """Change the first constant that is wanted, in place or for another."""
+    """Change the first constant that `wanted` accepts, in place or by another array."""
     for name, tensor in tensors(model):
         array = np.array(numpy_helper.to_array(tensor))
         if wanted(name, array):
@@ -76,7 +76,7 @@ def change_tensor(
 
 
 def change_named(model: onnx.ModelProto, part: str, change: Callable[[Array], Array | None]) -> None:
-    """Change the constant whose name has this part."""
+    """Change the constant whose name contains this part."""
     change_tensor(model, lambda name, array: part in name, change)
 
 
@@ -90,7 +90,7 @@ def change_number(model: onnx.ModelProto, number: float, other: float) -> None:
 
 
 def swap(values: list[Any], first: int, second: int) -> None:
-    """Exchange two of a list."""
+    """Swap two elements of a list."""
     values[first], values[second] = values[second], values[first]
 
 
@@ -110,7 +110,7 @@ def scale_leaf(model: onnx.ModelProto, random: Random, factor: float = 3.0) -> N
 
 
 def swap_leaf_classes(model: onnx.ModelProto, random: Random) -> None:
-    """Let one leaf of a classifier vote for the other classes: its weights in reverse."""
+    """Make one leaf of a classifier vote for other classes: its weights are reversed."""
     node = nodes(model, "TreeEnsembleClassifier")[0]
     leaves = list(zip(attribute(node, "class_treeids"), attribute(node, "class_nodeids"), strict=True))
     chosen = leaves[int(random.integers(len(leaves)))]
@@ -126,7 +126,7 @@ def swap_leaf_classes(model: onnx.ModelProto, random: Random) -> None:
 
 
 def branches(node: onnx.NodeProto) -> list[int]:
-    """The places of a tree ensemble's nodes that aren't leaves."""
+    """The positions of a tree ensemble's nodes that aren't leaves."""
     return [place for place, mode in enumerate(attribute(node, "nodes_modes")) if mode != b"LEAF"]
 
 
@@ -172,7 +172,7 @@ def swap_two(operator: str, name: str) -> Callable[[onnx.ModelProto, Random], No
 
 
 def scale_element(part: str, factor: float) -> Callable[[onnx.ModelProto, Random], None]:
-    """A sabotage: multiplies one element of a constant, known by a part of its name."""
+    """A sabotage: multiplies one element of a constant, found by a part of its name."""
 
     def scale(file: onnx.ModelProto, random: Random) -> None:
         def multiply(array: Array) -> None:
@@ -184,7 +184,7 @@ def scale_element(part: str, factor: float) -> Callable[[onnx.ModelProto, Random
 
 
 def change_row(part: str, first: int) -> Callable[[onnx.ModelProto, Random], None]:
-    """A sabotage: turns one row of a table into another, from `first` on; the table by a part of its name."""
+    """A sabotage: changes one row of a table, from row `first` on; the table is found by a part of its name."""
 
     def change(file: onnx.ModelProto, random: Random) -> None:
         def turn(array: Array) -> None:

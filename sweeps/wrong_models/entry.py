@@ -1,4 +1,4 @@
-"""One model of the suite: how it is made, and what is made wrong in its file."""
+"""One model of the suite: how it is made, and the fault in its file."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ Random = np.random.Generator
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A source with its schema, and the inputs that it was made for."""
+    """A source with its schema, and realistic inputs."""
 
     source: Any
     """The fitted estimator, or the module."""
     inputs: Mapping[str, dict[str, Any]]
-    """As the manifest has them: dtype and shape, neither `range` nor `values`."""
+    """Inputs as in the manifest: dtype and shape, without `range` and `values`."""
     own: Feed
-    """Inputs as its users have them. A wrong file has to answer some of them wrongly, a healthy one none."""
+    """Realistic inputs. A wrong file has to answer some of them wrongly, a healthy file none."""
     sabotage: Callable[[onnx.ModelProto, Random], None] | None = None
-    """Makes the file wrong in one place that it draws; None in a model that is only there to be healthy."""
+    """Makes the file wrong in one random place; None for a model that is only used as a healthy one."""
     convert: Mapping[str, Any] = field(default_factory=dict)
     """Options of the converter, for the healthy file."""
     dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Sizes of the named dimensions other than the batch, as the manifest has them."""
+    """Sizes of the named dimensions other than the batch, as in the manifest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A model by name. Another seed makes another one of its kind."""
+    """A named model. Another seed makes another model of the same kind."""
 
     framework: str
-    """As the manifest names it."""
+    """Framework, as in the manifest."""
     place: str
-    """Where the wrong file is wrong, or what is hard about the healthy one."""
+    """The place of the fault in the wrong file, or the difficulty of the healthy one."""
     build: Callable[[Random], Model]
-    """Everything is drawn from the generator that it gets."""
+    """Builds the model; all random choices come from the given generator."""
 
     def model(self, seed: int) -> Model:
-        """The same for the same seed, in every process."""
+        """The model; it is the same for the same seed in every process."""
         drawn = np.random.default_rng([seed, zlib.crc32(self.build.__name__.encode())])
         return self.build(drawn)
 
@@ -57,7 +57,7 @@ def entry(framework: str, place: str) -> Callable[[Callable[[Random], Model]], E
 
 
 def floats(width: int | None = None) -> dict[str, Any]:
-    """A float32 input of so many columns, or a vector."""
+    """A float32 input with `width` columns, or a vector."""
     return {"dtype": "float32", "shape": ["batch"] if width is None else ["batch", width]}
 
 

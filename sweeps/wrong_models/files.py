@@ -1,4 +1,4 @@
-"""The files of a family, as a user has them: sources, shipped .onnx files, a manifest."""
+"""Writes the files of a family as a user has them: sources, shipped .onnx files, a manifest."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from sweeps.wrong_models.proof import Unproven, require_health, sabotaged
 
 EXAMPLE_ROWS = 3
 FEW = 3
-"""Conversions that take less time than to warm up the converter."""
+"""Up to this many conversions take less time than a warm-up of the converter."""
 SUFFIXES = {"sklearn": ".joblib", "lightgbm": ".txt", "xgboost": ".json", "catboost": ".cbm", "keras": ".keras"}
-"""What a source of the framework is saved as; torch's are factories."""
+"""File suffix of a saved source, by framework; torch sources are factories."""
 WRONG, HEALTHY = "wrong", "healthy"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shipped:
-    """One .onnx file of the suite, ready to be judged."""
+    """One .onnx file of the suite, ready for the gate."""
 
     name: str
-    """Of its entry."""
+    """Name of its entry."""
     entry: Entry
-    """What it was made of."""
+    """The entry that it was made from."""
     model: Model
-    """What that makes, with the inputs that it was made for."""
+    """The model of the entry, with its realistic inputs."""
     keys: dict[str, Any]
-    """The model in the manifest."""
+    """The entry of the model in the manifest."""
     twin: str
     """The id of the healthy file of the same model."""
     reached: float | None
-    """The share of its own inputs that a wrong file answers wrongly; None of a healthy one."""
+    """The share of its own inputs that a wrong file answers wrongly; None for a healthy file."""
 
 
 def ship(folder: Path, chosen: Mapping[str, tuple[str, Entry]], seed: int) -> list[Shipped]:
-    """Make the files of all entries, each wrong one proven wrong; entries by name, with their modules."""
+    """Make the files of all entries; each wrong file is proven wrong. `chosen` has entries by name, with modules."""
     shutil.copytree(Path(__file__).parent.parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
-    # Trees that are fitted on more threads than there are cores left take a hundred times as long.
+    # Fitting trees with more threads than free cores takes a hundred times as long.
     with threadpool_limits(1):
         made = {name: entry.model(seed) for name, (_, entry) in chosen.items()}
     keys = {name: _keys(folder, name, chosen[name], made[name], seed) for name in chosen}
@@ -68,7 +68,7 @@ def ship(folder: Path, chosen: Mapping[str, tuple[str, Entry]], seed: int) -> li
 
 
 def _keys(folder: Path, name: str, where: tuple[str, Entry], model: Model, seed: int) -> dict[str, Any]:
-    """The model as the manifest has it, with its source written."""
+    """The entry of the model in the manifest; its source is written to a file."""
     module, entry = where
     dims = {dim: list(sizes) for dim, sizes in model.dims.items()}
     return {
@@ -81,7 +81,7 @@ def _keys(folder: Path, name: str, where: tuple[str, Entry], model: Model, seed:
 
 
 def _options(model: Model) -> dict[str, Any]:
-    """How the healthy file is made, which is no longer asked of a file that is shipped."""
+    """Options to convert the healthy file; a shipped file doesn't need them any more."""
     return {"convert": dict(model.convert)} if model.convert else {}
 
 
@@ -129,7 +129,7 @@ def _shipped(
 
 
 def _convert(folder: Path, model: Model, spec: ModelSpec) -> onnx.ModelProto:
-    """The file that the project's own converter makes of the source, which has to be right on the model's inputs."""
+    """The file that the project's own converter makes from the source; it has to be right on the model's inputs."""
     plugin = get_plugin(spec.framework)
     path = folder / f"{spec.id}.converted.onnx"
     with warnings.catch_warnings():

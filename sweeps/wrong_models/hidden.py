@@ -1,4 +1,4 @@
-"""Places that no single column of the inputs leads to: behind functions, layers and components, or of two together."""
+"""Faults that no single input column reaches: behind functions, layers and components, or from two columns together."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ IDS: dict[str, Any] = {"dtype": "int64", "shape": ["batch"]}
 
 
 def moved(constant: float, other: float) -> Callable[[onnx.ModelProto, Random], None]:
-    """A sabotage: another number in the place of a constant."""
+    """A sabotage: replaces a constant by another number."""
     return lambda file, drawn: change_number(file, constant, other)
 
 
 class Formula(nn.Module):
-    """What a function makes of the columns."""
+    """A module that applies a function to the columns."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        """As it is."""
+        """The result of the function."""
         return self.function(x)
 
 
@@ -51,37 +51,37 @@ def log_threshold(random: Random) -> Model:
 
 
 class Tariff(nn.Module):
-    """What is used against what was paid for."""
+    """A price that compares the use with the payment."""
 
     def forward(self, used: Tensor, paid: Tensor) -> Tensor:
-        """Another price for what is far above."""
+        """The price; it is another one if the use is far above the payment."""
         return torch.where(used - paid > 500.0, used * 0.01, paid * 0.02)
 
 
 @entry("torch", "two inputs compared with each other")
 def inputs_compared(random: Random) -> Model:
-    """Neither input has a threshold of its own."""
+    """The two inputs are compared with each other; neither has its own threshold."""
     own = {name: random.uniform(0, 5000, (ROWS, 2)).astype(np.float32) for name in ("used", "paid")}
     return Model(source=Tariff(), inputs=dict.fromkeys(own, floats(2)), own=own, sabotage=moved(500.0, 900.0))
 
 
 @entry("torch", "sum of columns against a constant")
 def columns_summed(random: Random) -> Model:
-    """Three columns decide together."""
+    """The sum of three columns decides."""
     source = Formula(lambda x: torch.where((x[:, :1] + 2 * x[:, 1:2] + x[:, 2:]) > 3000.0, x[:, :1], -x[:, :1]) / 100)
     own = random.uniform(0, 2000, (ROWS, 3)).astype(np.float32)
     return Model(source=source, inputs={"x": floats(3)}, own={"x": own}, sabotage=moved(3000.0, 3900.0))
 
 
 class Keyed(nn.Module):
-    """A table of branches and products, looked up by one key."""
+    """A table of branches and products; both ids together are the key."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table = nn.Embedding(40 * 30, 4)
 
     def forward(self, branch: Tensor, product: Tensor) -> Tensor:
-        """The row of both."""
+        """The row for both ids."""
         return self.table(branch * 30 + product)  # type: ignore[no-any-return]
 
 
@@ -99,14 +99,14 @@ def combined_key(random: Random) -> Model:
 
 
 class Hashed(nn.Module):
-    """Ids of any size, in as many buckets as there are rows."""
+    """Ids of any size, hashed into as many buckets as the table has rows."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table = nn.Embedding(97, 4)
 
     def forward(self, item: Tensor) -> Tensor:
-        """The row of its bucket."""
+        """The row of the bucket."""
         return self.table((item * 2_654_435 + 17) % 97)  # type: ignore[no-any-return]
 
 
@@ -125,7 +125,7 @@ def hashed_bucket(random: Random) -> Model:
 
 @entry("torch", "end of an activation behind two layers")
 def deep_cap(random: Random) -> Model:
-    """Values of 1 never come to the end of ReLU6."""
+    """Values around 1 never reach the upper limit of ReLU6."""
     weights(random)
     source = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU6(), nn.Linear(16, 2))
     own = random.normal(0, 60, (ROWS, 6)).astype(np.float32)
@@ -134,7 +134,7 @@ def deep_cap(random: Random) -> Model:
 
 @entry("torch", "limit of a norm")
 def norm_limit(random: Random) -> Model:
-    """Long vectors are cut to a length."""
+    """Long vectors are cut to a fixed length."""
     source = Formula(lambda x: x * torch.clamp(50.0 / (x.norm(dim=1, keepdim=True) + 1e-6), max=1.0))
     own = random.normal(0, 60, (ROWS, 4)).astype(np.float32)
     return Model(source=source, inputs={"x": floats(4)}, own={"x": own}, sabotage=moved(50.0, 70.0))
@@ -156,7 +156,7 @@ def raw_coefficient(random: Random) -> Model:
 
 @entry("sklearn", "leaf behind components")
 def components_leaf(random: Random) -> Model:
-    """No column of a component is one of the inputs."""
+    """The trees read components, none of which is an input column."""
     table = readings(random)
     forest = RandomForestRegressor(8, max_depth=5, random_state=number(random))
     source = make_pipeline(PCA(3), forest).fit(table, spending(table, random))
@@ -165,7 +165,7 @@ def components_leaf(random: Random) -> Model:
 
 @entry("sklearn", "leaf behind products of columns")
 def products_leaf(random: Random) -> Model:
-    """Products can't be led back to their factors."""
+    """The trees read products, which can't be traced back to their factors."""
     table = people(random)
     boosting = GradientBoostingRegressor(n_estimators=15, random_state=number(random))
     source = make_pipeline(PolynomialFeatures(2, include_bias=False), boosting).fit(table, spending(table, random))

@@ -1,4 +1,4 @@
-"""Models of Keras, on whichever backend there is: tables of embeddings, Normalization, Rescaling, bins."""
+"""Models of Keras, on any installed backend: embedding tables, Normalization, Rescaling, bins."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sweeps.wrong_models.edits import change_number, change_tensor
 from sweeps.wrong_models.entry import Array, Model, Random, entry, floats
 
 choose_backend()
-# Keras reads its backend as it is imported.
+# Keras reads its backend when it is imported.
 import keras  # noqa: E402
 
 ROWS = 120
 
 
 def build(random: Random, *layers: Any) -> Any:
-    """A model of these layers, with weights of its own."""
+    """A model of these layers, with its own random weights."""
     keras.utils.set_random_seed(int(random.integers(2**31)))
     return keras.Sequential(list(layers))
 
 
 def vocabulary(random: Random, size: int, width: int) -> Any:
-    """A table of embeddings, not the small one that Keras starts with."""
+    """An embedding table with larger values than Keras's initial ones."""
     return keras.layers.Embedding(size, width, embeddings_initializer=keras.initializers.RandomNormal(0, 1))
 
 
 def known_as(size: int) -> Any:
-    """A test for a constant of this many rows."""
+    """A test for a constant with this many rows."""
     return lambda name, array: array.ndim >= 1 and array.shape[0] == size
 
 
@@ -41,7 +41,7 @@ def sequence() -> dict[str, Any]:
 
 @entry("keras", "row of an embedding")
 def keras_row(random: Random) -> Model:
-    """One row beyond the first ten is another."""
+    """One row beyond the first ten is wrong."""
     size = int(random.integers(150, 400))
     layers = keras.layers
     source = build(
@@ -100,7 +100,7 @@ def normalization_mean(random: Random) -> Model:
 
 @entry("keras", "end of an activation")
 def relu_end(random: Random) -> Model:
-    """An activation ends at another number."""
+    """The upper limit of an activation is another number."""
     end = float(random.integers(40, 90))
     layers = keras.layers
     source = build(random, layers.Input((4,)), layers.ReLU(max_value=end), layers.Dense(2))
@@ -115,7 +115,7 @@ def relu_end(random: Random) -> Model:
 
 @entry("keras", "bytes above a threshold")
 def rescaled_bytes(random: Random) -> Model:
-    """An image of bytes, scaled to 0 … 1 and cut there, in the file from another brightness on."""
+    """An image of bytes, scaled to 0 … 1 and cut above a brightness, which is another one in the file."""
     layers = keras.layers
     source = build(
         random,
@@ -136,7 +136,7 @@ def rescaled_bytes(random: Random) -> Model:
 
 @entry("keras", "edge of a bin")
 def discretized(random: Random) -> Model:
-    """Ages in bins, one edge of which has moved."""
+    """Ages in bins; one edge of the bins has moved."""
     edges = [float(edge) for edge in np.sort(random.choice(np.arange(15, 80), size=5, replace=False))]
     layers = keras.layers
     source = build(random, layers.Input((1,)), layers.Discretization(edges), vocabulary(random, 6, 3), layers.Flatten())
@@ -153,7 +153,7 @@ def discretized(random: Random) -> Model:
 
 @entry("keras", "late column of a one-hot encoding")
 def category_encoding(random: Random) -> Model:
-    """Sixty kinds of events as ones in a row, one of which has another weight."""
+    """Sixty kinds of events as a multi-hot row; one kind has another weight."""
     layers = keras.layers
     source = build(
         random,
@@ -178,7 +178,7 @@ def category_encoding(random: Random) -> Model:
 
 @entry("keras", "row of an embedding")
 def masked_row(random: Random) -> Model:
-    """A sentence padded with zeros that are masked, and a wrong row."""
+    """A sentence padded with zeros, which are masked; one row of the table is wrong."""
     size = int(random.integers(60, 120))
     layers = keras.layers
     table = layers.Embedding(size, 6, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(0, 1))

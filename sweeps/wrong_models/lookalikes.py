@@ -44,12 +44,12 @@ from sweeps.wrong_models.torch_nets import Encoder, Formula, MaskedEncoder, ids,
 
 TABLE = {"X": floats(4)}
 MODERATE = 24
-"""Rows of a model's own that are asked; each of them has to be right."""
+"""Number of a model's own rows that are checked; each of them has to be right."""
 
 
 @entry("sklearn", "thresholds behind a scaler with large means")
 def scaler_forest(random: Random) -> Model:
-    """The scaler's rounding is larger than the distance of some rows to a threshold."""
+    """The scaler's rounding is larger than the distance from some rows to a threshold."""
     table = readings(random)
     forest = RandomForestClassifier(20, max_depth=7, random_state=number(random))
     source = make_pipeline(StandardScaler(), forest).fit(table, classes(table, random))
@@ -58,7 +58,7 @@ def scaler_forest(random: Random) -> Model:
 
 @entry("sklearn", "ties of votes")
 def even_votes(random: Random) -> Model:
-    """An even number of deep trees that often agree half and half."""
+    """An even number of deep trees, so votes are often tied."""
     table = people(random)
     source = RandomForestClassifier(4, random_state=number(random)).fit(table, random.integers(0, 2, len(table)))
     return Model(source=source, inputs=TABLE, own={"X": table})
@@ -66,7 +66,7 @@ def even_votes(random: Random) -> Model:
 
 @entry("sklearn", "kept training points")
 def neighbours(random: Random) -> Model:
-    """Neighbours among points that are all at different distances."""
+    """Nearest neighbours, with points that all have different distances."""
     table = random.normal(20, 3, (200, 4)).astype(np.float32)
     source = KNeighborsClassifier(5).fit(table, random.integers(0, 3, 200))
     return Model(source=source, inputs=TABLE, own={"X": table[:MODERATE]})
@@ -74,7 +74,7 @@ def neighbours(random: Random) -> Model:
 
 @entry("sklearn", "quantiles as edges")
 def quantile_bins(random: Random) -> Model:
-    """Edges that are values of the data."""
+    """Bins whose edges are values of the data."""
     table = people(random).round(0)
     source = KBinsDiscretizer(10, encode="onehot-dense", quantile_method="averaged_inverted_cdf").fit(table)
     return Model(source=source, inputs=TABLE, own={"X": table})
@@ -82,9 +82,9 @@ def quantile_bins(random: Random) -> Model:
 
 @entry("sklearn", "cancellation in float32")
 def means_of_clusters(random: Random) -> Model:
-    """Distances to centres far from 0."""
+    """Distances to cluster centres far from 0."""
     table = (people(random) / np.float32(1000)).astype(np.float32)
-    # Fitted in float64, as it will be asked.
+    # Fitted in float64, because it will run in float64.
     source = make_pipeline(StandardScaler(), KMeans(4, n_init=3, random_state=number(random)))
     source.fit(table.astype(np.float64))
     return Model(source=source, inputs=TABLE, own={"X": table[:MODERATE]})
@@ -116,7 +116,7 @@ def components(random: Random) -> Model:
 
 @entry("sklearn", "missing values")
 def histogram_gaps(random: Random) -> Model:
-    """Histogram boosting with gaps and classes."""
+    """Histogram boosting with missing values and classes."""
     table = with_gaps(people(random), random)
     target = classes(people(random), random)
     source = HistGradientBoostingClassifier(max_iter=10, random_state=number(random)).fit(table, target)
@@ -125,7 +125,7 @@ def histogram_gaps(random: Random) -> Model:
 
 @entry("sklearn", "words in any combination")
 def counted_words(random: Random) -> Model:
-    """Counts of words for naive Bayes."""
+    """Naive Bayes on word counts."""
     written = texts(random)
     source = make_pipeline(CountVectorizer(), MultinomialNB()).fit(written, random.integers(0, 3, len(written)))
     return Model(source=source, inputs=TEXT, own={"text": written}, convert=COUNTED)
@@ -133,7 +133,7 @@ def counted_words(random: Random) -> Model:
 
 @entry("sklearn", "words in any combination")
 def weighted_words(random: Random) -> Model:
-    """Weighted words and pairs."""
+    """Weighted words and pairs of words."""
     written = texts(random)
     source = TfidfVectorizer(ngram_range=(1, 2)).fit(written)
     return Model(source=source, inputs=TEXT, own={"text": written}, convert=WEIGHTED)
@@ -141,7 +141,7 @@ def weighted_words(random: Random) -> Model:
 
 @entry("sklearn", "unknown categories")
 def customer_table(random: Random) -> Model:
-    """A table of numbers with gaps and categories before a forest."""
+    """A table of numbers and categories, with an imputer and encoders before a logistic regression."""
     table = customers(random)
     target = (table["age"] > 50).to_numpy() ^ (table["plan"] == "plus").to_numpy()
     parts = [
@@ -204,7 +204,7 @@ def calibrated(random: Random) -> Model:
 
 @entry("sklearn", "threshold of a column")
 def bernoulli(random: Random) -> Model:
-    """Columns above or below a number."""
+    """Naive Bayes on columns that are compared with a number."""
     table = people(random)
     source = BernoulliNB(binarize=50_000.0).fit(table, classes(table, random))
     return Model(source=source, inputs=TABLE, own={"X": table})
@@ -229,7 +229,7 @@ def process(random: Random) -> Model:
 
 @entry("sklearn", "neighbours of missing values")
 def neighbour_imputer(random: Random) -> Model:
-    """Gaps are filled from neighbours."""
+    """Missing values are filled from neighbours."""
     table = with_gaps(random.normal(5, 2, (60, 4)).astype(np.float32), random)
     source = KNNImputer(n_neighbors=2).fit(table)
     return Model(source=source, inputs=TABLE, own={"X": table[:MODERATE]})
@@ -245,7 +245,7 @@ def stumps(random: Random) -> Model:
 
 @entry("sklearn", "leaves far apart")
 def heavy_leaves(random: Random) -> Model:
-    """A forest whose leaves are of different orders: a row on the wrong side would be far off."""
+    """A forest with leaves of different magnitudes: a row on the wrong side of a threshold would be far off."""
     table = people(random)
     source = RandomForestRegressor(10, random_state=number(random)).fit(table, np.exp(spending(table, random)))
     return Model(source=source, inputs=TABLE, own={"X": table})
@@ -253,7 +253,7 @@ def heavy_leaves(random: Random) -> Model:
 
 @entry("lightgbm", "zeros and missing values")
 def lightgbm_sparse(random: Random) -> Model:
-    """Many zeros, which LightGBM has a rule of its own for."""
+    """Many zeros, for which LightGBM has its own rule."""
     table = np.where(random.random((400, 4)) < 0.4, 0, people(random)).astype(np.float32)
     source = lightgbm.LGBMRegressor(n_estimators=15, verbosity=-1, n_jobs=1).fit(table, table.sum(axis=1) / 1e5)
     return Model(source=source, inputs=TABLE, own={"X": table})
@@ -261,7 +261,7 @@ def lightgbm_sparse(random: Random) -> Model:
 
 @entry("xgboost", "many classes")
 def xgboost_classes(random: Random) -> Model:
-    """Six classes with gaps."""
+    """Six classes with missing values."""
     table = people(random)
     target = classes(table, random, 6)
     gaps = with_gaps(table, random)
@@ -271,7 +271,7 @@ def xgboost_classes(random: Random) -> Model:
 
 @entry("torch", "layer normalisation of large values")
 def large_norm(random: Random) -> Model:
-    """Rows of large values, normalised each."""
+    """Rows of large values; each row is normalised."""
     weights(random)
     source = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 2))
     return Model(source=source, inputs={"input": floats(4)}, own={"input": people(random)[:MODERATE]})
@@ -279,21 +279,21 @@ def large_norm(random: Random) -> Model:
 
 @entry("torch", "halves")
 def rounded(random: Random) -> Model:
-    """Halves are rounded to even numbers on both sides."""
+    """Both sides round halves to even numbers."""
     weights(random)
     own = (random.integers(-9, 9, (MODERATE, 4)) + 0.5).astype(np.float32)
     return Model(source=Formula(lambda x: torch.round(x) * 0.1), inputs={"x": floats(4)}, own={"x": own})
 
 
 class Best(nn.Module):
-    """The best of some scores, and where it is."""
+    """The best score, and its class."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.head = nn.Linear(4, classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Value and place."""
+        """The value and the index of the best score."""
         scores = self.head(torch.relu(x))
         return scores.max(dim=1).values, scores.argmax(dim=1)
 
@@ -311,7 +311,7 @@ def best_of(random: Random) -> Model:
 
 @entry("torch", "comparison with a constant")
 def jump(random: Random) -> Model:
-    """A jump of 1,000 at a third, behind a division."""
+    """A jump of 1,000 at a threshold behind a division by 3."""
     weights(random)
     source = Formula(lambda x: torch.where(x / 3.0 > 33.3, x * 0 + 1000.0, torch.tanh(x)))
     own = random.uniform(0, 95, (MODERATE, 4)).astype(np.float32)
@@ -328,7 +328,7 @@ def padded(random: Random) -> Model:
 
 @entry("torch", "mask")
 def masked(random: Random) -> Model:
-    """A mask of booleans; a row may be all masked."""
+    """A boolean mask; a whole row may be masked."""
     weights(random)
     tokens, mask = random.integers(0, 80, (MODERATE, 12)), random.random((MODERATE, 12)) < 0.7
     return Model(
@@ -341,7 +341,7 @@ def masked(random: Random) -> Model:
 
 @entry("torch", "remainder of negative ids")
 def buckets_of_ids(random: Random) -> Model:
-    """Any id in a small table, negative ones and large ones too."""
+    """Any id, also negative or large, in a small table."""
     weights(random)
 
     class Buckets(nn.Module):

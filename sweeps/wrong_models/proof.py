@@ -1,4 +1,4 @@
-"""That a wrong file is wrong on its model's own inputs and right on plain ones, shown with ONNX Runtime alone."""
+"""Proves with ONNX Runtime alone that a wrong file is wrong on the model's own inputs, but right on plain ones."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ RTOL, ATOL = 1e-3, 1e-5
 PLAIN_ROWS = 256
 WORDS = ("alpha", "beta", "gamma", "delta")
 ATTEMPTS = 60
-"""Places that are drawn until one is wrong on the model's own inputs alone."""
+"""Most random places that are tried until one is wrong only on the model's own inputs."""
 
 
 class Unproven(Exception):
-    """A model that shows nothing: its file is not healthy, or no place was found that plain inputs don't reach."""
+    """Raised for a model that proves nothing: its file is not healthy, or plain inputs reach every place."""
 
 
 def answers(model: onnx.ModelProto, feed: Feed) -> list[Any]:
-    """What the file answers, on one thread and without optimisations that need time."""
+    """The answers of the file, on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -37,7 +37,7 @@ def answers(model: onnx.ModelProto, feed: Feed) -> list[Any]:
 
 
 def plain_feeds(model: Model, random: Random) -> Iterator[Feed]:
-    """What a generator makes that knows nothing of a model: N(0, 1), integers from 0 to 9, four words."""
+    """Feeds from a generator that knows nothing about the model: N(0, 1), integers from 0 to 9, four words."""
     names, sizes = list(model.dims), list(model.dims.values())
     for chosen in itertools.product(*sizes):
         known = {"batch": PLAIN_ROWS, **dict(zip(names, chosen, strict=True))}
@@ -56,13 +56,13 @@ def _plain(given: dict[str, Any], known: dict[str, int], random: Random) -> Arra
 
 
 def different_rows(references: list[Any], actuals: list[Any]) -> int:
-    """How many rows of any output differ by more than the default tolerance."""
+    """The number of rows of any output that differ by more than the default tolerance."""
     return max(_different(reference, actual) for reference, actual in zip(references, actuals, strict=True))
 
 
 def _different(reference: Any, actual: Any) -> int:
     reference, actual = np.asarray(reference), np.asarray(actual)
-    # (N,) and (N, 1) are both right.
+    # The shapes (N,) and (N, 1) are both right.
     if reference.size != actual.size or reference.shape[:1] != actual.shape[:1]:
         return max(len(reference), len(actual))
     actual = actual.reshape(reference.shape)
@@ -75,7 +75,7 @@ def _different(reference: Any, actual: Any) -> int:
 
 
 def sabotaged(model: Model, healthy: onnx.ModelProto, random: Random) -> tuple[onnx.ModelProto, float]:
-    """The file with an error that the model's own inputs reach and plain ones don't, and the share that they are."""
+    """The file with a fault that the model's own inputs reach and plain ones don't, and the share of wrong rows."""
     plain = list(plain_feeds(model, random))
     own, before = answers(healthy, model.own), [answers(healthy, feed) for feed in plain]
     rows = len(next(iter(model.own.values())))
@@ -94,7 +94,7 @@ def sabotaged(model: Model, healthy: onnx.ModelProto, random: Random) -> tuple[o
 
 
 def require_health(model: Model, healthy: onnx.ModelProto, references: list[Any]) -> None:
-    """The healthy file answers the model's own inputs as the source does."""
+    """Raise Unproven if the healthy file and the source differ on the model's own inputs."""
     wrong = different_rows(references, answers(healthy, model.own))
     if wrong:
         raise Unproven(f"the healthy file differs from its source on {wrong} of its own rows")

@@ -1,4 +1,4 @@
-"""Further places that ordinary numbers don't show: overflow, small constants, rare codes, the other end of a range."""
+"""More faults that ordinary numbers don't show: overflow, small constants, rare codes, the other end of a range."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS: dict[str, Any] = {"dtype": "int64", "shape": ["batch", 3]}
 
 
 def in_place(file: onnx.ModelProto, operator: str, *steps: onnx.NodeProto) -> None:
-    """Let these steps compute the output of the only node of this operator instead."""
+    """Replace the first node of this operator by these steps."""
     node = nodes(file, operator)[0]
     place = list(file.graph.node).index(node)
     file.graph.node.remove(node)
@@ -36,13 +36,13 @@ def in_place(file: onnx.ModelProto, operator: str, *steps: onnx.NodeProto) -> No
 
 
 def ends_of(file: onnx.ModelProto, operator: str) -> tuple[str, str]:
-    """What goes into the first node of this operator, and what comes out."""
+    """The input and the output of the first node of this operator."""
     node = nodes(file, operator)[0]
     return node.input[0], node.output[0]
 
 
 class Scores(nn.Module):
-    """A linear layer, and what is made of its scores."""
+    """A linear layer, and a last module on its scores."""
 
     def __init__(self, last: nn.Module, classes: int = 4) -> None:
         super().__init__()
@@ -54,13 +54,13 @@ class Scores(nn.Module):
 
 
 def far_apart(random: Random, width: int = 6, spread: float = 150.0) -> Array:
-    """Raw readings, which nobody has scaled."""
+    """Raw readings that were not scaled."""
     return random.normal(0, spread, (ROWS, width)).astype(np.float32)
 
 
 @entry("torch", "softmax without subtraction of the largest score")
 def softmax_unguarded(random: Random) -> Model:
-    """Right up to a score of 88, and NaN beyond it."""
+    """A softmax that is right up to a score of 88, and NaN beyond it."""
     weights(random)
 
     def unguard(file: onnx.ModelProto, drawn: Random) -> None:
@@ -80,7 +80,7 @@ def softmax_unguarded(random: Random) -> Model:
 
 @entry("torch", "sigmoid as exp(x) / (1 + exp(x))")
 def sigmoid_unguarded(random: Random) -> Model:
-    """The same for large scores of one class."""
+    """A sigmoid that is NaN for large scores of one class."""
     weights(random)
 
     def unguard(file: onnx.ModelProto, drawn: Random) -> None:
@@ -107,7 +107,7 @@ class Summed(nn.Module):
 
 @entry("torch", "logarithm of a sum of exponentials")
 def sum_unguarded(random: Random) -> Model:
-    """Computed as its name says."""
+    """A LogSumExp that is computed literally, without a guard."""
     weights(random)
 
     def unguard(file: onnx.ModelProto, drawn: Random) -> None:
@@ -143,20 +143,20 @@ def hidden_clip(random: Random) -> Model:
 
 
 class Halves(nn.Module):
-    """Weeks since a day, and how they are weighed."""
+    """A linear layer on weeks since a day."""
 
     def __init__(self) -> None:
         super().__init__()
         self.head = nn.Linear(3, 2)
 
     def forward(self, days: Tensor) -> Tensor:
-        """Days before it count as weeks before it."""
+        """The answer; days before the start count as negative weeks."""
         return self.head(torch.div(days, 7, rounding_mode="floor").float())  # type: ignore[no-any-return]
 
 
 @entry("torch", "division of negative whole numbers")
 def negative_division(random: Random) -> Model:
-    """Rounded towards 0 instead of down."""
+    """The quotient is rounded towards 0 instead of down."""
     weights(random)
 
     def truncate(file: onnx.ModelProto, drawn: Random) -> None:
@@ -173,20 +173,20 @@ def negative_division(random: Random) -> Model:
 
 
 class Season(nn.Module):
-    """A day of the year, with the last one as a case of its own."""
+    """A day of the year, with a special case for the last day."""
 
     def __init__(self) -> None:
         super().__init__()
         self.head = nn.Linear(3, 2)
 
     def forward(self, days: Tensor) -> Tensor:
-        """The last day counts as the first."""
+        """The answer; the last day counts as the first."""
         return self.head(torch.where(days == 365, 1, days).float() / 100)  # type: ignore[no-any-return]
 
 
 @entry("torch", "one whole number that is looked for")
 def last_day(random: Random) -> Model:
-    """The file looks for the 366th day."""
+    """The file tests for day 366 instead of 365."""
     weights(random)
     own = {"days": np.where(random.random((ROWS, 3)) < 0.1, 365, random.integers(1, 365, (ROWS, 3)))}
     return Model(source=Season(), inputs={"days": NUMBERS}, own=own, sabotage=moved(365, 366))
@@ -194,14 +194,14 @@ def last_day(random: Random) -> Model:
 
 @entry("torch", "narrow band between two constants")
 def narrow_band(random: Random) -> Model:
-    """Values from 100 to 104 are another state; in the file the band ends at 102."""
+    """Values from 100 to 104 are treated differently; in the file this band ends at 102."""
     source = Formula(lambda x: torch.where((x > 100.0) & (x < 104.0), x * 0.1, x * 0.01).sum(1, keepdim=True))
     own = {"x": random.uniform(0, 200, (ROWS, 3)).astype(np.float32)}
     return Model(source=source, inputs={"x": floats(3)}, own=own, sabotage=moved(104.0, 102.0))
 
 
 class Masked(nn.Module):
-    """Attention over five items, of which some are left out."""
+    """Attention over five items, some of which are masked."""
 
     def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
         """Weights of the items."""
@@ -210,7 +210,7 @@ class Masked(nn.Module):
 
 @entry("torch", "number that stands for minus infinity")
 def mask_value(random: Random) -> Model:
-    """-1e4 is enough for half precision, and for scores above that it is none."""
+    """-1e4 is used in half precision, but does not work as minus infinity for scores below it."""
     own: Feed = {
         "scores": random.normal(-20_000, 3_000, (ROWS, 5)).astype(np.float32),
         "mask": (random.random((ROWS, 5)) < 0.6).astype(np.int64),
@@ -222,7 +222,7 @@ def mask_value(random: Random) -> Model:
 
 @entry("torch", "epsilon of a layer normalisation")
 def norm_epsilon(random: Random) -> Model:
-    """Small readings are drowned in it."""
+    """The epsilon is larger than the variance of small readings."""
     weights(random)
     own = {"input": random.normal(0, 1e-3, (ROWS, 8)).astype(np.float32)}
 
@@ -235,7 +235,7 @@ def norm_epsilon(random: Random) -> Model:
 
 @entry("torch", "epsilon of a ratio")
 def ratio_epsilon(random: Random) -> Model:
-    """What is added to a denominator that is seldom small."""
+    """The epsilon of a denominator that is seldom small."""
     source = Formula(lambda x: x[:, :1] / (x[:, 1:].abs().sum(1, keepdim=True) + 1e-6))
     own = {"x": random.normal(0, 1e-4, (ROWS, 4)).astype(np.float32)}
     return Model(source=source, inputs={"x": floats(4)}, own=own, sabotage=moved(1e-6, 1e-5))
@@ -273,7 +273,7 @@ def isolation_leaf(random: Random) -> Model:
 
 @entry("sklearn", "weight of a boosted tree")
 def boosted_weight(random: Random) -> Model:
-    """The median of the trees is another."""
+    """A changed leaf changes the median of the trees."""
     table = people(random)
     tree = DecisionTreeRegressor(max_depth=4, random_state=number(random))
     source = AdaBoostRegressor(tree, n_estimators=7, random_state=number(random)).fit(table, spending(table, random))
@@ -282,7 +282,7 @@ def boosted_weight(random: Random) -> Model:
 
 @entry("sklearn", "rare code of a naive Bayes model")
 def bayes_code(random: Random) -> Model:
-    """The probability of one of thirty codes."""
+    """The probability of one of thirty codes is wrong."""
     table = random.integers(0, 30, (400, 2))
     target = (table[:, 0] // 3 + table[:, 1] // 5) % 2
     source = CategoricalNB(min_categories=30).fit(table, target)
@@ -303,7 +303,7 @@ def bayes_code(random: Random) -> Model:
 
 @entry("sklearn", "leaf of one of two targets")
 def second_target(random: Random) -> Model:
-    """The first target of the leaf is right."""
+    """One leaf of a forest with two targets is wrong."""
     table = people(random)
     targets = np.column_stack([spending(table, random), spending(table, random) * 3])
     source = RandomForestRegressor(8, max_depth=5, random_state=number(random)).fit(table, targets)
@@ -312,7 +312,7 @@ def second_target(random: Random) -> Model:
 
 @entry("torch", "late row of a table that hours choose")
 def hour_of_week(random: Random) -> Model:
-    """168 hours, computed of a day and an hour; Sunday's evening is wrong."""
+    """168 hours, computed from a day and an hour; Sunday evening is wrong."""
     weights(random)
     source = Week()
     own = {"day": random.integers(0, 7, ROWS), "hour": random.integers(0, 24, ROWS)}
@@ -332,7 +332,7 @@ class Week(nn.Module):
         self.table = nn.Embedding(168, 3)
 
     def forward(self, day: Tensor, hour: Tensor) -> Tensor:
-        """The row of both."""
+        """The row for the day and the hour."""
         return self.table(day % 7 * 24 + hour.clamp(0, 23))  # type: ignore[no-any-return]
 
 
@@ -349,7 +349,7 @@ def small_weight(random: Random) -> Model:
 
 
 def scale_third(file: onnx.ModelProto, drawn: Random) -> None:
-    """Three times the third weight."""
+    """Multiply the third weight by three."""
     change_tensor(
         file,
         lambda name, array: array.size == 4 and array.dtype.kind == "f",

@@ -1,4 +1,4 @@
-"""Graphs that were rewritten by hand: a step more, which the source knows nothing of and plain inputs don't reach."""
+"""Graphs that were edited by hand: with an extra step that the source lacks and that plain inputs don't reach."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sweeps.wrong_models.torch_nets import Bag, Formula, ids, weights, wide
 
 
 def constant(file: onnx.ModelProto, name: str, value: Array) -> str:
-    """Add a constant."""
+    """Add a constant; returns its name."""
     file.graph.initializer.append(numpy_helper.from_array(value, name))
     return name
 
 
 def put_first(file: onnx.ModelProto, given: str, *steps: onnx.NodeProto) -> None:
-    """Let all that reads an input read the last step's output."""
+    """Insert steps at the start; all nodes that read an input read the output of the last step instead."""
     made = steps[-1].output[0]
     for node in file.graph.node:
         for place, name in enumerate(node.input):
@@ -36,12 +36,12 @@ def put_first(file: onnx.ModelProto, given: str, *steps: onnx.NodeProto) -> None
 
 
 def float_constant(file: onnx.ModelProto, name: str, value: float) -> str:
-    """Add a number."""
+    """Add a float constant; returns its name."""
     return constant(file, name, np.array(value, dtype=np.float32))
 
 
 def scaled_ridge(random: Random) -> tuple[object, Array]:
-    """A linear model of people, whose scales it knows, and the table."""
+    """A scaler and a linear model on the table of people, and the table."""
     table = people(random)
     return make_pipeline(StandardScaler(), Ridge()).fit(table, spending(table, random)), table
 
@@ -61,7 +61,7 @@ def clip_added(random: Random) -> Model:
 
 @entry("torch", "Where that the source doesn't have")
 def where_added(random: Random) -> Model:
-    """Values above a limit are taken for the limit's tenth."""
+    """Values above a limit become a tenth of the limit."""
     weights(random)
     source = nn.Linear(4, 2)
     limit = float(random.integers(80, 200))
@@ -77,7 +77,7 @@ def where_added(random: Random) -> Model:
 
 @entry("torch", "If that the source doesn't have")
 def if_added(random: Random) -> Model:
-    """A branch for batches with a large value: the answer is another."""
+    """A branch for batches with a large value gives another answer."""
     weights(random)
     limit = float(random.integers(300, 900))
     source = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
@@ -109,7 +109,7 @@ def if_added(random: Random) -> Model:
 
 @entry("sklearn", "Imputer that the source doesn't have")
 def imputer_added(random: Random) -> Model:
-    """A number that stands for a missing value elsewhere is filled."""
+    """A number that often marks a missing value is imputed."""
     table = readings(random)
     mark = float(random.choice([999.0, 9999.0, 99999.0]))
     source = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, classes(table, random, 2))
@@ -129,7 +129,7 @@ def imputer_added(random: Random) -> Model:
 
 @entry("sklearn", "LabelEncoder without one category")
 def default_for_one(random: Random) -> Model:
-    """A city is left out of the map, and gets the default that the operator has for all others."""
+    """One city is missing in the map, and gets the operator's default."""
     table = pick(CITIES, random, 200).reshape(-1, 1)
     source = OrdinalEncoder().fit(table)
 
@@ -144,7 +144,7 @@ def default_for_one(random: Random) -> Model:
 
 @entry("torch", "ids that are cut to a range")
 def ids_cut(random: Random) -> Model:
-    """Ids beyond a number are taken for it, so that an index is never out of range."""
+    """Ids beyond a number are clipped to it, so that an index is never out of range."""
     weights(random)
     size = int(random.integers(100, 300))
     own = random.integers(0, size, (120, 8))
@@ -158,7 +158,7 @@ def ids_cut(random: Random) -> Model:
 
 @entry("torch", "half precision on the way")
 def half_on_the_way(random: Random) -> Model:
-    """An input goes through float16, which ends at 65,504."""
+    """An input is cast to float16, whose largest number is 65,504."""
     weights(random)
     source = Formula(lambda x: torch.tanh(x.clamp(-200_000.0, 200_000.0) / 100_000.0))
     own = random.uniform(-190_000, 190_000, (120, 4)).astype(np.float32)
@@ -174,7 +174,7 @@ def half_on_the_way(random: Random) -> Model:
 
 @entry("sklearn", "Min behind a Scaler")
 def cap_on_scaled(random: Random) -> Model:
-    """Scaled values are cut at one deviation, which at 0 all are below."""
+    """Scaled values are cut at about one deviation; inputs near 0 are all below it."""
     source, table = scaled_ridge(random)
 
     def cut(file: onnx.ModelProto, drawn: Random) -> None:
@@ -191,14 +191,14 @@ def cap_on_scaled(random: Random) -> Model:
 
 
 class Fee(nn.Module):
-    """A fee with steps, by comparisons."""
+    """A fee with steps, computed by comparisons."""
 
     def __init__(self, steps: list[float]) -> None:
         super().__init__()
         self.steps = steps
 
     def forward(self, amount: Tensor) -> Tensor:
-        """One fee for each amount."""
+        """One fee per amount."""
         fee = torch.zeros_like(amount)
         for step in self.steps:
             fee = fee + (amount > step).float() * 2.5
@@ -207,7 +207,7 @@ class Fee(nn.Module):
 
 @entry("torch", "one of several comparisons")
 def fee_step(random: Random) -> Model:
-    """A fee that rises at four amounts, one of which is another in the file."""
+    """A fee that rises at four amounts; one of them is different in the file."""
     steps = [float(step) for step in np.sort(random.choice(np.arange(20, 5000, 37), size=4, replace=False))]
     own = random.uniform(0, 6000, (120, 1)).astype(np.float32)
 

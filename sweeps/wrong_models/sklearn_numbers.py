@@ -56,14 +56,14 @@ def number(random: Random) -> int:
 
 
 def readings(random: Random, rows: int = 300) -> Array:
-    """Four sensors with large means and small deviations: at 0 every scaled value is far outside."""
+    """Four sensors with large means and small deviations: inputs near 0 are far outside after scaling."""
     means = random.uniform(5_000, 100_000, 4)
     return (means + random.normal(0, 1, (rows, 4)) * means / 200).astype(np.float32)
 
 
 @entry("sklearn", "leaf of a forest")
 def forest_leaf(random: Random) -> Model:
-    """A forest on incomes, of which one leaf has another value."""
+    """A forest on incomes; one leaf has another value."""
     table = people(random)
     model = RandomForestRegressor(12, max_depth=6, random_state=number(random)).fit(table, spending(table, random))
     return Model(source=model, inputs=TABLE, own={"X": table}, sabotage=scale_leaf)
@@ -79,7 +79,7 @@ def forest_threshold(random: Random) -> Model:
 
 @entry("sklearn", "leaf of a tree")
 def tree_votes(random: Random) -> Model:
-    """A single tree of which one leaf votes for other classes."""
+    """A single tree; one leaf votes for other classes."""
     table = people(random)
     model = DecisionTreeClassifier(max_depth=7, random_state=number(random)).fit(table, classes(table, random))
     return Model(source=model, inputs=TABLE, own={"X": table}, sabotage=swap_leaf_classes)
@@ -105,7 +105,7 @@ def boosting_threshold(random: Random) -> Model:
 
 @entry("sklearn", "leaf of a large forest")
 def extra_trees_leaf(random: Random) -> Model:
-    """One leaf among many of extra trees."""
+    """One wrong leaf among the many of extra trees."""
     table = people(random, 800)
     model = ExtraTreesRegressor(40, max_depth=8, random_state=number(random)).fit(table, spending(table, random))
     return Model(source=model, inputs=TABLE, own={"X": table}, sabotage=lambda f, r: scale_leaf(f, r, 5.0))
@@ -113,7 +113,7 @@ def extra_trees_leaf(random: Random) -> Model:
 
 @entry("sklearn", "direction of missing values")
 def histogram_missing(random: Random) -> Model:
-    """Histogram boosting that was fitted with gaps, and sends them the other way in one node."""
+    """Histogram boosting fitted with missing values; one node sends them the other way."""
     table = people(random)
     target = spending(table, random)
     gaps = with_gaps(table, random)
@@ -132,7 +132,7 @@ def histogram_threshold(random: Random) -> Model:
 
 @entry("sklearn", "leaf of a vote's part")
 def vote_leaf(random: Random) -> Model:
-    """The mean of a forest and of boosting, one of which is wrong."""
+    """The mean of a forest and of boosting; one leaf is wrong."""
     table = people(random)
     forest = RandomForestRegressor(8, max_depth=5, random_state=number(random))
     boosting = GradientBoostingRegressor(n_estimators=10, random_state=number(random))
@@ -146,7 +146,7 @@ def scaled_forest_leaf(random: Random) -> Model:
     table = readings(random)
     forest = RandomForestRegressor(10, max_depth=5, random_state=number(random))
     model = make_pipeline(StandardScaler(), forest).fit(table, spending(table, random))
-    # Far from every threshold: rounding of the scaler's large means would decide otherwise.
+    # Rows far from every threshold: near one, the rounding of the scaler's large means would decide.
     own = table[_far_from_thresholds(model, table)]
     return Model(source=model, inputs=TABLE, own={"X": own}, sabotage=scale_leaf)
 
@@ -161,7 +161,7 @@ def _far_from_thresholds(model: Any, table: Array) -> Array:
 
 @entry("sklearn", "mean of a scaler")
 def scaler_mean(random: Random) -> Model:
-    """One of the scaler's means is 0.5 % off, a deviation of the column; the classes are certain at 0."""
+    """One of the scaler's means is 0.5 % off, one deviation of the column; at 0 the classes are certain."""
     table = readings(random)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, classes(table, random))
     return Model(source=model, inputs=TABLE, own={"X": table}, sabotage=scale_one("Scaler", "offset", 1.005))
@@ -169,7 +169,7 @@ def scaler_mean(random: Random) -> Model:
 
 @entry("sklearn", "scale of a scaler")
 def clipped_scale(random: Random) -> Model:
-    """A MinMaxScaler that clips, with another scale in one column: at 0 all is clipped."""
+    """A MinMaxScaler that clips, with another scale in one column: inputs near 0 are all clipped."""
     table = readings(random)
     model = make_pipeline(MinMaxScaler(clip=True), Ridge()).fit(table, spending(table, random))
 
@@ -183,7 +183,7 @@ def clipped_scale(random: Random) -> Model:
 
 @entry("sklearn", "support vector")
 def machine_vector(random: Random) -> Model:
-    """A support vector of a classifier, behind a scaler of medians, has moved."""
+    """A support vector of a classifier behind a RobustScaler has moved."""
     table = readings(random, 120)
     model = make_pipeline(RobustScaler(), SVC(gamma=0.5)).fit(table, classes(table, random))
     sabotage = scale_one("SVMClassifier", "support_vectors", -3.0)
@@ -192,7 +192,7 @@ def machine_vector(random: Random) -> Model:
 
 @entry("sklearn", "coefficient of a support vector")
 def machine_coefficient(random: Random) -> Model:
-    """A regressor of which one support vector has another weight."""
+    """A regressor in which one support vector has another weight."""
     table = readings(random, 150)
     model = make_pipeline(StandardScaler(), SVR(gamma=0.5)).fit(table, spending(table, random))
     sabotage = scale_one("SVMRegressor", "coefficients", -1.0)
@@ -201,7 +201,7 @@ def machine_coefficient(random: Random) -> Model:
 
 @entry("sklearn", "kept training point")
 def neighbour_target(random: Random) -> Model:
-    """One of the points that a regressor by neighbours keeps has another target."""
+    """A nearest-neighbour regressor; one of its stored points has another target."""
     table = (people(random, 150) / np.float32(1000)).astype(np.float32)
     model = KNeighborsRegressor(3).fit(table, spending(table, random))
     sabotage = scale_element("knny_ArrayFeatureExtractorcst", 2.0)
@@ -210,7 +210,7 @@ def neighbour_target(random: Random) -> Model:
 
 @entry("sklearn", "kept training point")
 def neighbour_class(random: Random) -> Model:
-    """One of the points that a classifier by neighbours keeps is of another class."""
+    """A nearest-neighbour classifier; one of its stored points has another class."""
     table = (people(random, 150) / np.float32(1000)).astype(np.float32)
     model = KNeighborsClassifier(3).fit(table, classes(table, random))
 
@@ -226,7 +226,7 @@ def neighbour_class(random: Random) -> Model:
 
 @entry("sklearn", "mean of a class")
 def bayes_mean(random: Random) -> Model:
-    """A mean of one class of naive Bayes is off; far from all, one class is certain."""
+    """A mean of one class of naive Bayes is off; far from all means, one class is certain."""
     table = (100 + random.normal(0, 2, (240, 4)) + np.repeat([[0], [2], [4]], 80, axis=0)).astype(np.float32)
     model = GaussianNB().fit(table, np.repeat([0, 1, 2], 80))
     return Model(source=model, inputs=TABLE, own={"X": table}, sabotage=scale_element("theta", 1.02))
@@ -245,7 +245,7 @@ def imputer_median(random: Random) -> Model:
 
 @entry("sklearn", "fill value of an imputer")
 def imputer_forest(random: Random) -> Model:
-    """Gaps are filled before a forest, with 0 in one column."""
+    """Missing values are filled before a forest, with 0 in one column."""
     table = people(random)
     target = classes(table, random)
     gaps = with_gaps(table, random)
@@ -270,7 +270,7 @@ def bin_edge(random: Random) -> Model:
 
 @entry("sklearn", "threshold of a Binarizer")
 def binarizer_threshold(random: Random) -> Model:
-    """Whoever earns more than a threshold counts, and the file has another threshold."""
+    """A flag for incomes above a threshold, which is another one in the file."""
     table = people(random)
     threshold = float(random.integers(40, 80) * 1000)
     model = make_pipeline(Binarizer(threshold=threshold), Ridge()).fit(table, spending(table, random))
@@ -296,7 +296,7 @@ def quantile_moved(random: Random) -> Model:
 
 @entry("sklearn", "columns swapped beyond a threshold")
 def swapped_columns(random: Random) -> Model:
-    """Flags of large values in two columns, which the file has in the wrong order: at 0 neither is set."""
+    """Flags for large values, two of which are swapped in the file: inputs near 0 set none of them."""
     table = people(random)
     flags = [("income", Binarizer(threshold=60_000.0), [0]), ("balance", Binarizer(threshold=110_000.0), [2])]
     flags += [("age", Binarizer(threshold=65.0), [1])]

@@ -1,4 +1,4 @@
-"""Encoders and vectorizers of scikit-learn: categories, codes and texts that four made-up words don't hit."""
+"""Encoders and vectorizers of scikit-learn: categories, codes and texts that four invented words don't match."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sweeps.wrong_models.tables import CITIES, PLANS, classes, people, pick, spe
 LOCALE = {"locale": "C.UTF-8"}
 COUNTED = {"options": {"CountVectorizer": LOCALE}}
 WEIGHTED = {"options": {"TfidfVectorizer": LOCALE}}
-"""The locale that every machine has."""
+"""Options with a locale that every machine has."""
 TEXT = {"text": {"dtype": "string", "shape": ["batch"]}}
 
 
@@ -34,7 +34,7 @@ def customers(random: Random, rows: int = 300) -> pd.DataFrame:
 
 
 def as_feed(table: pd.DataFrame) -> dict[str, Array]:
-    """Its columns as inputs."""
+    """The columns of a table as inputs."""
     return {str(name): table[[name]].to_numpy() for name in table}
 
 
@@ -47,7 +47,7 @@ CUSTOMER = {
 
 
 def rename_one(operator: str, name: str) -> Any:
-    """A sabotage: a word of a list is another one, so that nothing is ever equal to it."""
+    """A sabotage: replaces a word of a list by one that never occurs."""
 
     def rename(file: onnx.ModelProto, random: Random) -> None:
         node = nodes(file, operator)[0]
@@ -58,7 +58,7 @@ def rename_one(operator: str, name: str) -> Any:
 
 @entry("sklearn", "category of a one-hot encoder")
 def one_hot_swapped(random: Random) -> Model:
-    """Two cities are taken for each other."""
+    """Two cities are swapped."""
     table = customers(random)[["city"]].to_numpy()
     effects = dict(zip(CITIES, random.normal(0, 2, len(CITIES)), strict=True))
     target = [effects[city] for city in table[:, 0]]
@@ -78,7 +78,7 @@ def one_hot_missing(random: Random) -> Model:
 
 @entry("sklearn", "category of a one-hot encoder")
 def code_swapped(random: Random) -> Model:
-    """Codes of branches, 100 and above, two of which are taken for each other."""
+    """Codes of branches, 100 and above; two of them are swapped."""
     codes = np.sort(random.choice(np.arange(100, 900), size=12, replace=False))
     table = random.choice(codes, size=(240, 1)).astype(np.int64)
     target = np.sin(table[:, 0])
@@ -89,7 +89,7 @@ def code_swapped(random: Random) -> Model:
 
 @entry("sklearn", "category of an ordinal encoder")
 def ordinal_swapped(random: Random) -> Model:
-    """Two plans have each other's number; the encoder refuses unknown ones."""
+    """The numbers of two plans are swapped; the encoder refuses unknown plans."""
     table = customers(random)[["plan"]].to_numpy()
     model = OrdinalEncoder().fit(table)
     sabotage = swap_two("LabelEncoder", "values_int64s")
@@ -98,7 +98,7 @@ def ordinal_swapped(random: Random) -> Model:
 
 @entry("sklearn", "category of an ordinal encoder")
 def ordinal_missing(random: Random) -> Model:
-    """A city became unknown, which has a number of its own."""
+    """One city is unknown in the file, and gets the number for unknown ones."""
     table = customers(random)[["city"]].to_numpy()
     model = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(table)
     sabotage = rename_one("LabelEncoder", "keys_strings")
@@ -145,7 +145,7 @@ def target_mean(random: Random) -> Model:
 
 @entry("sklearn", "label of a decoder")
 def label_swapped(random: Random) -> Model:
-    """An encoder of labels gives two of them each other's number."""
+    """A label encoder in which the numbers of two labels are swapped."""
     words = pick(CITIES, random, 60)
     model = LabelEncoder().fit(words)
     sabotage = swap_two("LabelEncoder", "values_int64s")
@@ -156,7 +156,7 @@ def label_swapped(random: Random) -> Model:
 
 @entry("sklearn", "label of a decoder")
 def label_renamed(random: Random) -> Model:
-    """A classifier of readings that calls two classes by each other's name; at 0 it always answers a third."""
+    """A classifier of readings with two class names swapped; inputs near 0 always get a third class."""
     table = readings(random)
     target = np.array(["calm", "busy", "alarm", "fault"], dtype=object)[classes(table, random, 4)]
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(table, target)
@@ -166,7 +166,7 @@ def label_renamed(random: Random) -> Model:
 
 @entry("sklearn", "word of a vocabulary")
 def word_dropped(random: Random) -> Model:
-    """A word that counts isn't counted."""
+    """A word of the vocabulary is not counted."""
     written = texts(random)
     target = np.array(["refund" in text or "broken" in text for text in written], dtype=int)
     model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(written, target)
@@ -176,7 +176,7 @@ def word_dropped(random: Random) -> Model:
 
 @entry("sklearn", "weight of a word")
 def word_weight(random: Random) -> Model:
-    """The weight of one word is another."""
+    """The weight of one word is wrong."""
     written = texts(random)
     model = TfidfVectorizer().fit(written)
     return Model(
@@ -186,7 +186,7 @@ def word_weight(random: Random) -> Model:
 
 @entry("sklearn", "word of a vocabulary")
 def pair_of_words(random: Random) -> Model:
-    """Words and pairs of words, one of which is lost."""
+    """Words and pairs of words; one of them is missing."""
     written = texts(random, 40)
     target = spending(people(random, 40), random)
     model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), Ridge()).fit(written, target)

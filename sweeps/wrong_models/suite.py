@@ -1,4 +1,4 @@
-"""All models of the suite, those that are chosen, and what the gate makes of them."""
+"""Lists all models of the suite, chooses some, and runs the gate on them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "remote": ("sklearn", "torch"),
     "lookalikes": ("sklearn", "torch", "lightgbm", "xgboost"),
 }
-"""Modules of this package, and the packages that they need; a family that lacks one is left out."""
+"""Modules of this package, and the packages that they need; a family is left out if a package is missing."""
 CAUGHT = 0.95
-"""The share of wrong models that has to be noticed."""
+"""The share of wrong models that have to be noticed."""
 TENTH = 10
 
 Chosen = dict[str, tuple[str, Entry]]
@@ -37,14 +37,14 @@ Chosen = dict[str, tuple[str, Entry]]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one file."""
+    """The result of one file."""
 
     shipped: Shipped
     """The file."""
     result: ModelResult
-    """What the gate says of it."""
+    """The result of the gate."""
     warned: bool = False
-    """A wrong file that passed has a warning of a kind that its healthy look-alike doesn't have."""
+    """Whether a wrong file that passed has a kind of warning that its healthy look-alike doesn't have."""
 
     @property
     def wrong(self) -> bool:
@@ -53,17 +53,17 @@ class Outcome:
 
     @property
     def noticed(self) -> bool:
-        """Whether a reader of the report learns that something is wrong."""
+        """Whether the report shows that something is wrong."""
         return self.result.verdict is Status.DIVERGED or self.warned
 
     @property
     def ended(self) -> str:
-        """The verdict, in the words of the page."""
+        """The verdict, as shown on the page."""
         return "warning" if self.warned else str(self.result.verdict)
 
 
 def catalogue(families: Collection[str] = tuple(FAMILIES)) -> dict[str, Chosen]:
-    """Every entry by family and name, with its module, of those families whose packages are there."""
+    """Every entry by family and name, with its module, for families whose packages are installed."""
     found: dict[str, Chosen] = {}
     for family, packages in FAMILIES.items():
         if family in families and all(importlib.util.find_spec(package) for package in packages):
@@ -80,7 +80,7 @@ def _is_own(value: object, module: str) -> bool:
 def choose(
     *, only: Sequence[str] = (), tenth: int | None = None, families: Collection[str] = tuple(FAMILIES)
 ) -> Chosen:
-    """All entries, those named, or the tenth of each family that this seed draws."""
+    """All entries, the named ones, or a random tenth of each family; `tenth` is its seed."""
     listed = catalogue(families)
     known = {name: where for family in listed.values() for name, where in family.items()}
     if unknown := [name for name in only if name not in known]:
@@ -110,12 +110,12 @@ def _outcome(file: Shipped, judged: Mapping[str, ModelResult]) -> Outcome:
 
 
 def _kinds(model: ModelResult) -> set[str]:
-    """Its warnings, whatever numbers they have."""
+    """The warnings of a model, with all numbers masked."""
     return {re.sub(r"[\d.,]+", "#", text) for text in (model.coverage.warnings if model.coverage else ())}
 
 
 def shortcomings(outcomes: Sequence[Outcome]) -> list[str]:
-    """Why the bar isn't reached; empty where it is."""
+    """The reasons why the required share isn't reached; empty if it is."""
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     missed = [outcome for outcome in wrong if not outcome.noticed]
     alarms = [outcome for outcome in outcomes if not outcome.wrong and outcome.result.verdict is not Status.PASSED]
@@ -127,7 +127,7 @@ def shortcomings(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def unnoticed(outcomes: Sequence[Outcome]) -> list[str]:
-    """The wrong models of which a reader of the report learns nothing."""
+    """The wrong models whose report shows nothing."""
     missed = [outcome for outcome in outcomes if outcome.wrong and not outcome.noticed]
     return [f"{outcome.result.id}: wrong ({outcome.shipped.entry.place}), and {outcome.ended}" for outcome in missed]
 

@@ -1,4 +1,4 @@
-"""Tables as people train models on: incomes, ages, balances, cities."""
+"""Typical training tables: incomes, ages, balances, cities."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def people(random: Random, rows: int = 400) -> Array:
 
 
 def spending(table: Array, random: Random) -> Array:
-    """A number that depends on all columns of people."""
+    """A target that depends on all columns of the table of people."""
     scaled = (table - table.mean(axis=0)) / table.std(axis=0)
     answer = 5 + 2 * np.tanh(scaled[:, 0]) + scaled[:, 1] * (scaled[:, 2] > 0) + 0.5 * scaled[:, 3]
     return np.asarray(answer + random.normal(0, 0.2, len(table)))
 
 
 def classes(table: Array, random: Random, count: int = 3) -> Array:
-    """As many classes of people, by what they spend."""
+    """`count` classes of people, by their spending."""
     spent = spending(table, random)
     return np.searchsorted(np.quantile(spent, np.linspace(0, 1, count + 1)[1:-1]), spent)
 
 
 def with_gaps(table: Array, random: Random, share: float = 0.15) -> Array:
-    """The same with missing values."""
+    """The table with missing values."""
     return np.where(random.random(table.shape) < share, np.nan, table).astype(np.float32)
 
 
@@ -48,6 +48,6 @@ def texts(random: Random, rows: int = 120) -> Array:
 
 
 def pick(choices: tuple[str, ...], random: Random, rows: int) -> Array:
-    """Text of a list; each occurs."""
+    """Random choices from a list; each choice occurs at least once."""
     drawn = [*choices, *random.choice(choices, size=rows - len(choices))]
     return np.array(drawn, dtype=object)

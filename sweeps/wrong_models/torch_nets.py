@@ -1,4 +1,4 @@
-"""Modules of PyTorch: tables of embeddings and positions, masks, normalisation, comparisons with constants."""
+"""Modules of PyTorch: embedding and position tables, masks, normalisation, comparisons with constants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 120
 
 
 def weights(random: Random) -> None:
-    """All parameters that are made from here on come from the model's own generator."""
+    """Seed torch from the model's own generator, for all parameters that are made after this call."""
     torch.manual_seed(int(random.integers(2**31)))
 
 
@@ -28,7 +28,7 @@ def ids(dtype: str = "int64") -> dict[str, Any]:
 
 
 class Bag(nn.Module):
-    """The mean of embedded ids, and a linear answer."""
+    """The mean of embedded ids, and a linear layer."""
 
     def __init__(self, rows: int, width: int = 8, padding: int | None = None) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Bag(nn.Module):
 
 @entry("torch", "row of an embedding")
 def embedding_row(random: Random) -> Model:
-    """One row beyond the first ten of a vocabulary is another."""
+    """One row beyond the first ten of a vocabulary is wrong."""
     weights(random)
     size = int(random.integers(200, 600))
     own = random.integers(0, size, (ROWS, 16))
@@ -54,7 +54,7 @@ def embedding_row(random: Random) -> Model:
 
 @entry("torch", "row of a large embedding")
 def vocabulary_row(random: Random) -> Model:
-    """One block of a large vocabulary is lost, as by a file that was cut."""
+    """One block of a large vocabulary is missing, as in a truncated file."""
     weights(random)
     size, width = 5000, 4
     own = random.integers(0, size, (ROWS, 32))
@@ -70,7 +70,7 @@ def vocabulary_row(random: Random) -> Model:
 
 @entry("torch", "last row of an embedding")
 def last_row(random: Random) -> Model:
-    """The last row, for words that are unknown, is that of zeros."""
+    """The last row, for unknown words, is all zeros."""
     weights(random)
     size = int(random.integers(40, 90))
     own = random.integers(0, size, (ROWS, 12))
@@ -96,7 +96,7 @@ def padding_row(random: Random) -> Model:
 
 
 class Pairs(nn.Module):
-    """A score of a user and an item."""
+    """A score for a user and an item."""
 
     def __init__(self, users: int, items: int) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Pairs(nn.Module):
 
 @entry("torch", "row of an embedding")
 def item_row(random: Random) -> Model:
-    """Of two tables of a recommender, one row of the second is wrong."""
+    """A recommender with two tables; one row of the second is wrong."""
     weights(random)
     users, items = 80, 300
     own = {"user": random.integers(0, users, ROWS), "item": random.integers(0, items, ROWS)}
@@ -127,7 +127,7 @@ class Encoder(nn.Module):
         self.head = nn.Linear(8, 4)
 
     def attend(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """Each token sees all that the mask lets it."""
+        """Attention from each token to all tokens that are not masked."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         given = self.tokens(tokens) + self.positions(places)
         scores = self.query(given) @ self.key(given).transpose(1, 2) / 8**0.5
@@ -141,7 +141,7 @@ class Encoder(nn.Module):
 
 
 class MaskedEncoder(Encoder):
-    """The same with a mask."""
+    """An `Encoder` with a mask."""
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
         """Scores for each token."""
@@ -150,7 +150,7 @@ class MaskedEncoder(Encoder):
 
 @entry("torch", "late row of a table of positions")
 def late_position(random: Random) -> Model:
-    """A position that the sizes of the manifest don't come to."""
+    """A wrong row at a position that the sizes of the manifest don't reach."""
     weights(random)
     longest = 64
     own = random.integers(0, 50, (20, longest))
@@ -166,7 +166,7 @@ def late_position(random: Random) -> Model:
 
 @entry("torch", "length of a sequence")
 def early_end(random: Random) -> Model:
-    """All beyond the sixteenth position has the position of the sixteenth."""
+    """All positions beyond about the sixteenth have the same row."""
     weights(random)
     longest = 48
     own = random.integers(0, 50, (20, longest))
@@ -182,7 +182,7 @@ def early_end(random: Random) -> Model:
 
 @entry("torch", "mask")
 def mask_ignored(random: Random) -> Model:
-    """The file takes no notice of zeros in a mask of floats."""
+    """The file ignores zeros in a float mask."""
     weights(random)
     tokens = random.integers(0, 50, (ROWS, 12))
     mask = (np.arange(12) < random.integers(3, 13, (ROWS, 1))).astype(np.float32)
@@ -202,7 +202,7 @@ def mask_ignored(random: Random) -> Model:
 
 
 class Normed(nn.Module):
-    """Columns normalised by running statistics, then bounded."""
+    """Columns normalised by running statistics, then bounded by tanh."""
 
     def __init__(self, means: Array, deviations: Array) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ def running_mean(random: Random) -> Model:
 
 
 class Formula(nn.Module):
-    """What a function makes of the columns, and a linear answer."""
+    """A function of the columns, and a linear layer."""
 
     def __init__(self, function: Callable[[Tensor], Tensor], width: int = 4) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ def wide(random: Random, scale: float) -> Array:
 
 @entry("torch", "end of a clamp")
 def clamp_end(random: Random) -> Model:
-    """Values are cut at another end."""
+    """The limit of a clamp is another number."""
     weights(random)
     end = float(random.integers(40, 80))
     source = Formula(lambda x: x.clamp(-end, end) * 0.02)
@@ -260,7 +260,7 @@ def clamp_end(random: Random) -> Model:
 
 @entry("torch", "comparison with a constant")
 def where_threshold(random: Random) -> Model:
-    """Large values are treated differently, from another size on."""
+    """Large values are treated differently, above a threshold that is another one in the file."""
     weights(random)
     limit = float(random.integers(80, 150))
     source = Formula(lambda x: torch.where(x > limit, x * 0.01, torch.tanh(x)))
@@ -274,7 +274,7 @@ def where_threshold(random: Random) -> Model:
 
 @entry("torch", "comparison with a constant")
 def age_flag(random: Random) -> Model:
-    """A flag for an age, set from another age on."""
+    """A flag for people above an age, which is another one in the file."""
     weights(random)
     age = float(random.integers(55, 68))
     source = Formula(lambda x: torch.cat([(x[:, :1] >= age).float(), torch.tanh(x[:, 1:] / 50)], dim=1))
@@ -289,7 +289,7 @@ def age_flag(random: Random) -> Model:
 
 @entry("torch", "edge of a bucket")
 def bucket_edge(random: Random) -> Model:
-    """Ages in buckets, one edge of which has moved."""
+    """Ages in buckets; one edge of the buckets has moved."""
     weights(random)
     edges = torch.tensor(np.sort(random.choice(np.arange(15, 80), size=6, replace=False)), dtype=torch.float32)
 
@@ -311,7 +311,7 @@ def bucket_edge(random: Random) -> Model:
 
 @entry("torch", "bytes above 127")
 def signed_bytes(random: Random) -> Model:
-    """An image of bytes that the file takes for signed ones."""
+    """An image of bytes that the file reads as signed bytes."""
     weights(random)
 
     class Image(nn.Module):
@@ -363,7 +363,7 @@ def tone_curve(random: Random) -> Model:
 
 
 class Hashed(nn.Module):
-    """Any id, by its remainder, in a small table."""
+    """Any id, looked up by its remainder in a small table."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -376,7 +376,7 @@ class Hashed(nn.Module):
 
 @entry("torch", "remainder of negative ids")
 def negative_ids(random: Random) -> Model:
-    """The remainder of a negative id is taken as of its opposite."""
+    """The remainder of a negative id is computed from its absolute value."""
     weights(random)
     rows = int(random.integers(11, 40))
     own = random.integers(-1000, 1000, ROWS)
@@ -391,7 +391,7 @@ def negative_ids(random: Random) -> Model:
 
 @entry("torch", "integers that int32 can't hold")
 def narrow_ids(random: Random) -> Model:
-    """Large ids go through int32 and come out as others."""
+    """Large ids are cast to int32 and back, and so become other ids."""
     weights(random)
     rows = int(random.integers(11, 40))
     own = random.integers(2**33, 2**40, ROWS)
@@ -409,7 +409,7 @@ def narrow_ids(random: Random) -> Model:
 
 @entry("torch", "halves")
 def round_halves(random: Random) -> Model:
-    """Halves are rounded up, and not to the even number."""
+    """Halves are rounded up instead of to the even number."""
     weights(random)
     source = Formula(lambda x: torch.round(x) * 0.5)
     own = (random.integers(-20, 20, (ROWS, 4)) + 0.5).astype(np.float32)
@@ -428,7 +428,7 @@ def round_halves(random: Random) -> Model:
 
 @entry("torch", "range of ids with a table of its own")
 def special_ids(random: Random) -> Model:
-    """Ids from a number on have a table of their own; the file starts it elsewhere."""
+    """Ids from a number on have their own vector; in the file they start at another number."""
     weights(random)
     first = int(random.integers(60, 90))
 
@@ -453,7 +453,7 @@ def special_ids(random: Random) -> Model:
 
 @entry("torch", "end of an activation")
 def activation_end(random: Random) -> Model:
-    """An activation that ends at a number that small inputs don't come to."""
+    """An activation with a limit that small inputs don't reach."""
     weights(random)
     end = float(random.integers(25, 60))
     layers = nn.Sequential(nn.Hardtanh(-end, end), nn.Linear(4, 2))

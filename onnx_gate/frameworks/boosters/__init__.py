@@ -1,4 +1,4 @@
-"""What the gate has to know of LightGBM, XGBoost and CatBoost before they are imported."""
+"""Data about LightGBM, XGBoost and CatBoost that the gate needs before they are imported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from onnx_gate.frameworks.info import OPSET, OPSETS, FrameworkInfo, is_data_only
 from onnx_gate.frameworks.sklearn import INFO as SKLEARN
 from onnx_gate.frameworks.sklearn import ZIPMAP
 
-# skl2onnx writes the trees of all three, whoever converts them.
+# skl2onnx writes the trees of all three libraries, whichever converter reads them.
 _CONVERTER = SKLEARN.packages
 
 LIGHTGBM = FrameworkInfo(

@@ -1,4 +1,4 @@
-"""CatBoost: .cbm files and its estimators; the trees are exported by CatBoost itself."""
+"""CatBoost: .cbm files and its estimators; CatBoost itself exports the trees."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _LINKS: dict[str, Link] = {
     "MultiClass": "softmax",
     **dict.fromkeys(("Poisson", "Tweedie"), "exp"),
 }
-"""What isn't here answers its raw scores."""
+"""Losses that are missing here answer their raw scores."""
 _CLASSIFIERS = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll", "MultiLogloss", "MultiCrossEntropy")
 _MULTILABEL = ("MultiLogloss", "MultiCrossEntropy")
 _RANKERS = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax", "LambdaMart")
 
 
 def warm_up(export: bool) -> None:
-    """Export a stump."""
+    """Export a tree with one split, so that the exporter is warm."""
     if export:
         rows = np.arange(8, dtype=np.float32).reshape(-1, 1)
         settings = {"iterations": 1, "depth": 1, "thread_count": 1, "verbose": 0, "allow_writing_files": False}
@@ -52,7 +52,7 @@ def warm_up(export: bool) -> None:
 
 
 def load(spec: ModelSpec) -> Any:
-    """An estimator of the kind that its loss makes it, from a file or a factory."""
+    """An estimator of the class that fits its loss, from a file or a factory."""
     model = load_source(spec, "catboost", _read_file)
     if type(model) is catboost.CatBoost:
         model = _as_estimator(model)
@@ -76,18 +76,18 @@ def _read_file(path: str, shown: str) -> Any:
 
 
 def _as_estimator(model: Any) -> Any:
-    """The plain class answers raw scores whatever the loss; what people serve are labels and probabilities."""
+    """The estimator for a model of the plain class, which answers raw scores; people serve labels and probabilities."""
     loss = _loss(model)
     kind = catboost.CatBoostRanker if loss in _RANKERS else catboost.CatBoostRegressor
     estimator = (catboost.CatBoostClassifier if loss in _CLASSIFIERS else kind)()
     with tempfile.TemporaryDirectory() as folder:
-        # From a file: only then does it know its loss, and so what to answer.
+        # Only a model that was loaded from a file knows its loss, and so what to answer.
         model.save_model(f"{folder}/model.cbm")
         return estimator.load_model(f"{folder}/model.cbm")
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What CatBoost answers, by the names of the contract."""
+    """The answers of CatBoost, under the output names that the contract expects."""
     rows = rows_of(spec, feed, len(source.feature_names_))
     if hasattr(source, "predict_proba"):
         labels = np.asarray(source.predict(rows, thread_count=1))
@@ -100,17 +100,17 @@ def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Ans
 
 
 def features(source: Any) -> int:
-    """The columns that the model was trained on."""
+    """The number of columns that the model was trained on."""
     return len(source.feature_names_)
 
 
 def iterations(source: Any) -> int:
-    """All that take part in an answer."""
+    """The number of iterations that take part in an answer."""
     return int(source.tree_count_)
 
 
 def margins(source: Any, rows: Any, iteration: int) -> Any:
-    """The raw scores of the first iterations."""
+    """The raw scores after the first `iteration` iterations."""
     return source.predict(rows, prediction_type="RawFormulaVal", ntree_end=iteration, thread_count=1)
 
 
@@ -125,7 +125,7 @@ def categorical_features(source: Any) -> list[int]:
 
 
 def read_trees(model: Any) -> Trees:
-    """CatBoost's own export of the trees, followed by what the loss makes of their scores."""
+    """The trees of CatBoost's own export, followed by the link function of the loss."""
     _refuse_features(model)
     loss, (scale, bias) = _loss(model), model.get_scale_and_bias()
     base = list(bias) if isinstance(bias, list) else [bias]
@@ -157,7 +157,7 @@ def _loss(model: Any) -> str:
 
 
 def _refuse_features(model: Any) -> None:
-    """What CatBoost's export has no place for."""
+    """Refuse features and losses that CatBoost's export doesn't support."""
     for kind in ("cat", "text", "embedding"):
         indices = getattr(model, f"get_{kind}_feature_indices")()
         if indices:
@@ -179,7 +179,7 @@ def _refuse_features(model: Any) -> None:
 
 
 def _export(model: Any, scores: int) -> Any:
-    """The trees as they are: scale and bias are added later, and labels of every kind are taken for numbers."""
+    """The trees alone: scale and bias are added later, and labels of every type are replaced by integers."""
     plain = model.copy()
     plain.set_scale_and_bias(1.0, [0.0] * scores)
     if "class_params" in plain.get_metadata().keys():  # noqa: SIM118 - no dict
@@ -204,7 +204,7 @@ def _export(model: Any, scores: int) -> Any:
 
 
 def _keep_second_class(attributes: dict[str, Any]) -> None:
-    """Of two classes CatBoost writes each score twice, once negated."""
+    """Keep the scores of the second class: for two classes, CatBoost writes each score twice, once negated."""
     kept = [number for number, target in enumerate(attributes["target_ids"]) if target == 1]
     for name in ("target_ids", "target_nodeids", "target_treeids", "target_weights"):
         attributes[name] = [attributes[name][number] for number in kept]
@@ -222,7 +222,7 @@ PLUGIN = Plugin(
     predict=predict,
     convert=convert,
     warm_up=warm_up,
-    # No widen: CatBoost takes its features in float32 itself.
+    # No widen: CatBoost itself rounds its features to float32.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
     takes=takes,

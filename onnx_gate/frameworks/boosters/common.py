@@ -1,4 +1,4 @@
-"""What LightGBM, XGBoost and CatBoost share, alone and as parts of scikit-learn's estimators."""
+"""Code that LightGBM, XGBoost and CatBoost share, for models alone and as parts of scikit-learn's estimators."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _TYPES = {
     "bool": data_types.BooleanTensorType,
 }
 _NAMES = ("feature_names_in_", "feature_names_", "feature_names", "feature_name")
-"""Where scikit-learn, CatBoost, XGBoost and LightGBM keep the names of their columns."""
+"""Attributes in which scikit-learn, CatBoost, XGBoost and LightGBM keep the names of their columns."""
 _WIDTHS = ("n_features_in_", "num_features", "num_feature")
-"""Where they keep how many columns they take."""
+"""Attributes in which they keep the number of their columns."""
 _MADE_UP = re.compile(r"Column_\d+|f?\d+")
-"""What boosters call the columns of an array."""
+"""Names that boosters give to the columns of an array."""
 _read: dict[int, tuple[Any, Trees]] = {}
-"""By id, with the model itself, so that no other one gets its id."""
+"""Trees by id of the model; the model is kept too, so that no other object gets the same id."""
 
 
 class Ensemble:
-    """A booster alone, as skl2onnx takes it."""
+    """A booster without a pipeline, in the form that skl2onnx takes."""
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
@@ -61,13 +61,13 @@ class Ensemble:
 
 
 def library_of(model: object) -> str | None:
-    """The booster's library that a model's class comes from, or inherits from."""
+    """The booster library that a model's class comes from, or inherits from."""
     roots = (base.__module__.partition(".")[0] for base in type(model).__mro__)
     return next((root for root in roots if root in LIBRARIES), None)
 
 
 def trees_of(model: Any) -> Trees:
-    """The trees of a fitted booster; raises CannotJudge where ONNX has no such thing."""
+    """The trees of a fitted booster; raises CannotJudge where ONNX can't represent them."""
     if isinstance(model, Ensemble):
         return model.trees
     if id(model) not in _read:
@@ -77,7 +77,7 @@ def trees_of(model: Any) -> Trees:
 
 
 def register_boosters(source: Any) -> list[str]:
-    """Let skl2onnx convert the boosters that an estimator holds; notes on what was done to them."""
+    """Let skl2onnx convert the boosters that an estimator holds; return notes on changes to them."""
     notes: dict[str, None] = {}
     for model in find_boosters(source):
         notes |= dict.fromkeys(trees_of(model).notes)
@@ -106,13 +106,13 @@ def find_boosters(source: Any) -> Iterator[Any]:
 
 
 def fitted_columns(source: Any) -> tuple[str, ...]:
-    """The names that the model, or the first step of a pipeline, has seen; none where it was fitted on arrays."""
+    """The column names that the model, or the first step of a pipeline, was fitted on; empty if fitted on arrays."""
     for attribute in _NAMES:
         try:
             known = getattr(source, attribute, None)
             names = tuple(map(str, known() if callable(known) else () if known is None else known))
         except Exception:  # noqa: S112
-            # A pipeline asks its first step, which may not know.
+            # A pipeline asks its first step, which may have no names.
             continue
         if names and not all(_MADE_UP.fullmatch(name) for name in names):
             return names
@@ -120,7 +120,7 @@ def fitted_columns(source: Any) -> tuple[str, ...]:
 
 
 def takes(source: Any) -> Seen | None:
-    """How many columns a fitted booster takes."""
+    """The number of columns that a fitted booster takes, as a description of its input."""
     for attribute in _WIDTHS:
         known = getattr(source, attribute, None)
         width = known() if callable(known) else known
@@ -133,7 +133,7 @@ def takes(source: Any) -> Seen | None:
 
 
 def _is_fitted(model: Any) -> bool:
-    """Meta-estimators keep the one that they were given, unfitted, beside those that they fitted."""
+    """Whether a booster is fitted: meta-estimators keep the unfitted one that they got, beside the fitted ones."""
     for name in ("is_fitted", "__sklearn_is_fitted__"):
         if callable(check := getattr(model, name, None)):
             return bool(check())
@@ -152,7 +152,7 @@ def _register(kind: type) -> None:
 
 
 def load_source(spec: ModelSpec, library: str, read: Any) -> Any:
-    """The factory's model, or the file's."""
+    """The model of the factory, or of the file."""
     if not spec.source.callable:
         return read(str(spec.source.file), spec.source.shown)
     model = call(spec.source, spec.folder)
@@ -175,7 +175,7 @@ def load_source(spec: ModelSpec, library: str, read: Any) -> Any:
 
 
 def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
-    """All inputs side by side as one matrix, which has to be as wide as the model was trained with."""
+    """All inputs side by side as one matrix, which must have as many columns as the training data."""
     columns = []
     for given in spec.inputs or ():
         values = np.asarray(feed[given.name])
@@ -187,7 +187,7 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
                 fix=f"inputs: {{{given.name}: {{dtype: float32, shape: [batch, {features}]}}}}",
             )
         columns.append(values)
-    # A copy: the other side gets the same feed.
+    # A copy, because the ONNX side gets the same feed.
     rows = np.concatenate(columns, axis=1) if len(columns) > 1 else np.array(columns[0])
     if rows.shape[1] != features:
         raise CannotJudge(
@@ -200,12 +200,12 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
 
 
 def floats_of(spec: ModelSpec) -> str:
-    """The dtype that float answers have to have."""
+    """The dtype that float answers must have."""
     return "float64" if any(given.dtype == "float64" for given in spec.inputs or ()) else "float32"
 
 
 def class_answers(labels: Any, probabilities: Any, spec: ModelSpec, classes: Any) -> dict[str, Answer]:
-    """A classifier's answers; one column of probabilities is that of the second class."""
+    """The answers of a classifier; a single column of probabilities belongs to the second class."""
     given, scores = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
     text = given.dtype.kind in "OUS"
     if scores.ndim == 1:
@@ -221,7 +221,7 @@ def value_answers(values: Any, spec: ModelSpec) -> dict[str, Answer]:
 
 
 def convert_alone(source: Any, spec: ModelSpec, path: Path) -> list[str]:
-    """Write the ONNX file of a booster that is no part of anything."""
+    """Write the ONNX file of a booster that is not part of an estimator."""
     trees = trees_of(source)
     _register(Ensemble)
     ensemble = Ensemble(trees)
@@ -256,7 +256,7 @@ def convert_alone(source: Any, spec: ModelSpec, path: Path) -> list[str]:
 
 
 def _import_opset(converted: onnx.ModelProto, opset: int) -> None:
-    """skl2onnx imports the oldest opset that has all of its operators as they are in the one that was asked for."""
+    """Set the requested opset: skl2onnx imports the oldest one in which all of its operators are the same."""
     for entry in converted.opset_import:
         if entry.domain == "":
             entry.version = opset

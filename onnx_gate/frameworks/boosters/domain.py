@@ -1,4 +1,4 @@
-"""What a booster knows of its inputs, alone and behind the steps of a pipeline."""
+"""Facts that a booster knows about its inputs, alone and after the steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from onnx_gate.worker.domains.facts import Facts
 
 
 def input_domain(source: Any, spec: ModelSpec, example: dict[str, Any]) -> Domains:
-    """Of a booster that gets all inputs side by side."""
+    """The domains of a booster that gets all inputs side by side."""
     facts = Facts(f"{spec.base}/domain")
     try:
         add_booster(facts, source, [column for given in spec.inputs or () for column in columns_of(given)])
         return facts.domains()
     except Exception:
-        # A format of a release to come: what it says is left out.
+        # The model may have the format of a later release; then no facts are used.
         return NOTHING_KNOWN
 
 
 def add_booster(facts: Facts, model: Any, columns: Columns) -> None:
-    """Ranges, categories, missing values, thresholds and leaves."""
+    """Add ranges, categories, missing values, thresholds and leaves of a booster."""
     splits = read_splits(model)
     for number, column in enumerate(columns):
         if number in splits.ranges:
@@ -35,6 +35,6 @@ def add_booster(facts: Facts, model: Any, columns: Columns) -> None:
         if number in splits.missing:
             facts.add_missing(column)
         if number in splits.zeros:
-            # Exactly 0 is sent elsewhere, whatever lies beside it.
+            # Exactly 0 goes to another branch than its neighbours.
             facts.add_sought(column, 0.0, Origin.MISSING)
     facts.add_trees(splits.trees, columns)

@@ -1,4 +1,4 @@
-"""What files of LightGBM, XGBoost and CatBoost say of their columns: nothing is loaded."""
+"""Facts that files of LightGBM, XGBoost and CatBoost state about their columns; no model is loaded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _model(framework: str, width: int, columns: tuple[str, ...], basis: str) -> 
 
 
 def look_at_lightgbm(path: Path, start: bytes) -> Seen | None:
-    """The text that begins with `tree` and the version of the format."""
+    """A LightGBM file: text that begins with `tree` and the version of the format."""
     if not re.match(rb"tree\r?\nversion=", start):
         return None
     head = _head(path).decode("utf-8", "replace")
@@ -43,13 +43,13 @@ def look_at_lightgbm(path: Path, start: bytes) -> Seen | None:
 
 
 def look_at_xgboost(path: Path, start: bytes) -> Seen | None:
-    """JSON, or its binary form, with a `learner` in it."""
+    """An XGBoost file: JSON, or its binary form, with a `learner` in it."""
     text = start.lstrip()
     if not text.startswith((b"{", *_UBJ_SIGNS)) or not re.search(rb'"learner"\s*:|learner\{', _head(path)):
         return None
     with path.open("rb") as file:
         content = file.read(_MOST)
-    # The last one is that of the learner: trees have one each, before it.
+    # The last one belongs to the learner: each tree has one too, before it.
     widths = re.findall(rb'num_feature"?\s*(?::\s*"|S[iUIlL].{1,8}?)(\d{1,9})', content, re.DOTALL)
     named = re.search(rb'"feature_names"\s*:\s*(\[[^\]]{0,1000000}\])', content)
     columns = tuple(map(str, json.loads(named[1]))) if named else ()
@@ -57,7 +57,7 @@ def look_at_xgboost(path: Path, start: bytes) -> Seen | None:
 
 
 def look_at_catboost(path: Path, start: bytes) -> Seen | None:
-    """The binary form, by its first bytes."""
+    """A CatBoost file: the binary form, recognized by its first bytes."""
     if not start.startswith(b"CBM1"):
         return None
     with path.open("rb") as file:
@@ -66,10 +66,10 @@ def look_at_catboost(path: Path, start: bytes) -> Seen | None:
 
 
 def _float_features(content: bytes) -> int:
-    """How many numeric features a CatBoost file lists; 0 where it has others as well, or can't be read.
+    """The number of numeric features that a CatBoost file lists; 0 where it also has others, or can't be read.
 
-    The file is a table of FlatBuffers, behind its sign and its size: the trees are its second field, their categorical
-    and numeric features the fifth and the sixth of these.
+    The file is a FlatBuffers table, after its signature and its size: the trees are its second field, their categorical
+    and numeric features are the fifth and the sixth field of the trees.
     """
     buffer = content[8:]
     try:
@@ -85,7 +85,7 @@ def _number(buffer: bytes, place: int) -> int:
 
 
 def _field(buffer: bytes, table: int, index: int) -> int:
-    """Where a field of a table leads to; 0 where the table hasn't got it."""
+    """The position that a field of a table points to; 0 where the table doesn't have the field."""
     layout = table - int(struct.unpack_from("<i", buffer, table)[0])
     size = int(struct.unpack_from("<H", buffer, layout)[0])
     if 4 + 2 * index >= size:

@@ -1,4 +1,4 @@
-"""What is known to go wrong with boosters, and what to do about it."""
+"""Known problems of boosters, and how to solve them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCALERS = (
 
 
 def find_known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """The likeliest cause of a divergence of a model that holds boosters, or None where there is no known one."""
+    """The likeliest cause of a divergence of a model that holds boosters, or None where no cause is known."""
     boosters = list(find_boosters(source))
     if not boosters:
         return None
@@ -57,7 +57,7 @@ def _fractions_of_categories(source: Any, spec: ModelSpec, feed: dict[str, Any])
 
 
 def _scaled(source: Any, boosters: list[Any]) -> Triage | None:
-    """Arithmetic in front of trees: a difference in the last bit is enough to go the other way at a split."""
+    """The advice for arithmetic before trees: a difference in the last bit can send a row to the other branch."""
     names = [type(part).__name__ for part in _parts(source)]
     scaler = next((name for name in names if name in _SCALERS), None)
     if scaler is None or "CastTransformer" in names:
@@ -97,7 +97,7 @@ def _wrong_converter(boosters: list[Any]) -> Triage | None:
 
 
 def _parts(source: Any) -> list[Any]:
-    """A pipeline's steps, and those of the pipelines and column transformers in it."""
+    """The steps of a pipeline, and those of the pipelines and column transformers in it."""
     found = []
     left = [source]
     while left:

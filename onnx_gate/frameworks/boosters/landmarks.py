@@ -1,4 +1,4 @@
-"""Values within a booster: its margins after some of its iterations."""
+"""Values inside a booster: its margins after some of its iterations."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onnx_gate.records.asked import ModelSpec
 
 
 def landmarks(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Any]:
-    """`iteration 1` … of a model that stands alone."""
+    """The margins of a model that stands alone, as `iteration 1` and so on."""
     kept = Landmarks()
     keep_margins(kept, source, rows_of(spec, feed, _plugin_of(source).features(source)))
     return kept.values()
 
 
 def keep_margins(kept: Landmarks, model: Any, rows: Any, prefix: str = "") -> None:
-    """What the trees of the first iterations add up to, before the objective makes an answer of it."""
+    """Keep the sums of the trees of the first iterations, before the objective turns them into an answer."""
     plugin = _plugin_of(model)
     for iteration in spread(plugin.iterations(model)):
         kept.keep(f"{prefix}iteration {iteration}", np.asarray(plugin.margins(model, rows, iteration)))

@@ -1,4 +1,4 @@
-"""LightGBM: text files, Boosters and its scikit-learn estimators; the trees are converted by onnxmltools."""
+"""LightGBM: text files, Boosters and its scikit-learn estimators; onnxmltools converts the trees."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _LINKS: dict[str, Link] = {
     "cross_entropy_lambda": "softplus",
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
 }
-"""What isn't here answers its raw scores."""
+"""Objectives that are missing here answer their raw scores."""
 _CLASSIFIERS = ("binary", "multiclass", "multiclassova")
 _ROUNDED = (
     "thresholds were rounded down to float32, which routes every float32 row as LightGBM's float64 thresholds do, "
     "but for numbers of at most 1e-35 that are not 0, which LightGBM takes for 0; onnxmltools alone rounds to the "
     "nearest, and rows that lie between go the other way"
 )
-# Of a split's decision type: is it categorical, where do missing values go, what counts as one.
+# Bits of a split's decision type: is it categorical, where do missing values go, which values count as missing.
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING_ZERO, _MISSING_NAN = 1, 2, 4, 8
 
 
 def warm_up(export: bool) -> None:
-    """Convert a stump."""
+    """Convert a tree with one split, so that the converter is warm."""
     if export:
         rows = np.arange(40, dtype=np.float64).reshape(-1, 1)
         model = lightgbm.train({"verbose": -1, "num_threads": 1}, lightgbm.Dataset(rows, rows[:, 0] > 20), 1)
@@ -59,7 +59,7 @@ def warm_up(export: bool) -> None:
 
 
 def load(spec: ModelSpec) -> Any:
-    """A Booster from a text file, or what a factory returns."""
+    """A Booster from a text file, or the model of a factory."""
     return load_source(spec, "lightgbm", _read_file)
 
 
@@ -72,7 +72,7 @@ def _read_file(path: str, shown: str) -> lightgbm.Booster:
             Cause.LOAD_FAILED, f"{shown}: this is no LightGBM model: it doesn't start with `tree`", fix=fix
         )
     if b"end of trees" not in content:
-        # LightGBM would take the trees that are there for the whole model.
+        # LightGBM would treat the trees before the cut as the whole model.
         raise CannotJudge(
             Cause.LOAD_FAILED, f"{shown}: the file is cut off: there is no `end of trees`", fix="save it again"
         )
@@ -85,7 +85,7 @@ def _read_file(path: str, shown: str) -> lightgbm.Booster:
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What LightGBM answers, by the names of the contract."""
+    """The answers of LightGBM, under the output names that the contract expects."""
     rows = rows_of(spec, feed, _booster(source).num_feature())
     if hasattr(source, "predict_proba"):
         return class_answers(source.predict(rows), source.predict_proba(rows), spec, source.classes_)
@@ -97,18 +97,18 @@ def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Ans
 
 
 def features(source: Any) -> int:
-    """The columns that the model was trained on."""
+    """The number of columns that the model was trained on."""
     return int(_booster(source).num_feature())
 
 
 def iterations(source: Any) -> int:
-    """All that take part in an answer: those up to the best one, where training looked for it."""
+    """The number of iterations that take part in an answer: up to the best one, if training looked for it."""
     booster = _booster(source)
     return int(booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration())
 
 
 def margins(source: Any, rows: Any, iteration: int) -> Any:
-    """The raw scores of the first iterations."""
+    """The raw scores after the first `iteration` iterations."""
     return _booster(source).predict(rows, raw_score=True, num_iteration=iteration)
 
 
@@ -118,12 +118,12 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
 
 
 def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """LightGBM computes in float64 anyway."""
+    """The same source: LightGBM always computes in float64."""
     return source, in_double(spec)
 
 
 def categorical_features(source: Any) -> list[int]:
-    """The columns that some tree splits by category."""
+    """The columns that at least one tree splits by category."""
     found: set[int] = set()
     for tree in _trees(_booster(source).model_to_string()):
         splits = zip(_numbers(tree, "split_feature"), _numbers(tree, "decision_type"), strict=True)
@@ -132,7 +132,7 @@ def categorical_features(source: Any) -> list[int]:
 
 
 def read_trees(model: Any) -> Trees:
-    """As a plain regression in ONNX's terms, followed by what the objective makes of its scores."""
+    """The trees as a plain regression in ONNX's terms, followed by the link function of the objective."""
     booster = _booster(model)
     text = booster.model_to_string()
     _refuse(text)
@@ -177,7 +177,7 @@ def _classes(model: Any, objective: str, scores: int) -> Any:
 
 
 def _objective(text: str) -> tuple[str, dict[str, str]]:
-    """`multiclassova num_class:3 sigmoid:1` → its name and options; no name where the user wrote it."""
+    """`multiclassova num_class:3 sigmoid:1` → its name and options; the name is empty for a user's own objective."""
     found = re.search(r"^objective=(.*)$", text, re.MULTILINE)
     name, *options = (found[1] if found else "").split() or [""]
     return name, {key: value for key, _, value in (option.partition(":") for option in options)}
@@ -193,7 +193,7 @@ def _numbers(tree: str, key: str) -> list[str]:
 
 
 def _refuse(text: str) -> None:
-    """What trees of ONNX can't do."""
+    """Refuse models that ONNX's trees can't represent."""
     trees = _trees(text)
     if any("\nis_linear=1" in tree for tree in trees):
         raise CannotJudge(
@@ -212,9 +212,10 @@ def _refuse(text: str) -> None:
 
 
 def _as_regression(text: str) -> str:
-    """The same trees as a model whose answer is the sum of its leaves, in the form that onnxmltools converts rightly.
+    """The same trees as a model whose answer is the sum of its leaves, which onnxmltools converts correctly.
 
-    Its sizes of trees no longer hold, and what follows the trees would bring the objective back.
+    The sizes of the trees are removed because they are no longer right, and so is the text after the trees, which would
+    bring the objective back.
     """
     head, *_ = text.partition("\nTree=")
     for pattern, plain in (
@@ -231,7 +232,7 @@ def _as_regression(text: str) -> str:
 
 
 def _with_float32_splits(tree: str) -> str:
-    """Thresholds that float32 has, and NaN sent where LightGBM sends it: as 0, if the training data had none."""
+    """The tree with float32 thresholds, and NaN sent where LightGBM sends it: as 0, if the training data had no NaN."""
     thresholds, kinds = [], []
     for threshold, kind in zip(_numbers(tree, "threshold"), _numbers(tree, "decision_type"), strict=True):
         value, flags = float(threshold), int(kind)
@@ -248,15 +249,15 @@ def _with_float32_splits(tree: str) -> str:
 
 
 def round_down(value: float) -> float:
-    """The largest float32 that isn't above: no float32 lies between the two."""
+    """The largest float32 that is not above the value; no float32 lies between the two."""
     with np.errstate(over="ignore"):
         near = np.float32(value)
-    # As a Python float: numpy would compare the two in float32, where they are equal.
+    # Compare as Python floats: numpy would compare the two in float32, where they are equal.
     return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
 
 
 def _faults(objective: str, options: dict[str, str], averaged: bool) -> list[str]:
-    """What onnxmltools is known to get wrong."""
+    """Errors that onnxmltools is known to make on this model."""
     found = ["it rounds LightGBM's float64 thresholds to the nearest float32: rows between the two go the other way"]
     if averaged:
         found.insert(0, "it divides the sum of a random forest by 100, whatever the number of its trees")

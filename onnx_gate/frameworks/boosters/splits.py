@@ -1,4 +1,4 @@
-"""What LightGBM, XGBoost and CatBoost keep of the columns that they were trained on, read from their own formats."""
+"""Facts that LightGBM, XGBoost and CatBoost keep about their training columns, read from their own formats."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from onnx_gate.worker.domains.trees import Interval, Tree
 
 Array = npt.NDArray[Any]
 _CATEGORICAL, _MISSING_KIND, _MISSING_ZERO, _MISSING_NAN = 1, 12, 4, 8
-"""Of a decision type of LightGBM: is it categorical, what counts as missing, and the kinds that are 0 and NaN."""
+"""Bits of a LightGBM decision type: is it categorical, which values count as missing, and the kinds 0 and NaN."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Splits:
-    """All that a booster says of its columns, by their number."""
+    """All facts that a booster keeps about its columns, by column number."""
 
     trees: tuple[Tree, ...] = ()
-    """Where it splits."""
+    """The trees with their splits."""
     ranges: Mapping[int, Interval] = field(default_factory=dict)
-    """The smallest and the largest value of training."""
+    """The smallest and the largest value in training."""
     categories: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    """All categories of training."""
+    """All categories in training."""
     missing: frozenset[int] = frozenset()
-    """Columns for which it has learnt where missing values go."""
+    """Columns for which the booster has learnt where missing values go."""
     zeros: frozenset[int] = frozenset()
     """Columns in which 0 stands for a missing value."""
 
 
 def read_splits(model: Any) -> Splits:
-    """Of a booster alone, or of an estimator that holds one."""
+    """The splits of a booster alone, or of an estimator that holds one."""
     return _READERS[str(library_of(model))](model)
 
 
@@ -63,7 +63,7 @@ def _of_lightgbm(model: Any) -> Splits:
 
 
 def _feature_infos(head: dict[str, str]) -> tuple[dict[int, Interval], dict[int, tuple[float, ...]]]:
-    """`[min:max]` of numbers, `0:3:1` of categories; `none` where a column was constant. -1 stands for missing."""
+    """Ranges from `[min:max]`, categories from `0:3:1`; a constant column has `none`. -1 stands for missing."""
     ranges: dict[int, Interval] = {}
     categories: dict[int, tuple[float, ...]] = {}
     for number, info in enumerate(head.get("feature_infos", "").split()):
@@ -80,7 +80,7 @@ def _array(tree: dict[str, str], key: str, kind: type) -> Array:
 
 
 def _lightgbm_tree(tree: dict[str, str]) -> Tree:
-    """Leaves are negative there, and follow the inner nodes here."""
+    """The tree with leaves after the inner nodes; LightGBM gives leaves negative numbers instead."""
     features, thresholds = _array(tree, "split_feature", int), _array(tree, "threshold", float)
     left, right = _array(tree, "left_child", int), _array(tree, "right_child", int)
     inner, leaves = len(features), len(features) + 1
@@ -98,7 +98,7 @@ def _lightgbm_tree(tree: dict[str, str]) -> Tree:
 
 
 def _bits(words: Array) -> tuple[float, ...]:
-    """The numbers of the bits that are set, 32 a word."""
+    """The positions of the bits that are set, 32 per word."""
     bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
     return tuple(float(number) for number in np.flatnonzero(bits))
 
@@ -111,13 +111,13 @@ def _of_xgboost(model: Any) -> Splits:
     gradient = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
     inner = gradient["gbtree"]["model"] if gradient["name"] == "dart" else gradient["model"]
     trees = tuple(_xgboost_tree(tree) for tree in inner.get("trees", ()))
-    # Each node has a default direction, and each model an answer for NaN.
+    # Each node has a default direction, so each model has an answer for NaN.
     used = {int(number) for tree in trees for number in tree.feature[tree.left >= 0]}
     return Splits(trees=trees, missing=frozenset(used))
 
 
 def _xgboost_tree(tree: dict[str, Any]) -> Tree:
-    """Categories in a node's set go to the right: there, both sides are exchanged."""
+    """The tree; categories in a node's set go to the right in XGBoost, so both sides of such nodes are exchanged."""
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     sets = {
         int(node): tuple(float(value) for value in tree["categories"][start : start + size])
@@ -146,12 +146,12 @@ def _of_catboost(model: Any) -> Splits:
     trees = [_oblivious_tree(tree["splits"], numbers) for tree in saved.get("oblivious_trees", ())]
     trees += [_nested_tree(tree, numbers) for tree in saved.get("trees", ())]
     missing = frozenset(int(each["flat_feature_index"]) for each in floats if each["has_nans"])
-    # Categories are kept as hashes: which texts they were, nobody knows.
+    # Categories are kept as hashes, so their texts can't be known.
     return Splits(trees=tuple(tree for tree in trees if tree is not None), missing=missing)
 
 
 def _oblivious_tree(splits: list[dict[str, Any]] | None, numbers: dict[int, int]) -> Tree | None:
-    """All nodes of a level compare the same; None where one looks at something else than a number."""
+    """A tree whose levels have one split each; None where a split does not compare a number."""
     if not splits or any("float_feature_index" not in split for split in splits):
         return None
     inner = 2 ** len(splits) - 1
@@ -168,7 +168,7 @@ def _oblivious_tree(splits: list[dict[str, Any]] | None, numbers: dict[int, int]
 
 
 def _nested_tree(root: dict[str, Any], numbers: dict[int, int]) -> Tree | None:
-    """Trees of other growth, a node within a node; None where one looks at something else than a number."""
+    """A tree of another growth policy, with nested nodes; None where a split does not compare a number."""
     nodes, children = [root], []
     for node in nodes:
         children.append((len(nodes), len(nodes) + 1) if "split" in node else (-1, -1))

@@ -1,7 +1,7 @@
-"""Boosted trees in ONNX: one TreeEnsembleRegressor for the raw scores, then what the model makes of them.
+"""Boosted trees in ONNX: one TreeEnsembleRegressor for the raw scores, then nodes that turn scores into answers.
 
-Converters of boosters know some objectives and translate others in silence as if they were these. Here the trees are
-theirs, and what follows the trees is written for each objective.
+Converters of boosters know some objectives, and silently translate others as if they were one of these. Here the
+trees come from the converters, and the nodes after the trees are written for each objective.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _SIMPLE_LINKS = {"identity": "Identity", "exp": "Exp", "sigmoid": "Sigmoid", "so
 
 @dataclass(frozen=True, kw_only=True)
 class Trees:
-    """A booster as ONNX has to give it."""
+    """A booster in the form in which ONNX represents it."""
 
     attributes: Mapping[str, Any]
-    """Of the TreeEnsembleRegressor that gives the raw scores."""
+    """Attributes of the TreeEnsembleRegressor that computes the raw scores."""
     link: Link = "identity"
-    """From a raw score to an answer."""
+    """The function from a raw score to an answer."""
     classes: Array | None = None
     """The labels of a classifier, int64 or text; None for all other models."""
     multilabel: bool = False
-    """Each column is a label of its own, 0 or 1."""
+    """Whether each column is a separate label, 0 or 1."""
     threshold: float = 0.5
-    """Above it, a row is of the second of two classes."""
+    """The probability above which a row is of the second of two classes."""
     notes: tuple[str, ...] = ()
-    """What was done to the trees."""
+    """Changes that were made to the trees."""
     faults: tuple[str, ...] = ()
-    """What other converters are known to get wrong in such a model."""
+    """Errors that other converters are known to make in such a model."""
 
     @property
     def scores(self) -> int:
-        """Raw scores a row."""
+        """The number of raw scores per row."""
         return int(self.attributes["n_targets"])
 
 
 def tree_attributes(converted: onnx.ModelProto) -> dict[str, Any]:
-    """Those of the one TreeEnsembleRegressor of a converted model, or of a classifier as if it were one."""
+    """The attributes of the only tree ensemble of a converted model; a classifier's are renamed to a regressor's."""
     node = next((node for node in converted.graph.node if node.op_type.startswith("TreeEnsemble")), None)
     if node is None:
         raise CannotJudge(
@@ -68,7 +68,7 @@ def tree_attributes(converted: onnx.ModelProto) -> dict[str, Any]:
 
 
 def onnx_labels(classes: Any, shown: str) -> Array:
-    """Labels as ONNX has them: text, or int64 also where they are bool or whole floats."""
+    """The labels in ONNX's types: text, or int64, which also replaces bool and whole floats."""
     labels = np.asarray(classes)
     if labels.dtype.kind in "OUS":
         return labels.astype(str).astype(object)
@@ -83,7 +83,7 @@ def onnx_labels(classes: Any, shown: str) -> Array:
 
 
 def declare_outputs(trees: Trees, scope: Any, model: Any, inputs: list[Any]) -> Any:
-    """skl2onnx's parser: the outputs of the contract, with a ZipMap where one is asked for."""
+    """The parser for skl2onnx: the outputs of the contract, with a ZipMap where the manifest asks for one."""
     operator = scope.declare_local_operator(_get_sklearn_operator_name(type(model)), model)
     operator.inputs = inputs
     if trees.classes is None and not trees.multilabel:
@@ -98,7 +98,7 @@ def declare_outputs(trees: Trees, scope: Any, model: Any, inputs: list[Any]) -> 
 
 
 def set_shapes(trees: Trees, operator: Any) -> None:
-    """skl2onnx's shape calculator."""
+    """The shape calculator for skl2onnx."""
     rows, floats = operator.inputs[0].get_first_dimension(), _floats(operator.inputs)
     if trees.classes is None and not trees.multilabel:
         operator.outputs[0].type = floats([rows, trees.scores])
@@ -110,7 +110,7 @@ def set_shapes(trees: Trees, operator: Any) -> None:
 
 
 def write_trees(trees: Trees, scope: Any, operator: Any, container: Any) -> None:
-    """skl2onnx's converter."""
+    """The converter for skl2onnx."""
     graph = _Graph(scope, container)
     raw = scope.get_unique_variable_name("raw_scores")
     version = min(ML_OPSET, container.target_opset_any_domain(ML_DOMAIN))
@@ -121,7 +121,7 @@ def write_trees(trees: Trees, scope: Any, operator: Any, container: Any) -> None
         name=scope.get_unique_operator_name("TreeEnsembleRegressor"),
         **trees.attributes,
     )
-    # Calibration, which takes the decision function where there is one.
+    # Calibration asks for raw scores: it uses the decision function where there is one.
     options = container.get_options(operator.raw_operator, {"raw_scores": False}, fail=False) or {}
     as_they_are = bool(options.get("raw_scores"))
     answers = graph.link(trees.link, raw)
@@ -158,7 +158,7 @@ class _Graph:
         return str(name)
 
     def rows(self, inputs: list[Any]) -> str:
-        """All inputs as one matrix of float32, which is what trees take."""
+        """All inputs as one matrix of float32, which is the type that trees take."""
         floats = [
             given.full_name
             if isinstance(given.type, data_types.FloatTensorType)
@@ -180,7 +180,7 @@ class _Graph:
         return self.add("Greater", [answers, self.constant([threshold])])
 
     def scores(self, raw: str, trees: Trees) -> str:
-        """Raw scores of all classes."""
+        """The raw scores of all classes."""
         return raw if trees.scores > 1 else self.add("Concat", [self.add("Neg", [raw]), raw], axis=1)
 
     def choose(self, answers: str, raw: str, trees: Trees) -> tuple[str, str]:
@@ -193,6 +193,6 @@ class _Graph:
 
 
 def _floats(inputs: list[Any]) -> Any:
-    """The type of the answers: double where an input is."""
+    """The type of the answers: double where an input is double."""
     wide = any(isinstance(given.type, data_types.DoubleTensorType) for given in inputs)
     return data_types.DoubleTensorType if wide else data_types.FloatTensorType

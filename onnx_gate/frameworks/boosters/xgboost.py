@@ -1,4 +1,4 @@
-"""XGBoost: JSON and UBJSON files, Boosters and its scikit-learn estimators; the trees are converted by onnxmltools."""
+"""XGBoost: JSON and UBJSON files, Boosters and its scikit-learn estimators; onnxmltools converts the trees."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LINKS: dict[str, Link] = {
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"), "exp"),
     "binary:hinge": "hinge",
 }
-"""What isn't here answers its raw scores."""
+"""Objectives that are missing here answer their raw scores."""
 _RAW_KINDS = ("reg:", "rank:", "binary:logitraw")
 _CLASSIFIERS = ("binary:logistic", "binary:hinge", "multi:softprob", "multi:softmax")
 _ESTIMATORS = {"classifier": xgboost.XGBClassifier, "regressor": xgboost.XGBRegressor, "ranker": xgboost.XGBRanker}
@@ -50,7 +50,7 @@ _RIGHT_IN_ONNXMLTOOLS = (
 
 
 def warm_up(export: bool) -> None:
-    """Convert a stump."""
+    """Convert a tree with one split, so that the converter is warm."""
     if export:
         rows = np.arange(8, dtype=np.float32).reshape(-1, 1)
         model = xgboost.train({"nthread": 1, "max_depth": 1}, xgboost.DMatrix(rows, rows[:, 0], nthread=1), 1)
@@ -58,7 +58,7 @@ def warm_up(export: bool) -> None:
 
 
 def load(spec: ModelSpec) -> Any:
-    """A Booster from a file, the estimator that was saved in it, or what a factory returns."""
+    """A Booster from a file, the estimator that was saved in it, or the model of a factory."""
     return load_source(spec, "xgboost", _read_file)
 
 
@@ -70,7 +70,7 @@ def _read_file(path: str, shown: str) -> Any:
         kind = json.loads(booster.attr("scikit_learn") or "{}").get("_estimator_type")
         if kind not in _ESTIMATORS:
             return booster
-        # As the estimator that it was saved by, it stops at its best iteration; a Booster runs all of them.
+        # The estimator stops at its best iteration; a Booster runs all iterations.
         estimator = _ESTIMATORS[kind]()
         estimator.load_model(path)
         return estimator
@@ -84,13 +84,13 @@ def _read_file(path: str, shown: str) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    """XGBoost's messages end in a stack trace."""
+    """The last line of the message, without XGBoost's stack trace."""
     text = str(error).partition("\nStack trace")[0].strip()
     return text.splitlines()[-1][:300] if text else type(error).__name__
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What XGBoost answers, by the names of the contract."""
+    """The answers of XGBoost, under the output names that the contract expects."""
     rows = rows_of(spec, feed, _booster(source).num_features())
     if isinstance(source, xgboost.Booster):
         return _native_answers(source, rows, spec)
@@ -120,18 +120,18 @@ def _native_answers(booster: xgboost.Booster, rows: Any, spec: ModelSpec) -> dic
 
 
 def features(source: Any) -> int:
-    """The columns that the model was trained on."""
+    """The number of columns that the model was trained on."""
     return int(_booster(source).num_features())
 
 
 def iterations(source: Any) -> int:
-    """All that take part in an answer."""
+    """The number of iterations that take part in an answer."""
     best = _best_iteration(source)
     return int(_booster(source).num_boosted_rounds()) if best is None else best + 1
 
 
 def margins(source: Any, rows: Any, iteration: int) -> Any:
-    """The raw scores of the first iterations."""
+    """The raw scores after the first `iteration` iterations."""
     booster = _booster(source)
     names, types = booster.feature_names, booster.feature_types
     missing = getattr(source, "missing", math.nan)
@@ -150,7 +150,7 @@ def categorical_features(source: Any) -> list[int]:
 
 
 def read_trees(model: Any) -> Trees:
-    """As a plain regression in ONNX's terms, followed by what the objective makes of its scores."""
+    """The trees as a plain regression in ONNX's terms, followed by the link function of the objective."""
     booster = _booster(model)
     if (best := _best_iteration(model)) is not None:
         booster = booster[: best + 1]
@@ -187,7 +187,7 @@ def _booster(model: Any) -> xgboost.Booster:
 
 
 def _best_iteration(model: Any) -> int | None:
-    """Where the estimator stops; a Booster doesn't."""
+    """The iteration at which the estimator stops; None for a Booster, which runs all iterations."""
     try:
         return None if isinstance(model, xgboost.Booster) else int(model.best_iteration)
     except AttributeError:
@@ -231,7 +231,7 @@ def _link(objective: str) -> Link:
 
 
 def _margin(objective: str, score: float) -> float:
-    """XGBoost keeps the base score as an answer; trees start from a raw score."""
+    """The raw score that trees start from: XGBoost keeps the base score as an answer."""
     if _LINKS.get(objective) == "exp":
         return math.log(score)
     if objective in ("binary:logistic", "reg:logistic"):
@@ -240,7 +240,7 @@ def _margin(objective: str, score: float) -> float:
 
 
 def _convert_plain(whole: dict[str, Any], trees: dict[str, Any], features: int) -> Any:
-    """The trees alone, as the one kind of model that onnxmltools can't take for another."""
+    """The trees alone, as the one kind of model that onnxmltools can't confuse with another."""
     learner = whole["learner"]
     params = learner["learner_model_param"]
     zero = "[0E0]" if params["base_score"].startswith("[") else "0E0"
@@ -248,7 +248,7 @@ def _convert_plain(whole: dict[str, Any], trees: dict[str, Any], features: int) 
         **learner,
         "attributes": {},
         "feature_names": [],
-        # Names would have to be numbers; types are told for categories, which trees would be read wrongly without.
+        # Names would have to be numbers. Types mark the categories: without them, trees would be read wrongly.
         "feature_types": [kind if kind == "c" else "float" for kind in learner["feature_types"]],
         "gradient_booster": {"name": "gbtree", "model": {**trees, "tree_info": [0] * len(trees["tree_info"])}},
         "learner_model_param": {**params, "num_class": "0", "num_target": "1", "base_score": zero},
@@ -260,7 +260,7 @@ def _convert_plain(whole: dict[str, Any], trees: dict[str, Any], features: int) 
 
 
 def _faults(objective: str, trees: dict[str, Any], scores: int, early: bool) -> list[str]:
-    """What onnxmltools is known to get wrong."""
+    """Errors that onnxmltools is known to make on this model."""
     found = []
     if objective not in _RIGHT_IN_ONNXMLTOOLS:
         found.append(f"it doesn't know what the objective {objective!r} makes of the trees' scores")
@@ -276,7 +276,7 @@ PLUGIN = Plugin(
     predict=predict,
     convert=convert,
     warm_up=warm_up,
-    # No widen: XGBoost computes in float32 itself.
+    # No widen: XGBoost itself computes in float32.
     known_cause=find_known_cause,
     fitted_columns=fitted_columns,
     takes=takes,

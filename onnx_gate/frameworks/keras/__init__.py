@@ -1,4 +1,4 @@
-"""What the gate has to know of Keras before it is imported, and whether a .keras file holds code: nothing is loaded."""
+"""Data about Keras that the gate needs before its import, and whether a .keras file holds code; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_gate.frameworks.info import OPSET, FrameworkInfo
 from onnx_gate.records.asked import ModelSpec
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of a configuration that are read; a larger one counts as code."""
+"""The limit in bytes for a configuration; a larger one counts as code."""
 _CODE = frozenset({"Lambda", "__lambda__", "TorchModuleWrapper", "TFSMLayer", "JaxLayer", "FlaxLayer"})
 """Keras's own classes that hold a function, a pickle or a SavedModel."""
 
@@ -21,11 +21,11 @@ _PARTS = frozenset(
         *("losses", "metrics", "optimizers", "random", "dtype_policies"),
     }
 )
-"""What models are made of. Functions of others, such as `keras.utils`, read files and the network."""
+"""Modules whose parts make up models. Functions of others, such as `keras.utils`, read files and the network."""
 
 
 def runs_code(spec: ModelSpec) -> str:
-    """The configuration of a .keras file lists its classes; an .h5 can't be checked without loading it."""
+    """The reason why a file may run code: a .keras file lists its classes, an .h5 can be checked only by loading it."""
     path = Path(str(spec.source.file))
     if path.suffix.lower() != ".keras":
         return f"a {path.suffix.lower()} file of Keras, which may hold functions,"
@@ -37,7 +37,7 @@ def runs_code(spec: ModelSpec) -> str:
 
 
 def _held(path: Path) -> Iterator[str]:
-    """What in a .keras file is code, or imports code."""
+    """The objects in a .keras file that are code, or import code; empty text for each harmless object."""
     # Imported here, so that `--help` stays fast.
     import zipfile
 
@@ -73,7 +73,7 @@ INFO = FrameworkInfo(
     title="Keras",
     plugin="onnx_gate.frameworks.keras.plugin",
     files="onnx_gate.frameworks.keras.files:FILES",
-    # Either PyTorch or TensorFlow will do as the backend: the plug-in finds out which is installed.
+    # PyTorch or TensorFlow can be the backend: the plug-in finds out which one is installed.
     packages={"keras": ("keras",)},
     extra="keras",
     runs_code=runs_code,

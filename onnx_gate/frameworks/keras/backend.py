@@ -1,4 +1,4 @@
-"""Which backend Keras runs on: KERAS_BACKEND, or PyTorch, or else TensorFlow. Decided before Keras is imported."""
+"""The backend of Keras: KERAS_BACKEND, or PyTorch, or else TensorFlow. It is chosen before Keras is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KNOWN = ("torch", "tensorflow")
 
 
 def choose_backend() -> str:
-    """The name of the backend, also for Keras, which reads the variable as it is imported."""
+    """The name of the backend; it is also set for Keras, which reads the variable during its import."""
     asked = os.environ.get("KERAS_BACKEND", "")
     if asked and asked not in _KNOWN:
         raise CannotJudge(
@@ -35,7 +35,7 @@ def choose_backend() -> str:
 
 
 def plugin_of(backend: str) -> ModuleType:
-    """The plug-in that runs and converts what Keras builds on that backend."""
+    """The plug-in that runs and converts Keras models on that backend."""
     return importlib.import_module(_PLUGINS[backend])
 
 

@@ -1,4 +1,4 @@
-"""What a file of Keras says of its inputs: its configuration is JSON, wherever it is kept."""
+"""Facts that a file of Keras states about its inputs: its configuration is JSON in every file format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAKERS = ("Model", "Sequential", "load_model")
 
 
 def look(path: Path, start: bytes) -> Seen | None:
-    """A .keras archive, an .h5 file with a configuration, or weights."""
+    """A .keras archive, an .h5 file with a configuration, or a weights file."""
     if start.startswith(b"PK") and path.suffix.lower() == ".keras":
         with zipfile.ZipFile(path) as archive:
             return _described(read_json(archive, "config.json"))
@@ -38,14 +38,14 @@ def look(path: Path, start: bytes) -> Seen | None:
 
 
 def _config_in(path: Path) -> Any:
-    """The configuration in an HDF5 file, which is one piece of text."""
+    """The configuration in an HDF5 file, where it is one piece of text."""
     with path.open("rb") as file:
         content = file.read(_MOST)
     for found in _CONFIG.finditer(content):
         text = content[found.start() : found.start() + _LONGEST].decode("utf-8", "replace")
         with suppress(ValueError):
             config = json.JSONDecoder().raw_decode(text)[0]
-            # Layers of it are configurations too, and others of the training lie beside it.
+            # Its layers are configurations too, and the file also holds configurations of the training.
             if "layers" in (config.get("config") or ()):
                 return config
     return None
@@ -66,7 +66,7 @@ def _described(config: Any) -> Seen:
 
 
 def _inputs(config: Any) -> Iterator[SeenInput]:
-    """Of the outermost model: models in it have input layers of their own."""
+    """The inputs of the outermost model: models inside it have input layers of their own."""
     inner = config.get("config") if isinstance(config, dict) else None
     layers = inner.get("layers") if isinstance(inner, dict) else inner
     for layer in layers if isinstance(layers, list) else ():
@@ -83,7 +83,7 @@ def _input(name: str, dtype: Any, shape: Any) -> SeenInput:
 
 
 def built(code: Code, made: Made) -> Seen | None:
-    """What keras.Sequential(…) and keras.Model(…) make."""
+    """The model that keras.Sequential(…) or keras.Model(…) makes."""
     return _by_name(code, made)
 
 

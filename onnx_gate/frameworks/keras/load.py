@@ -1,4 +1,4 @@
-"""Load a Keras model: a .keras or .h5 file, in safe mode, or what a factory returns."""
+"""Load a Keras model: a .keras or .h5 file, in safe mode, or the model of a factory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _read(path: str, shown: str) -> Any:
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:
-        # The whole text: a shortened one may lack the words that are looked for.
+        # The whole text: a shortened one may lack the words that are searched below.
         text = str(error)
         fix = "the file may be damaged, or from a version of Keras that this one can't read: save it again as .keras"
         if "ambda" in text or "safe_mode" in text:

@@ -1,4 +1,4 @@
-"""A Keras model on the torch backend is a torch module: the plug-in of torch runs and exports it."""
+"""Keras models on the torch backend: each is a torch module, so the plug-in of torch runs and exports it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KERAS_BACKEND=tensorflow), where loops stay loops"
 
 
 class Called(torch.nn.Module):
-    """Tensors in the manifest's order in, a dict of named outputs out."""
+    """Takes tensors in the manifest's order, returns a dict of named outputs."""
 
     def __init__(self, model: Any, spec: ModelSpec) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Called(torch.nn.Module):
         self._arranged = pack_keras(model, self._names, spec)
 
     def forward(self, *tensors: Any) -> Any:
-        """The model's answers in inference mode."""
+        """The answers of the model in inference mode."""
         args, kwargs = self._arranged.pack(dict(zip(self._names, tensors, strict=True)))
         answered = self._arranged.function(*args, **kwargs)
         leaves = [leaf for _, leaf in flatten(answered)]
@@ -44,7 +44,7 @@ class Called(torch.nn.Module):
 
 
 def _reach_layers(layer: Any) -> None:
-    """Make modules of layers that are kept in lists: the exporter finds where a node comes from by their paths."""
+    """Register layers in lists as modules: the exporter uses module paths to say where a node comes from."""
     reached = {id(module) for module in layer.modules()}
     for inner in layer._layers:
         if id(inner) not in reached and inner.name.isidentifier():
@@ -53,7 +53,7 @@ def _reach_layers(layer: Any) -> None:
 
 
 def as_torch(model: Any, spec: ModelSpec, translations: Mapping[Any, Any]) -> Source:
-    """A source for the plug-in of torch."""
+    """The model as a source for the plug-in of torch."""
     called = Called(model, spec).eval()
     idiom = Idiom(
         method="call()", ops="keras.ops", clamp="keras.ops.clip", branches=False, layers=_layers(called, model)
@@ -62,9 +62,9 @@ def as_torch(model: Any, spec: ModelSpec, translations: Mapping[Any, Any]) -> So
 
 
 def _layers(called: Called, model: Any) -> dict[str, str]:
-    """Path of a module → the path of the layer's name: nobody who writes Keras knows modules."""
+    """Path of a module → path of the layer's name, because Keras users don't know the modules."""
     names = {id(layer): path.replace(".", "/") for path, layer in named_layers(model)}
-    # One layer may be reached by several attributes, and the exporter names any of them.
+    # Several attributes may lead to one layer, and the exporter uses any of them.
     paths = called.named_modules(remove_duplicate=False)
     return {path: names[id(module)] for path, module in paths if id(module) in names}
 
@@ -116,7 +116,7 @@ def refuse_mixed_types(path: Path, spec: ModelSpec) -> None:
 
 
 def _mixed(node: Any, types: Mapping[str, int]) -> str:
-    """The types of inputs that should have one type and don't; empty if they do, or if nothing is known."""
+    """The types of inputs that must share one type and don't; empty if they do, or if the types are unknown."""
     try:
         declared = onnx.defs.get_schema(node.op_type).inputs
     except onnx.defs.SchemaError:

@@ -19,7 +19,7 @@ from onnx_gate.records.found import Answer, Triage
 from onnx_gate.worker.user_code import registered
 
 BACKEND = choose_backend()
-# The backend's plug-in comes first: its settings have to be made before Keras imports the backend.
+# The backend's plug-in comes first: it must make its settings before Keras imports the backend.
 _PLUGIN: Plugin = plugin_of(BACKEND).PLUGIN
 _LOAD: Any = importlib.import_module("onnx_gate.frameworks.keras.load")
 
@@ -29,7 +29,7 @@ class Source:
     """The user's model, ready to answer."""
 
     model: Any
-    """As Keras has it."""
+    """The Keras model."""
     inner: Any
     """The same model as a source of the backend's plug-in."""
 
@@ -53,7 +53,7 @@ def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, 
 
 
 def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
-    """By the backend's converter: Keras's own export uses torch's old exporter, which lacks operators."""
+    """Convert with the backend's converter: Keras's own export uses torch's old exporter, which lacks operators."""
     if BACKEND != "torch":
         return [f"Keras runs on {BACKEND}", *_PLUGIN.convert(source.inner, spec, path, example)]
     from onnx_gate.frameworks.keras.on_torch import refuse_baked, refuse_mixed_types, refuse_unrolled
@@ -66,21 +66,21 @@ def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]
 
 
 def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """What the plug-in of the backend knows."""
+    """The cause that the plug-in of the backend knows."""
     return _PLUGIN.known_cause(source.inner, spec, feed)
 
 
 def parameters(source: Source) -> dict[str, Any]:
-    """Weights by their paths."""
+    """The float weights by their paths."""
     weights = {str(weight.path): weight.value for weight in source.model.weights if "float" in str(weight.dtype)}
     return {name: importlib.import_module("keras").ops.convert_to_numpy(value) for name, value in weights.items()}
 
 
 def settings(source: Source) -> dict[str, float]:
-    """What layers are configured with, by the paths of their names."""
+    """The float settings of layers, by the paths of their names."""
     found: dict[str, float] = {}
     for path, layer in named_layers(source.model):
-        # A layer of the user's need not have a configuration.
+        # A layer of the user may have no configuration.
         with contextlib.suppress(Exception):
             given = layer.get_config().items()
             found |= {f"{path}.{name}": value for name, value in given if isinstance(value, float)}
@@ -88,16 +88,16 @@ def settings(source: Source) -> dict[str, float]:
 
 
 def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
-    """What the plug-in of the backend sees in a run: preprocessing layers are a part of the model."""
-    # Built by an ordinary call first: a model that makes its layers while it is watched would lose them again.
+    """The domains that the backend's plug-in sees in a run: preprocessing layers are part of the model."""
+    # An ordinary call builds the model first: layers that are made while the model is watched would be lost again.
     with contextlib.suppress(Exception):
         predict(source, spec, example)
     return _PLUGIN.input_domain(source.inner, spec, example)
 
 
 def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Mapping[str, Any]:
-    """What layers answer, by the paths of their names; and on the torch backend, tensors of the exported file."""
-    # Built by an ordinary call first, as for the domain.
+    """The outputs of layers, by the paths of their names; on the torch backend also tensors of the exported file."""
+    # An ordinary call builds the model first, as in `input_domain`.
     with contextlib.suppress(Exception):
         predict(source, spec, feed)
     if BACKEND != "torch":
@@ -108,12 +108,12 @@ def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Mapping[
 
 
 def tensor_names(source: Source, spec: ModelSpec) -> frozenset[str]:
-    """Those that the plug-in of the backend knows."""
+    """The tensor names that the plug-in of the backend knows."""
     return _PLUGIN.tensor_names(source.inner, spec)
 
 
 def untrained(source: Source) -> int:
-    """Weights that training would change, unless an optimizer has."""
+    """The number of trainable weights; 0 if an optimizer has already changed them."""
     optimizer = getattr(source.model, "optimizer", None)
     if optimizer is not None and int(optimizer.iterations) > 0:
         return 0

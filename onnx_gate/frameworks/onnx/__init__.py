@@ -1,4 +1,4 @@
-"""What the gate has to know of .onnx files as sources."""
+"""Data about .onnx files as sources that the gate needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an .onnx file says of its inputs, read without its weights."""
+"""Facts that an .onnx file states about its inputs, read without its weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HIGHEST_IR = 100
 
 
 def look(path: Path, start: bytes) -> Seen | None:
-    """A model of ONNX, by the fields that every one has."""
+    """An ONNX model, recognized by the fields that every model has."""
     suffix = path.suffix.lower()
     if suffix != ".onnx" and start[:1] != b"\x08":
         return None
@@ -61,7 +61,7 @@ def _broken(why: str) -> Seen:
 
 
 def _inputs(graph: Part) -> tuple[SeenInput, ...]:
-    """Those that have to be fed: older files list their weights as inputs too."""
+    """The inputs that must be fed: older files also list their weights as inputs."""
     stored = {tensor.name(_TENSOR_NAME) for tensor in graph.parts(_INITIALIZERS)}
     named = ((value.name(_NAME), value.part(_TYPE)) for value in graph.parts(_INPUTS))
     return tuple(_input(name, declared) for name, declared in named if name not in stored)

@@ -1,4 +1,4 @@
-"""Values within an ONNX file that is the source: every tensor between its inputs and its outputs, by its name."""
+"""Values inside an ONNX file that is the source: every tensor between its inputs and its outputs, by its name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from onnx_gate.worker.runtime.options import session_options
 from onnx_gate.worker.runtime.values import run_session
 
 LARGEST_FILE = 256 * 1024 * 1024
-"""Bytes of a file and its weights above which nothing is offered: each run needs the whole of it in memory again."""
+"""Limit in bytes for a file and its weights; above it there are no landmarks: each run loads all of it again."""
 _SMALL = 1024
-"""Bytes of a tensor that shape inference may read."""
+"""Limit in bytes for a tensor that shape inference may read."""
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _UNKNOWN = 8
-"""Share of a run, one of so many, that a tensor takes whose size nobody knows before the run."""
+"""The part of a run, as 1 / _UNKNOWN, that is assumed for a tensor whose size is not known before the run."""
 
 
 def landmarks(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Any]:
-    """As the graph computes them without optimisations, in the order of its nodes."""
+    """The values as the graph computes them without optimisations, in the order of its nodes."""
     path = str(spec.onnx)
     model = onnx.load(path, load_external_data=False)
     if _bytes_of(path, model, spec) > LARGEST_FILE:
@@ -40,7 +40,7 @@ def landmarks(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, A
 
 
 def tensor_names(source: Any, spec: ModelSpec) -> frozenset[str]:
-    """All of them: the source is the file."""
+    """All inner tensor names: the source is the file."""
     return frozenset(_inner_names(onnx.load(str(spec.onnx), load_external_data=False)))
 
 
@@ -49,14 +49,14 @@ def _bytes_of(path: str, model: Any, spec: ModelSpec) -> int:
 
 
 def _inner_names(model: Any) -> list[str]:
-    """Of what the nodes of the main graph make, constants and the answers of the model aside."""
+    """Names of the values that nodes of the main graph compute, without constants and the model's outputs."""
     outside = {value.name for value in model.graph.output}
     made = [name for node in model.graph.node if node.op_type != "Constant" for name in node.output]
     return [name for name in made if name and name not in outside]
 
 
 def _slices(model: Any, feed: dict[str, Any]) -> Iterator[list[str]]:
-    """Names in groups, each about as large as the bound: the runtime holds all outputs of a run at once."""
+    """Names in groups, each about as large as the limit: the runtime holds all outputs of a run at once."""
     sizes = _sizes(model, feed)
     names: list[str] = []
     total = 0
@@ -74,7 +74,7 @@ def _slices(model: Any, feed: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _sizes(model: Any, feed: dict[str, Any]) -> dict[str, int]:
-    """Bytes of each tensor for this feed, where shape inference finds them out."""
+    """The bytes of each tensor for this feed, where shape inference finds them."""
     fixed = _without_weights(model)
     for value in fixed.graph.input:
         if value.name in feed and value.type.HasField("tensor_type"):
@@ -82,13 +82,13 @@ def _sizes(model: Any, feed: dict[str, Any]) -> dict[str, int]:
     try:
         inferred = onnx.shape_inference.infer_shapes(fixed, data_prop=True)
     except Exception:
-        # What is not known is taken for large.
+        # Tensors of unknown size are assumed to be large.
         return {}
     return {value.name: size for value in inferred.graph.value_info if (size := _size_of(value)) is not None}
 
 
 def _without_weights(model: Any) -> Any:
-    """A copy for shape inference, which reads the content of small tensors only: shapes, axes."""
+    """A copy for shape inference, which reads only the content of small tensors, such as shapes and axes."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     del bare.graph.value_info[:]
@@ -109,23 +109,23 @@ def _size_of(value: Any) -> int | None:
     dims = value.type.tensor_type.shape.dim
     if not all(dim.HasField("dim_value") for dim in dims):
         return None
-    # No element is larger than that of a double.
+    # No element is larger than a double.
     return 8 * math.prod(int(dim.dim_value) for dim in dims)
 
 
 def _run(model: Any, spec: ModelSpec, feed: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """The values of these names, as outputs of the same graph. The runtime finds out their types."""
+    """The values of these names, as outputs of the same graph. The runtime infers their types."""
     del model.graph.output[:]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     options = session_options(optimize=False, custom_ops=spec.ort_custom_ops)
-    # Weights beside the file are read from there, though the graph is in memory.
+    # The graph is in memory, but weights in other files are read from its folder.
     options.add_session_config_entry(_FOLDER, str(Path(str(spec.onnx)).resolve().parent))
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return run_session(session, feed)
 
 
 def _numbers(value: Any) -> Any:
-    """An array of numbers; None for sequences and maps. Types that numpy hasn't got are widened."""
+    """An array of numbers; None for sequences and maps. Types that numpy doesn't have are widened."""
     if not isinstance(value, np.ndarray):
         return None
     known = value.dtype.kind in "fiub" and value.dtype.name in np.sctypeDict

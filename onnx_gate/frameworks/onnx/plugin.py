@@ -1,4 +1,4 @@
-"""ONNX as a source: recorded outputs are the reference, or else the same file run without optimisations."""
+"""ONNX as a source: the reference is recorded outputs, or else the same file run without optimisations."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def load(spec: ModelSpec) -> Any:
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What the unoptimised session answers."""
+    """The answers of the unoptimised session."""
     return {name: recorded(value) for name, value in run_session(source, feed).items()}
 
 
 def recorded(value: Any) -> Answer:
-    """A recorded array, sequence, map or absent value as the answer it is."""
+    """The answer for a recorded array, sequence, map or absent value."""
     plain, columns = plain_value(value)
     first = plain[0] if isinstance(plain, list) and plain else plain
     if not isinstance(first, np.ndarray):
@@ -44,7 +44,7 @@ def recorded(value: Any) -> Answer:
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
-    """There is nothing to convert."""
+    """Refuse: an .onnx file needs no conversion."""
     raise CannotJudge(Cause.CONVERSION_FAILED, f"{spec.source.shown}: an .onnx needs no conversion")
 
 

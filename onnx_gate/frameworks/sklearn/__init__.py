@@ -1,4 +1,4 @@
-"""What the gate has to know of scikit-learn before it is imported."""
+"""Data about scikit-learn that the gate needs before it is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZIPMAP = Option(
 
 
 def runs_code(spec: ModelSpec) -> str:
-    """Every file but that of skops is a pickle."""
+    """`a pickle`, which every file is except a .skops file."""
     return "" if Path(str(spec.source.file)).suffix.lower() == ".skops" else "a pickle"
 
 

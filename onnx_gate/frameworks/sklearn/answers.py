@@ -1,4 +1,4 @@
-"""What scikit-learn answers, in the form and by the names in which its ONNX has to give it."""
+"""The answers of scikit-learn, in the form and under the names that its ONNX file must have."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer
 
 Array = npt.NDArray[Any]
-# Of two classes they give one column of scores, as scikit-learn does, where all others give a column a class.
+# For two classes they give one column of scores, as scikit-learn does; all others give one column per class.
 _ONE_COLUMN = ("LinearSVC", "RidgeClassifier", "RidgeClassifierCV", "SVC", "NuSVC")
-# They answer in float32 whatever they are fed.
+# They answer in float32 for inputs of every type.
 _ALWAYS_SINGLE = ("RandomForestClassifier", "RandomTreesEmbedding", "OneHotEncoder", "OrdinalEncoder")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One feed, put to one estimator."""
+    """One estimator with one feed."""
 
     source: Any
     spec: ModelSpec
     rows: Any
-    """As the source takes them."""
+    """The feed in the form that the source takes."""
     floats: str
-    """The dtype that floats are expected in."""
+    """The expected dtype of floats."""
 
     @property
     def last(self) -> Any:
@@ -41,7 +41,7 @@ class Question:
 
 
 def predict(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What scikit-learn answers, by the names that skl2onnx gives its outputs."""
+    """The answers of scikit-learn, under the names that skl2onnx gives to its outputs."""
     question = Question(source=source, spec=spec, rows=rows_of(source, spec, feed), floats=_floats_of(source, spec))
     names = _names(source, spec)
     answers: dict[str, Answer] = {}
@@ -58,7 +58,7 @@ def _floats_of(source: Any, spec: ModelSpec) -> str:
     return "float64" if double and type(last_step(source)).__name__ not in _ALWAYS_SINGLE else "float32"
 
 
-# The last model asked: every call of a case asks for the same names.
+# The names for the last model: every call of a case needs the same names.
 _asked: dict[str, tuple[Any, ModelSpec, list[str]]] = {}
 
 
@@ -72,7 +72,7 @@ def _names(source: Any, spec: ModelSpec) -> list[str]:
 
 
 def _usual_names(source: Any) -> list[str]:
-    """For a file that the user exported, and for models that don't convert."""
+    """The output names for a file that the user exported, and for models that can't be converted."""
     last = last_step(source)
     if isinstance(last, ClassifierMixin) or (hasattr(last, "predict_proba") and not hasattr(last, "transform")):
         return ["label", "probabilities"]
@@ -84,7 +84,7 @@ def _usual_names(source: Any) -> list[str]:
 
 
 def _answers_as_its_kind(source: Any) -> bool:
-    """Some clusterers only transform, others give no distances: skl2onnx has converters for neither."""
+    """Whether skl2onnx may have a converter: it has none for clusterers that only transform or give no distances."""
     last = last_step(source)
     return not is_clusterer(last) or (hasattr(last, "predict") and hasattr(last, "transform"))
 
@@ -94,12 +94,12 @@ def _gives_values(last: Any) -> bool:
 
 
 def _only(names: list[str]) -> Callable[[Question], Answer] | None:
-    """A custom converter may call its only output what it likes."""
+    """The values, if there is one output only: a custom converter may give it any name."""
     return _values if len(names) == 1 else None
 
 
 def _renamed(answers: dict[str, Answer], names: list[str], spec: ModelSpec) -> dict[str, Answer]:
-    """Under the names and in the types of `final_types`, which go by position."""
+    """The answers under the names and in the types of `final_types`, which are matched by position."""
     final = spec.convert.get("final_types") if spec.onnx is None else None
     if not final or len(final) != len(names):
         return answers
@@ -128,7 +128,7 @@ def _as_labels(values: Any) -> Answer:
 
 
 def _probabilities(question: Question) -> Answer:
-    """Probabilities, or decision scores where there are none, or the share of votes."""
+    """Probabilities, or decision scores if there are no probabilities, or the share of votes."""
     source = question.source
     if hasattr(source, "predict_proba") and not option_of(source, question.spec, "raw_scores"):
         values = source.predict_proba(question.rows)
@@ -145,13 +145,13 @@ def _probabilities(question: Question) -> Answer:
 
 
 def _scores_by_class(question: Question, scores: Array) -> Array:
-    """skl2onnx gives one column a class, the score of the second class last."""
+    """The scores with one column per class, as skl2onnx gives them; the second class comes last."""
     one = type(question.last).__name__ in _ONE_COLUMN
     return scores if scores.ndim > 1 or one else np.stack([-scores, scores], axis=1)
 
 
 def _per_target(question: Question, values: list[Array]) -> Answer:
-    """A sequence from a MultiOutputClassifier; a tensor from all others, filled up where classes are fewer."""
+    """A sequence from a MultiOutputClassifier; else a tensor, padded where a target has fewer classes."""
     if type(question.last).__name__ == "MultiOutputClassifier":
         return Answer(value=values, dtype=question.floats)
     width = max(each.shape[1] for each in values)
@@ -160,7 +160,7 @@ def _per_target(question: Question, values: list[Array]) -> Answer:
 
 
 def _votes(question: Question) -> Array:
-    """The share of votes that each class gets in a VotingClassifier that counts them."""
+    """The share of votes for each class, in a VotingClassifier that counts votes."""
     last, classes = question.last, np.asarray(question.source.classes_)
     labels = np.searchsorted(classes, np.asarray(question.source.predict(question.rows)))
     if not hasattr(question.source, "transform"):
@@ -171,14 +171,14 @@ def _votes(question: Question) -> Array:
 
 
 def _scores(question: Question) -> Answer:
-    """Distances to the clusters, or how much of an inlier a row is."""
+    """Distances to the clusters, or the outlier detector's decision function."""
     source = question.source
     values = source.transform if is_clusterer(question.last) else source.decision_function
     return _as_floats(values(question.rows), question.floats)
 
 
 def _values(question: Question) -> Answer:
-    """What a regressor predicts, or what a transformer makes of the rows."""
+    """The predictions of a regressor, or the output of a transformer."""
     source, last = question.source, question.last
     predicts = hasattr(source, "predict") and (isinstance(last, RegressorMixin) or not hasattr(source, "transform"))
     values = _dense(source.predict(question.rows) if predicts else source.transform(question.rows))
@@ -190,7 +190,7 @@ def _values(question: Question) -> Answer:
 
 
 def _is_numeric(values: Array) -> bool:
-    """Columns of several types make a table of objects, which may be numbers all the same."""
+    """Whether an array of objects holds numbers: columns of several types make a table of objects."""
     return values.dtype.kind == "O" and all(isinstance(each, int | float | np.number) for each in values.ravel()[:1000])
 
 
@@ -224,7 +224,7 @@ def _class_labels(question: Question) -> Answer:
 
 
 def _by_class(question: Question, names: list[str]) -> dict[str, Answer]:
-    """ZipMap in columns: an output a class, in the order of the classes."""
+    """The outputs of a ZipMap in columns: one output per class, in the order of the classes."""
     if option_of(question.source, question.spec, "zipmap") != "columns":
         return {}
     found = _probabilities(question)
@@ -234,7 +234,7 @@ def _by_class(question: Question, names: list[str]) -> dict[str, Answer]:
 
 
 def _classes(source: Any) -> tuple[Any, ...] | None:
-    """What the columns of the probabilities stand for."""
+    """The class labels that the columns of the probabilities stand for."""
     classes = getattr(source, "classes_", None)
     return tuple(_as_labels(classes).value.tolist()) if isinstance(classes, np.ndarray) and classes.ndim == 1 else None
 
@@ -258,4 +258,4 @@ _ROLES: dict[str, Callable[[Question], Answer]] = {
     "index": lambda question: _neighbors(question, place=1),
     "distance": lambda question: _neighbors(question, place=0),
 }
-"""What skl2onnx calls an output, and who answers for it."""
+"""Name of an output in skl2onnx → the function that gives its answer."""

@@ -1,4 +1,4 @@
-"""skl2onnx asked to convert, again with an older `ai.onnx.ml` where that alone works."""
+"""Conversion by skl2onnx, repeated with an older `ai.onnx.ml` where only that works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGEST_FILE = 2**31 - 1
 
 
 def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
-    """Write the ONNX file, with ZipMap off unless the manifest asks for it."""
+    """Write the ONNX file, with ZipMap off unless the manifest requests it."""
     registered = register_boosters(source)
     given = arguments(source, spec)
     wanted = given["target_opset"][ML_DOMAIN]
@@ -46,7 +46,7 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
             continue
         names = [] if "final_types" in given else output_names(source, spec)
         _write(_with_columns(_with_names(converted, names), spec), path, spec)
-        # What every runtime loads needs no trial.
+        # Versions up to ML_OPSET are loaded by every runtime, so they need no test.
         if version > ML_OPSET and (told := _load_error(path)) and ML_DOMAIN in told:
             why = told
             continue
@@ -62,7 +62,7 @@ def _convert(source: Any, name: str, given: dict[str, Any]) -> Any:
     try:
         return skl2onnx.convert_sklearn(source, name=name, **given)
     except TypeError as error:
-        # The converter of GaussianMixture takes the opset for a number.
+        # The converter of GaussianMixture expects the opset as a number.
         if "'dict' and 'int'" not in str(error):
             raise
         return skl2onnx.convert_sklearn(source, name=name, **{**given, "target_opset": given["target_opset"][""]})
@@ -89,17 +89,17 @@ def _load_error(path: Path) -> str:
 
 
 def _with_names(model: Any, names: list[str]) -> Any:
-    """Outputs under the names that skl2onnx promised: behind a scaler, some of its converters add a number to them."""
+    """The model with the output names that skl2onnx promised: after a scaler, some converters add a number to them."""
     given = [output.name for output in model.graph.output]
     if len(given) == len(names) and set(given) != set(names):
-        # What was called so before gets the other name.
+        # A tensor that already has the promised name gets the other name.
         pairs = {old: new for old, new in zip(given, names, strict=True) if old not in names}
         _rename(model.graph, pairs | {new: old for old, new in pairs.items()})
     return model
 
 
 def _rename(graph: Any, names: dict[str, str]) -> None:
-    """Everywhere, in sub-graphs too."""
+    """Rename tensors everywhere, also in sub-graphs."""
     for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         value.name = names.get(value.name, value.name)
     for node in graph.node:
@@ -111,7 +111,7 @@ def _rename(graph: Any, names: dict[str, str]) -> None:
 
 
 def _with_columns(model: Any, spec: ModelSpec) -> Any:
-    """Inputs that the schema has as vectors are vectors in the file too, made columns by its first nodes."""
+    """The model with vectors for inputs that are vectors in the schema; its first nodes reshape them to columns."""
     for given in spec.inputs or ():
         if len(given.shape) == 1:
             _take_vector(model.graph, given.name)
@@ -131,7 +131,7 @@ def _take_vector(graph: Any, name: str) -> None:
 
 
 def _write(model: Any, path: Path, spec: ModelSpec) -> None:
-    """In one file; what is too large for one keeps its tensors in a second."""
+    """Write one file; a model that is too large for one file keeps its tensors in a second file."""
     try:
         if model.ByteSize() <= LARGEST_FILE:
             path.write_bytes(model.SerializeToString())

@@ -1,4 +1,4 @@
-"""A feed as the estimator was fitted to get it: a matrix, a column of text or a table."""
+"""The feed in the form that the estimator was fitted on: a matrix, a column of text or a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onnx_gate.wording.hints import first
 
 Array = npt.NDArray[Any]
 _SHOWN = 12
-# They take a list of texts or labels, not a table of them.
+# They take a list of texts or labels, not a table.
 _TAKE_VECTORS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer", "LabelEncoder", "LabelBinarizer")
 
 
 def rows_of(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Any:
-    """What the source is asked. A copy: an estimator may write into it, and the other side gets the same feed."""
+    """The feed for the source. It is a copy: an estimator may write into it, and the ONNX side gets the same feed."""
     inputs = spec.inputs or ()
     fitted = fitted_columns(source)
     if len(inputs) > 1 or (fitted is not None and len(fitted) > 1 and inputs[0].name in fitted):
@@ -36,22 +36,22 @@ def rows_of(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Any:
 
 
 def takes_vector(source: Any) -> bool:
-    """Whether the estimator wants texts or labels in one dimension."""
+    """Whether the estimator takes texts or labels in one dimension."""
     return any(type(step).__name__ in _TAKE_VECTORS for step in first_steps(source)) and not _reads_columns(source)
 
 
 def fitted_columns(source: Any) -> list[str] | None:
-    """The columns that the estimator was fitted on, if it was on a table."""
+    """The columns that the estimator was fitted on; None if it was not fitted on a table."""
     try:
         names = getattr(source, "feature_names_in_", None)
     except Exception:
-        # A pipeline asks its first step, which may be none that knows.
+        # A pipeline asks its first step, which may have no names.
         return None
     return [str(name) for name in names] if names is not None else None
 
 
 def column_order(source: Any, spec: ModelSpec) -> tuple[InputSpec, ...]:
-    """The inputs in the order that the estimator was fitted in: converters join them by position."""
+    """The inputs in the order in which the estimator was fitted: converters join them by position."""
     inputs, fitted = spec.inputs or (), fitted_columns(source)
     names = [given.name for given in inputs]
     if len(inputs) < 2 or fitted is None or set(names) != set(fitted):
@@ -64,7 +64,7 @@ def _reads_columns(source: Any) -> bool:
 
 
 def _wide(given: Any) -> Array:
-    """Floats are widened: some estimators refuse float32, and nothing is lost."""
+    """The array with floats widened to float64: some estimators refuse float32, and no precision is lost."""
     array = np.asarray(given)
     return np.array(array, dtype=np.float64 if array.dtype.kind == "f" else None)
 
@@ -76,7 +76,7 @@ def _frame(array: Array, columns: list[str]) -> Any:
 
 
 def _block(array: Array) -> Array:
-    """In two dimensions; numpy can't guess the width where there are no rows."""
+    """The array in two dimensions; numpy can't infer the width where there are no rows."""
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
@@ -87,7 +87,7 @@ def _matrix(arrays: dict[str, Array]) -> Array:
 
 
 def _table(source: Any, spec: ModelSpec, arrays: dict[str, Array], fitted: list[str]) -> Any:
-    """The columns by name; an input of one column is called as it is, a block takes the names at its place."""
+    """The columns by name: an input of one column keeps its own name, a block takes the fitted names at its place."""
     import pandas as pd
 
     columns: dict[str, Array] = {}
@@ -97,7 +97,7 @@ def _table(source: Any, spec: ModelSpec, arrays: dict[str, Array], fitted: list[
         names = [name] if width == 1 else fitted[place : place + width]
         columns |= {each: block[:, i] for i, each in enumerate(names)}
     missing = [name for name in fitted if name not in columns]
-    # A ColumnTransformer does without those that it doesn't look at, and says itself which it misses.
+    # A ColumnTransformer needs only the columns that it uses, and reports itself which ones are missing.
     if missing and not _reads_columns(source):
         raise _other_columns(spec, fitted, missing)
     table = pd.DataFrame(columns)

@@ -1,4 +1,4 @@
-"""What is known to go wrong with a kind of model on such data: asked once a model has diverged."""
+"""Known problems of kinds of models on certain data; checked only after a model has diverged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CANCELLING = (
     *("PowerTransformer", "GaussianProcessRegressor", "QuadraticDiscriminantAnalysis", "Nystroem", "OneClassSVM"),
 )
 _TIE = 1e-6
-"""By how much the two best probabilities may differ and still be a tie in float32."""
+"""The largest difference of the two best probabilities that counts as a tie in float32."""
 _NEIGHBORS = (
     *("KNeighborsClassifier", "KNeighborsRegressor", "RadiusNeighborsClassifier", "RadiusNeighborsRegressor"),
     *("KNeighborsTransformer", "RadiusNeighborsTransformer", "NearestNeighbors", "KNNImputer", "LocalOutlierFactor"),
@@ -53,7 +53,7 @@ class Case:
 
     @property
     def double(self) -> bool:
-        """Whether it is fed float64."""
+        """Whether an input is float64."""
         return any(given.dtype == "float64" for given in self.spec.inputs or ())
 
     @property
@@ -76,14 +76,14 @@ class Case:
 
 
 def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """What is known of boosters, else the first of the table that fits a part of the model."""
+    """The known cause of a booster, else the first entry of the table that fits a part of the model."""
     if told := find_known_cause(source, spec, feed):
         return told
     case = Case(source=source, spec=spec, feed=feed)
     inside = list(parts(source))
     for fits, cause, advice in _KNOWN:
         if cause is Cause.PRECISION and spec.onnx:
-            # A file that somebody else made may be wrong in any way: rounding has to be proved.
+            # A file from elsewhere may have any error, so rounding must be proved.
             continue
         for part in inside:
             if fits(part, case):
@@ -101,7 +101,7 @@ def _is(*names: str) -> Callable[[Part, Case], bool]:
 
 
 def _ties(part: Part, case: Case) -> bool:
-    """A forest whose two best classes are equally likely in some row: only there can a rounding change the label."""
+    """Whether a forest has two best classes that tie in some row: only there can rounding change the label."""
     if _kind(part) not in _FORESTS or not hasattr(case.source, "predict_proba"):
         return False
     likely = np.sort(np.asarray(case.source.predict_proba(rows_of(case.source, case.spec, case.feed))), axis=-1)
@@ -323,4 +323,4 @@ _KNOWN: tuple[tuple[Callable[[Part, Case], bool], Cause, str], ...] = (
         "float64 inputs where its converter takes them, or set a wider tolerance.",
     ),
 )
-"""Fits a part of the model, its cause, what to change; the surest first."""
+"""Test for a part of the model, its cause, advice; the most certain entries first."""

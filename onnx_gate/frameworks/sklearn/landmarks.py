@@ -1,6 +1,6 @@
-"""Values within an estimator: what its steps, branches, members and stages answer.
+"""Values inside an estimator: the answers of its steps, branches, members and stages.
 
-The parts are asked one by one, each with a copy of what it gets within the whole: some write into their input.
+The parts are called one by one, each with a copy of the rows that it gets in the whole: some write into their input.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from onnx_gate.frameworks.sklearn.inputs import rows_of
 from onnx_gate.records.asked import ModelSpec
 
 MOST_MEMBERS = 16
-"""Members of an ensemble that are asked each; one that has more is asked as a whole."""
+"""The largest number of ensemble members that are called one by one; a larger ensemble is called as a whole."""
 _ANSWERS = ("transform", "decision_function", "predict_proba", "predict")
 _SAME_ROWS = ("best_estimator_", "estimator_", "regressor_")
-"""Where estimators keep the one that they hand their rows to."""
+"""Attributes in which estimators keep the one to which they pass their rows."""
 _FINAL = "final_estimator"
-"""The member of a stack that gets what the others answer, which is kept before it is asked."""
+"""The member of a stack that gets the answers of the others; these answers are kept before it is called."""
 
 
 def landmarks(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Any]:
-    """Of all parts, by the path of their names, in the order of the data."""
+    """The values of all parts, by the path of their names, in the order of the data."""
     kept = Landmarks()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -42,7 +42,7 @@ def landmarks(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, A
 
 
 def _visit(kept: Landmarks, model: Any, rows: Any, path: str) -> None:
-    """What is within a part, and then the part itself; a part that refuses its rows is left out."""
+    """Keep the values inside a part, and then its own; a part that refuses its rows is skipped."""
     if isinstance(model, Pipeline):
         _visit_steps(kept, model, rows, path)
         return
@@ -57,7 +57,7 @@ def _visit(kept: Landmarks, model: Any, rows: Any, path: str) -> None:
 
 
 def _visit_steps(kept: Landmarks, pipeline: Any, rows: Any, path: str) -> None:
-    """Its answer is that of its last step."""
+    """Visit the steps of a pipeline; its own answer is that of its last step."""
     last = len(pipeline.steps) - 1
     for number, (name, step) in enumerate(pipeline.steps):
         if step is None or step == "passthrough":
@@ -68,7 +68,7 @@ def _visit_steps(kept: Landmarks, pipeline: Any, rows: Any, path: str) -> None:
 
 
 def _inner(model: Any, rows: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The estimators within another that is no pipeline, each with its name and with the rows that it gets."""
+    """The estimators inside another one that is not a pipeline, each with its name and the rows that it gets."""
     if isinstance(model, ColumnTransformer):
         yield from _branches(model, rows)
     elif isinstance(model, FeatureUnion):
@@ -94,7 +94,7 @@ def _branches(model: Any, rows: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _members(model: Any) -> list[tuple[str, Any]]:
-    """Of an ensemble, by the names that the user gave them, or by number."""
+    """The members of an ensemble, by the names that the user gave them, or by number."""
     calibrated = getattr(model, "calibrated_classifiers_", None)
     if calibrated is not None:
         return [(f"calibrated {number}", each.estimator) for number, each in enumerate(calibrated)]
@@ -103,13 +103,13 @@ def _members(model: Any) -> list[tuple[str, Any]]:
     if isinstance(named, dict):
         members = [(str(name), each) for name, each in named.items()]
     else:
-        # Trees of gradient boosting stand in a matrix, and are asked by stages.
+        # Trees of gradient boosting are in a matrix, and are covered by stages.
         members = [(f"estimator {number}", each) for number, each in enumerate(fitted if type(fitted) is list else ())]
     return [(name, each) for name, each in members if hasattr(each, "get_params")]
 
 
 def _keep_stages(kept: Landmarks, model: Any, rows: Any, path: str) -> None:
-    """What gradient boosting has come to after some of its trees."""
+    """Keep the scores of gradient boosting after some of its trees."""
     if library_of(model):
         keep_margins(kept, model, np.asarray(rows), f"{path}." if path else "")
         return
@@ -124,7 +124,7 @@ def _keep_stages(kept: Landmarks, model: Any, rows: Any, path: str) -> None:
 
 
 def _keep_answers(kept: Landmarks, model: Any, rows: Any, path: str) -> None:
-    """What a transformer makes of its rows, under its own name; what all others answer, under that of the question."""
+    """Keep the output of a transformer under its own name, and other answers under the name of the method."""
     for question in _ANSWERS:
         if not hasattr(model, question) or (question == "transform" and hasattr(model, f"{_FINAL}_")):
             continue
@@ -137,7 +137,7 @@ def _keep_answers(kept: Landmarks, model: Any, rows: Any, path: str) -> None:
 
 
 def _numbers(value: Any, most: int) -> Any:
-    """As a dense array; None for text, and for what is too large to be dense."""
+    """The value as a dense array; None for text, and for a matrix that is too large to be dense."""
     if hasattr(value, "toarray"):
         if math.prod(value.shape) * value.dtype.itemsize > most:
             return None
@@ -146,7 +146,7 @@ def _numbers(value: Any, most: int) -> Any:
     if array.dtype.kind != "O":
         return array
     try:
-        # A table of columns of several types.
+        # A table whose columns have several types.
         return array.astype(np.float64)
     except (TypeError, ValueError):
         return None

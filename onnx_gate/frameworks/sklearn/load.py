@@ -1,4 +1,4 @@
-"""Estimators from files and factories."""
+"""Loading of estimators from files and factories."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(spec: ModelSpec) -> Any:
 
 
 def refuse_unanswering(model: Any, spec: ModelSpec) -> None:
-    """Only what answers new rows, given as tensors, can be judged."""
+    """Refuse models that can't answer new rows, given as tensors: only such models can be judged."""
     shown, name = spec.source.shown, type(model).__name__
     if name in _NO_TENSORS:
         raise CannotJudge(
@@ -72,7 +72,7 @@ def _read(spec: ModelSpec) -> Any:
     require_content(path, shown)
     prepare_import_path(spec.folder, path)
     with warnings.catch_warnings():
-        # Such a model may load and predict differently, in a way that its ONNX agrees with.
+        # Such a model may load and predict differently, and its ONNX file may agree with the wrong predictions.
         warnings.simplefilter("error", InconsistentVersionWarning)
         try:
             return _from_skops(spec) if Path(path).suffix.lower() == ".skops" else joblib.load(path)
@@ -91,15 +91,15 @@ def _read(spec: ModelSpec) -> Any:
 def _way_out(error: BaseException) -> str:
     if "Can't get attribute" in str(error):
         return _SAVED_FROM_MAIN
-    # What is missing is named by `failed` itself.
+    # `failed` itself names the missing package.
     return "" if isinstance(error, ModuleNotFoundError | SystemExit) else _AGAIN
 
 
 def _import_skops() -> Any:
-    """The package, without PyTorch.
+    """The package `skops.io`, imported without PyTorch.
 
-    To list all estimators it walks through all packages of scikit-learn, and one of them imports PyTorch where that is
-    installed: seconds, for nothing that it asks for. A package that can't be imported is one that it goes past.
+    To list all estimators, skops walks through all packages of scikit-learn. One of them imports PyTorch where that is
+    installed: this takes seconds and skops doesn't need it. A package that can't be imported is skipped by skops.
     """
     if _ASIDE in sys.modules:
         return importlib.import_module("skops.io")
@@ -111,7 +111,7 @@ def _import_skops() -> Any:
 
 
 def _from_skops(spec: ModelSpec) -> Any:
-    """Describe, audit, construct: nothing of a type that isn't trusted is made."""
+    """Describe, audit, construct: no object of an untrusted type is made."""
     path, shown = str(spec.source.file), spec.source.shown
     if importlib.util.find_spec("skops") is None:
         raise CannotJudge(

@@ -1,4 +1,4 @@
-"""What skl2onnx is asked for: types, opsets and options, from the schema and `convert`."""
+"""The arguments for skl2onnx: types, opsets and options, from the schema and `convert`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TYPES = {
 
 
 def arguments(source: Any, spec: ModelSpec) -> dict[str, Any]:
-    """Keyword arguments of convert_sklearn."""
+    """The keyword arguments of convert_sklearn."""
     asked = spec.convert
     given: dict[str, Any] = {
         "initial_types": [(each.name, _type_of(each)) for each in column_order(source, spec)],
@@ -50,19 +50,19 @@ def arguments(source: Any, spec: ModelSpec) -> dict[str, Any]:
 
 
 def output_names(source: Any, spec: ModelSpec) -> list[str]:
-    """The names that skl2onnx gives the outputs of this model before `final_types` renames them; [] if it can't."""
+    """The names that skl2onnx gives to the outputs, before `final_types` renames them; [] if parsing fails."""
     try:
         register_boosters(source)
         given = {name: value for name, value in arguments(source, spec).items() if name != "final_types"}
         topology = _parse.parse_sklearn_model(without_gaps(source), **given)
     except Exception:
-        # The conversion comes next, and says why.
+        # The conversion comes next, and reports the reason.
         return []
     return [each.raw_name for each in topology.scopes[0].variables.values() if each.is_leaf]
 
 
 def without_gaps(source: Any) -> Any:
-    """A pipeline without its `passthrough` steps, which do nothing and which skl2onnx trips over."""
+    """A pipeline without its `passthrough` steps, which do nothing and which skl2onnx can't handle."""
     if not isinstance(source, Pipeline) or all(hasattr(step, "fit") for _, step in source.steps):
         return source
     steps = [(name, step) for name, step in source.steps if hasattr(step, "fit")]
@@ -70,7 +70,7 @@ def without_gaps(source: Any) -> Any:
 
 
 def option_of(source: Any, spec: ModelSpec, name: str) -> Any:
-    """What an option is set to for the estimator that gives the answer."""
+    """The value of an option for the estimator that gives the answer."""
     try:
         return _options(source, spec.convert).get(id(last_step(source)), {}).get(name)
     except CannotJudge:
@@ -78,7 +78,7 @@ def option_of(source: Any, spec: ModelSpec, name: str) -> Any:
 
 
 def supports(model: Any, option: str) -> bool:
-    """Whether skl2onnx has such an option for the class."""
+    """Whether skl2onnx has this option for the class."""
     return option in (_allowed(model) or ())
 
 
@@ -89,7 +89,7 @@ def _type_of(given: InputSpec) -> Any:
             f"inputs.{given.name}.dtype: skl2onnx takes no {given.dtype}, expected one of {', '.join(TYPES)}",
             fix="declare the input as float32",
         )
-    # A vector is a column to skl2onnx.
+    # skl2onnx sees a vector as a column.
     shape = given.shape if len(given.shape) > 1 else (*given.shape, 1)
     return TYPES[given.dtype]([None if isinstance(size, str) else size for size in shape])
 
@@ -105,11 +105,11 @@ def _final_type(given: Mapping[str, Any]) -> Any:
 
 
 def _options(source: Any, asked: Mapping[str, Any]) -> dict[Any, dict[str, Any]]:
-    """By the id of each estimator. ZipMap is off unless asked for."""
+    """The options by the id of each estimator. ZipMap is off unless the manifest requests it."""
     last = last_step(source)
     options: dict[Any, dict[str, Any]] = {}
     if is_classifier(last):
-        # Without options of its own a pipeline would give it a ZipMap, also to those that know no such option.
+        # Without options of its own, a pipeline would give it a ZipMap, even if its class has no such option.
         options[id(last)] = {"zipmap": asked.get("zipmap", False)} if supports(last, "zipmap") else {}
     inside = list(parts(source))
     for key, chosen in asked.get("options", {}).items():
@@ -120,7 +120,7 @@ def _options(source: Any, asked: Mapping[str, Any]) -> dict[Any, dict[str, Any]]
 
 
 def _named(key: str, inside: list[Part]) -> list[Part]:
-    """The step of a name, else all estimators of a class."""
+    """The step with a name, else all estimators of a class."""
     exact = [part for part in inside if part.name and part.name == key]
     short = [part for part in inside if part.name.rpartition("__")[2] == key and part.name]
     of_class = [part for part in inside if type(part.model).__name__ == key]
@@ -155,7 +155,7 @@ def _check_options(key: str, chosen: Mapping[str, Any], part: Part) -> None:
 
 
 def _allowed(model: Any) -> dict[str, Any] | None:
-    """The options of a class and their values; None where skl2onnx doesn't know or takes any."""
+    """The options of a class and their values; None where skl2onnx doesn't know the class, or takes any option."""
     alias = sklearn_operator_name_map.get(type(model))
     converter = _registration._converter_pool.get(alias)
     if converter is None:

@@ -1,4 +1,4 @@
-"""What an estimator has learnt: arrays that it, and the estimators within it, got when they were fitted."""
+"""Learnt values of an estimator: arrays that it, and the estimators inside it, got when they were fitted."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 MOST = 4096
-"""Arrays that are kept: the trees of a forest are more than anybody compares."""
+"""The largest number of arrays that are kept: a forest has more than can be compared."""
 _DEEPEST = 8
 
 
 def parameters(source: Any) -> dict[str, Any]:
-    """By the path of attributes, such as `model.coef_`."""
+    """The arrays by the path of attributes, such as `model.coef_`."""
     found: dict[str, Any] = {}
     _visit(found, source, "", set(), 0)
     return found
 
 
 def settings(source: Any) -> dict[str, float]:
-    """What estimators were made with, such as `model.alpha`."""
+    """The numbers that estimators were made with, such as `model.alpha`."""
     given = source.get_params(deep=True) if hasattr(source, "get_params") else {}
     return {name.replace("__", "."): value for name, value in given.items() if isinstance(value, float)}
 
@@ -48,7 +48,7 @@ def _inside(found: dict[str, Any], parts: Any, path: str, seen: set[int], depth:
 
 
 def _named(values: Any) -> list[tuple[Any, Any]]:
-    """Entries under their names, as in the steps of a pipeline, else under their numbers."""
+    """Entries under their names, as in the steps of a pipeline, else under their position."""
     return [
         (each[0], each[1]) if isinstance(each, tuple) and len(each) > 1 and isinstance(each[0], str) else (number, each)
         for number, each in enumerate(values)

@@ -1,4 +1,4 @@
-"""What an estimator is made of: steps, branches and the estimators that it wraps."""
+"""The parts of an estimator: steps, branches and the estimators that it wraps."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SEVERAL = ("estimators_", "calibrated_classifiers_")
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One estimator within another."""
+    """One estimator inside another."""
 
     name: str
-    """As a path of step names, such as `prep__num`; empty for the whole."""
+    """A path of step names, such as `prep__num`; empty for the whole."""
     model: Any
-    """Fitted."""
+    """The fitted estimator."""
     before: tuple[Any, ...] = ()
-    """The estimators whose answers it gets, nearest last."""
+    """The estimators whose outputs it gets, the nearest last."""
 
 
 def parts(model: Any, name: str = "", before: tuple[Any, ...] = ()) -> Iterator[Part]:
-    """The estimator itself, then all within it, in the order of the data."""
+    """The estimator itself, then all estimators inside it, in the order of the data."""
     yield Part(name=name, model=model, before=before)
     if isinstance(model, Pipeline):
         for key, step in model.steps:
@@ -54,7 +54,7 @@ def last_step(model: Any) -> Any:
 
 
 def first_steps(model: Any) -> list[Any]:
-    """The estimators that see the feed itself."""
+    """The estimators that get the feed itself."""
     found = [part.model for part in parts(model) if not part.before]
     return [each for each in found if not isinstance(each, Pipeline)] or found
 
@@ -80,7 +80,7 @@ def _inner(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _unlike(members: list[Any] | tuple[Any, ...]) -> list[Any]:
-    """One of each class: an ensemble repeats itself."""
+    """One estimator of each class: an ensemble has many of the same class."""
     kept: dict[type, Any] = {}
     for each in members:
         if _is_estimator(each):

@@ -37,12 +37,12 @@ def warm_up(export: bool) -> None:
 
 
 def widen(source: Any, spec: ModelSpec) -> tuple[Any, ModelSpec] | None:
-    """scikit-learn computes in float64 anyway."""
+    """The same source: scikit-learn always computes in float64."""
     return source, in_double(spec)
 
 
 def tails(source: Any, spec: ModelSpec) -> Iterator[Any]:
-    """A pipeline less its first steps."""
+    """A pipeline without its first steps."""
     if isinstance(source, Pipeline):
         yield from (source[first:] for first in range(1, len(source)))
 

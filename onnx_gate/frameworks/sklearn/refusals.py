@@ -1,4 +1,4 @@
-"""Why skl2onnx refused, and the way out."""
+"""Reasons why skl2onnx refused a model, and what to do."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
 
 
 def refused(source: Any, spec: ModelSpec, error: Exception) -> CannotJudge:
-    """skl2onnx's innermost words, the part that they are about, and what to do."""
+    """The error with skl2onnx's innermost message, the part that it is about, and what to do."""
     root = _root(error)
     text = f"{type(root).__name__}: {root}"
     shown = spec.source.shown
@@ -142,7 +142,7 @@ def _part_named(text: str, source: Any) -> str:
 
 
 def _step(part: Part | None, source: Any) -> str:
-    """` (the step 'prep' (ColumnTransformer) → 'num' (MyScaler))`, and where a class of the user's is written."""
+    """` (the step 'prep' (ColumnTransformer) → 'num' (MyScaler))`, and the file and line of a user's class."""
     if part is None:
         return ""
     models = {each.name: each.model for each in parts(source)}
@@ -159,7 +159,7 @@ def _step(part: Part | None, source: Any) -> str:
 
 
 def _kin(name: str, missing: str) -> str:
-    """What skl2onnx has of the same family of estimators."""
+    """A suggestion of the estimators of the same family that skl2onnx supports."""
     family = missing.rpartition(".")[0].split(".")[:2]
     known = [each.removeprefix("Sklearn") for each in skl2onnx.supported_converters()]
     module = sys.modules.get(".".join(family))

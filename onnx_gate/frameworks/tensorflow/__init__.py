@@ -1,4 +1,4 @@
-"""What the gate has to know of TensorFlow before it is imported."""
+"""Data about TensorFlow that the gate needs before it is imported."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from onnx_gate.records.asked import ModelSpec
 
 
 def is_saved_model(folder: Path) -> bool:
-    """Whether it is a SavedModel."""
+    """Whether a folder is a SavedModel."""
     return (folder / "saved_model.pb").is_file()
 
 
 def runs_code(spec: ModelSpec) -> str:
-    """Operators of a SavedModel may read and write files, and some of them run while it is loaded."""
+    """The reason why a SavedModel may run code: its operators may read and write files, some during loading."""
     return "a SavedModel, whose graph is a program,"
 
 

@@ -1,4 +1,4 @@
-"""What a TensorFlow source knows of its inputs: its graph, walked once beside a run on the example."""
+"""Facts that a TensorFlow source knows about its inputs: its graph is walked once, with values from the example."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from onnx_gate.worker.inputs.trails.findings import Findings
 from onnx_gate.worker.inputs.trails.trail import Array, Trail, begin
 
 _MOST_WORDS = 1024
-"""Of a table that are fed."""
+"""The largest number of words of a table that are fed."""
 
 
 def find_domains(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
-    """Nothing where the source can't be traced."""
+    """The domains of the inputs; only those of the dtypes where the source can't be traced."""
     space, trails = begin(spec.inputs or (), example)
     findings = Findings(spec=spec, widths={name: space.width(name) for name in space.shapes})
     clues = Clues(space=space, findings=findings)
@@ -38,7 +38,7 @@ def find_domains(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Do
         handles = _handles(concrete)
         _tables(concrete, {inner.name: outer for outer, inner in concrete.graph.captures}, spec, findings)
         if len(handles) == 1:
-            # Within functions, the names of captures are others; which table is which of several can't be said.
+            # Inside functions, captures have other names; with several tables, their order can't be known.
             _tables(frozen, {frozen.inputs[-1].name: handles[0]}, spec, findings)
         Walk(frozen, spec, clues, handles).run(example, trails)
     except Exception:
@@ -47,7 +47,7 @@ def find_domains(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Do
 
 
 def _run_once(source: Source, spec: ModelSpec, example: dict[str, Any]) -> None:
-    """Layers that are built by the first call must not belong to the trace; that it refuses the example is no news."""
+    """Call the source once: layers that the first call builds must not be in the trace. Its errors are ignored here."""
     tensors = {given.name: tf.constant(example[given.name], tf.as_dtype(given.dtype)) for given in spec.inputs or ()}
     args, kwargs = source.pack(tensors)
     with contextlib.suppress(Exception):
@@ -62,14 +62,14 @@ def _handles(concrete: Any) -> list[Any]:
 
 
 def _tables(function: Any, handles: Mapping[str, Any], spec: ModelSpec, findings: Findings) -> None:
-    """Words and numbers that a table knows, where it looks up an input."""
+    """Add words and numbers of the tables that look up an input."""
     for op in function.graph.get_operations():
         if op.type == "LookupTableFindV2" and op.inputs[0].name in handles and (name := _fed(op, function, spec)):
             _vocabulary(op, handles[op.inputs[0].name], name, findings)
 
 
 def _fed(op: Any, concrete: Any, spec: ModelSpec) -> str:
-    """The input that a look-up gets, followed back through what doesn't change it; empty where it gets another."""
+    """The input that a look-up gets, possibly through operators that keep its values; empty where it gets another."""
     names = {tensor.name: given.name for tensor, given in zip(concrete.inputs, spec.inputs or (), strict=False)}
     waiting = [tensor for tensor in op.inputs if tensor.dtype != tf.resource]
     while waiting:
@@ -82,7 +82,7 @@ def _fed(op: Any, concrete: Any, spec: ModelSpec) -> str:
 
 
 def _vocabulary(op: Any, handle: Any, name: str, findings: Findings) -> None:
-    # TensorFlow ends the process where the types of a table are given wrongly: they are those of the look-up.
+    # TensorFlow ends the process if the types of a table are wrong: the types of the look-up are the right ones.
     keys, values = op.get_attr("Tin"), op.get_attr("Tout")
     if keys not in (tf.string, tf.int64):
         return
@@ -97,10 +97,10 @@ def _plain(key: Any) -> Scalar:
 
 
 class Walk:
-    """A graph with what is known of its tensors."""
+    """A graph with the facts that are known about its tensors."""
 
     def __init__(self, frozen: Any, spec: ModelSpec, clues: Clues, handles: list[Any]) -> None:
-        # Variables are constants in it, and calls of functions are their operators.
+        # Its variables are constants, and function calls are replaced by their operators.
         self.frozen = frozen
         self.handles = handles
         self.spec = spec
@@ -110,7 +110,7 @@ class Walk:
         self.tainted: set[str] = set()
 
     def run(self, example: Mapping[str, Any], trails: Mapping[str, Trail]) -> None:
-        """Every operator after those that it depends on."""
+        """Visit every operator after those that it depends on."""
         fed = [tensor for tensor in self.frozen.inputs if tensor.dtype != tf.resource]
         for tensor, given in zip(fed, self.spec.inputs or (), strict=False):
             self.tainted.add(tensor.name)
@@ -127,7 +127,7 @@ class Walk:
             self._step(op)
 
     def _evaluate(self, operators: list[Any], example: Mapping[str, Any]) -> None:
-        """What doesn't depend on the values of inputs, sizes included, as it is on the example."""
+        """Compute, on the example, all tensors that don't depend on the values of inputs, including sizes."""
         wanted = [
             tensor
             for op in operators
@@ -144,7 +144,7 @@ class Walk:
                 return
 
     def _attempts(self, example: Mapping[str, Any]) -> Iterator[list[Any]]:
-        """The example, and then whole numbers that every table has a row for."""
+        """The example, and then integers that are row numbers of every table."""
         for other in (None, 0, 1):
             yield [
                 tf.constant(
@@ -167,14 +167,14 @@ class Walk:
                     self.trails[tensor.name] = trail
 
     def trail(self, tensor: Any) -> Trail | None:
-        """How a tensor came from an input, where it can be followed."""
+        """The trail from an input to a tensor, where it is known."""
         return self.trails.get(tensor.name)
 
     def is_tainted(self, tensor: Any) -> bool:
-        """Whether a tensor comes from an input in any way."""
+        """Whether a tensor depends on an input in any way."""
         return tensor.name in self.tainted
 
     def constant(self, tensor: Any) -> Array | None:
-        """A tensor that depends on no input."""
+        """The value of a tensor that depends on no input."""
         found = self.values.get(tensor.name)
         return found.astype(np.float64) if found is not None and found.dtype.kind in "biuf" else None

@@ -1,4 +1,4 @@
-"""What each operator of TensorFlow says about the inputs that reach it."""
+"""Rules per TensorFlow operator: the facts that it shows about the inputs that reach it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HANDLED = frozenset(VIEWS) | SAME | frozenset({"Cast", "Shape", "ConcatV2", "Pa
 
 
 def note(walk: Walked, op: Any) -> None:
-    """Tell what follows from the operator for the inputs."""
+    """Record the facts about the inputs that follow from the operator."""
     if rule := _NOTES.get(op.type):
         rule(walk, op)
     elif op.type not in _HANDLED:
@@ -39,7 +39,7 @@ def note(walk: Walked, op: Any) -> None:
 
 
 def _table(walk: Walked, op: Any) -> None:
-    """Rows of a constant that are selected by an input, or by positions."""
+    """Rows of a constant that an input selects, or positions."""
     params, indices, axis = op.inputs
     if walk.is_tainted(params):
         return
@@ -59,14 +59,14 @@ def _one_hot(walk: Walked, op: Any) -> None:
 
 
 def _size(walk: Walked, tensor: Any) -> Array | None:
-    """A number of classes, also where it is the most that there may be."""
+    """A number of classes, also where it is only an upper limit."""
     if tensor.op.type == "Minimum":
         return next((found for one in tensor.op.inputs if (found := walk.constant(one)) is not None), None)
     return walk.constant(tensor)
 
 
 def _slice(walk: Walked, op: Any) -> None:
-    """The first part of a table, as long as a dimension."""
+    """The first rows of a table, as many as a dimension has."""
     if walk.is_tainted(op.inputs[0]) or op.inputs[0].shape.rank is None:
         return
     shape = op.inputs[0].shape.as_list()
@@ -155,7 +155,7 @@ def _choose(walk: Walked, op: Any) -> None:
 
 
 def _combine(walk: Walked, op: Any) -> None:
-    """Arithmetic of what is followed with what isn't, or of two that are."""
+    """Arithmetic of a value with a trail and another value that depends on an input."""
     one, other = op.inputs[:2]
     for value, with_ in ((one, other), (other, one)):
         trail = walk.trail(value)
@@ -166,7 +166,7 @@ def _combine(walk: Walked, op: Any) -> None:
 
 
 def _narrower(value: Any, with_: Any) -> bool:
-    """Whether there is one number for all of a vector."""
+    """Whether one number of `value` applies to a whole vector of `with_`."""
     sizes = [(shape.as_list()[::-1] if shape.rank is not None else []) for shape in (value.shape, with_.shape)]
     return any(one == 1 and other != 1 for one, other in zip(*sizes, strict=False))
 

@@ -1,4 +1,4 @@
-"""What each operator of TensorFlow makes of a trail."""
+"""Rules per TensorFlow operator: the trail of its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VIEWS = {
     **dict.fromkeys(("GatherV2", "SplitV", "Unpack", "SpaceToDepth", "DepthToSpace", "MirrorPad", "GatherNd"), 0),
     "Split": 1,
 }
-"""They change the places of values, never the values → which of their inputs that is."""
+"""Operators that move values and never change them → the position of the input that they move."""
 SAME = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "CheckNumerics"})
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "Greater": np.greater,
@@ -39,19 +39,19 @@ _TOTALS = {"Sum": "sum", "Mean": "mean", "Max": "max", "Min": "min"}
 
 
 class Walked(Protocol):
-    """A graph with what is known of its tensors."""
+    """A graph with the facts that are known about its tensors."""
 
     clues: Clues
     values: dict[str, Array]
 
     def trail(self, tensor: Any) -> Trail | None:
-        """How a tensor came from an input, where it can be followed."""
+        """The trail from an input to a tensor, where it is known."""
 
     def is_tainted(self, tensor: Any) -> bool:
-        """Whether a tensor comes from an input in any way."""
+        """Whether a tensor depends on an input in any way."""
 
     def constant(self, tensor: Any) -> Array | None:
-        """A tensor that depends on no input."""
+        """The value of a tensor that depends on no input."""
 
 
 def follow(walk: Walked, op: Any) -> list[Trail | None]:
@@ -65,7 +65,7 @@ def follow(walk: Walked, op: Any) -> list[Trail | None]:
 
 
 def operands(walk: Walked, op: Any) -> tuple[Trail | None, Array | None]:
-    """Of two operands, what is followed and what is constant."""
+    """Of two operands, the one with a trail and the one that is constant."""
     one, other = op.inputs[:2]
     if (trail := walk.trail(one)) is not None:
         return trail, walk.constant(other)
@@ -100,7 +100,7 @@ def _moved(walk: Walked, op: Any) -> list[Trail | None]:
 
 
 def _applied(walk: Walked, op: Any, place: int, array: Array) -> list[Array]:
-    """The operator on other values."""
+    """The results of the operator for another array."""
     names = [argument.name for argument in op.op_def.input_arg]
     given = {
         name: tf.constant(np.array(array)) if number == place else tf.constant(walk.values[op.inputs[number].name])
@@ -109,13 +109,13 @@ def _applied(walk: Walked, op: Any, place: int, array: Array) -> list[Array]:
     settings = {one.name: op.get_attr(one.name) for one in op.op_def.attr if one.type != "type"}
     function = getattr(tf.raw_ops, op.type)
     known = inspect.signature(function).parameters
-    # In Python, axes have another name than in the graph.
+    # Some axis arguments have another name in Python than in the graph.
     result = function(**{name if name in known else "axis": value for name, value in (given | settings).items()})
     return [each.numpy() for each in (result if isinstance(result, list | tuple) else [result])]
 
 
 def _same(walk: Walked, op: Any) -> Trail | None:
-    """Some values are as they were."""
+    """The trail of the first input that has one: some values stay unchanged."""
     found = [trail for tensor in op.inputs if (trail := walk.trail(tensor)) is not None]
     return found[0] if found else None
 
@@ -168,7 +168,7 @@ def _both(walk: Walked, op: Any) -> Trail | None:
 
 
 def _truth(walk: Walked, op: Any) -> Trail | None:
-    """A comparison, by what it says of 0 and 1."""
+    """The trail of a comparison, from its results for 0 and 1."""
     trail, constant = operands(walk, op)
     if trail is None or constant is None or trail.whole:
         return None

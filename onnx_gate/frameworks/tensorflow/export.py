@@ -30,19 +30,19 @@ from onnx_gate.worker.onnx_files.names import name_dims, name_values, placeholde
 from onnx_gate.worker.user_code import describe, failed
 
 HIGHEST_OPSET = 18
-"""Of tf2onnx 1.17, whose default is 15."""
+"""The limit of tf2onnx 1.17, whose default is 15."""
 _LARGE = 1_500_000_000
-"""Weights above this number of bytes go into files of their own: TensorFlow's graphs end at 2 GiB."""
+"""Weights above this number of bytes go into separate files: TensorFlow's graphs are limited to 2 GiB."""
 
 
 def trace(source: Source, spec: ModelSpec) -> Any:
-    """A concrete function: tensors in the manifest's order in, a flat list of tensors out."""
+    """A concrete function that takes tensors in the manifest's order and returns a flat list of tensors."""
     names = [given.name for given in spec.inputs or ()]
 
     def flat(*tensors: Any) -> list[Any]:
         args, kwargs = source.pack(dict(zip(names, tensors, strict=True)))
         leaves = name_outputs(source.function(*args, **kwargs), source, spec)
-        # A tensor that is returned twice, or unchanged, becomes an output of its own.
+        # A tensor that is returned twice, or unchanged, becomes a separate output.
         return [tf.identity(require_tensor(name, leaf)) for name, leaf in leaves]
 
     try:
@@ -69,7 +69,7 @@ def _specs(spec: ModelSpec) -> list[Any]:
 
 
 def export(source: Source, spec: ModelSpec, path: Path, outputs: Sequence[str]) -> list[str]:
-    """Write the ONNX file; returns notes."""
+    """Write the ONNX file; return notes."""
     concrete = trace(source, spec)
     nodes = graph_operators(concrete)
     refuse_random(nodes, spec)
@@ -92,7 +92,7 @@ def export(source: Source, spec: ModelSpec, path: Path, outputs: Sequence[str]) 
 
 def _convert(concrete: Any, source: Source, spec: ModelSpec) -> tuple[Any, dict[str, bytes]]:
     """The steps of tf2onnx.convert, one by one: its own function loses tables, and weights above 2 GiB."""
-    # The rest is what the function captures: variables, tables, constants.
+    # The other inputs are captures of the function: variables, tables, constants.
     inputs = [tensor.name for tensor in concrete.inputs[: len(spec.inputs or ())]]
     outputs = [tensor.name for tensor in concrete.outputs]
     renamed = {name: placeholder("input", number) for number, name in enumerate(inputs)}
@@ -123,7 +123,7 @@ def _convert(concrete: Any, source: Source, spec: ModelSpec) -> tuple[Any, dict[
 
 @contextlib.contextmanager
 def _product() -> Iterator[None]:
-    """tf2onnx 1.17 stores large weights with np.product, which NumPy 2 removed."""
+    """Provide np.product, which NumPy 2 removed: tf2onnx 1.17 needs it to store large weights."""
     missing = not hasattr(np, "product")
     if missing:
         np.product = np.prod  # type: ignore[attr-defined]

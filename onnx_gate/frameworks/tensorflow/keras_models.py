@@ -1,4 +1,4 @@
-"""How to call a Keras model, the names of its outputs, and what its layers answer, for every backend. Imports none."""
+"""The call of a Keras model, its output names and its layers' outputs, for every backend. No backend is imported."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Arranged:
     function: Callable[..., Any]
     """The model, in inference mode."""
     pack: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
-    """Tensors by the manifest's names → its arguments."""
+    """Tensors by the manifest's names → the arguments of the function."""
     output_names: tuple[str, ...] | None
-    """In the order of the outputs; None if the model doesn't know them."""
+    """Names in the order of the outputs; None if the model doesn't know them."""
 
 
 def is_keras(built: Any) -> bool:
-    """Whether it is a layer or model of Keras 3."""
+    """Whether an object is a layer or model of Keras 3."""
     keras = sys.modules.get("keras")
     return keras is not None and isinstance(built, keras.layers.Layer)
 
 
 def require_backend(wanted: str, spec: ModelSpec) -> None:
-    """Raise where Keras runs on another backend than the framework needs."""
+    """Raise where Keras runs on another backend than the one that the framework needs."""
     if (got := sys.modules["keras"].backend.backend()) != wanted:
         raise CannotJudge(
             Cause.LOAD_FAILED,
@@ -47,20 +47,20 @@ def require_backend(wanted: str, spec: ModelSpec) -> None:
 
 
 def pack_keras(model: Any, names: Sequence[str], spec: ModelSpec) -> Arranged:
-    """By the model's own inputs if it knows them, else by the parameters of call()."""
+    """The way to call the model: by its own inputs if it knows them, else by the parameters of call()."""
     structure = _structure(model)
     pack = _by_parameters(model, names) if structure is None else _by_structure(structure, names, spec)
     return Arranged(function=_inference(model), pack=pack, output_names=_output_names(model))
 
 
 def _inference(model: Any) -> Callable[..., Any]:
-    """The model with `training=False`, which a subclassed model may not take."""
+    """The model with `training=False`, if it takes this argument: a subclassed model may not."""
     takes = "training" in inspect.signature(model.call).parameters
     return (lambda *args, **kwargs: model(*args, training=False, **kwargs)) if takes else model
 
 
 def _structure(model: Any) -> Any:
-    """The inputs of a functional or sequential model, nested as it takes them; None for a subclassed model."""
+    """The inputs of a functional or sequential model, nested as the model takes them; None for a subclassed model."""
     inner = getattr(model, "_functional", None) or model
     return getattr(inner, "_inputs_struct", None)
 
@@ -105,20 +105,20 @@ def _output_names(model: Any) -> tuple[str, ...] | None:
     inner = getattr(model, "_functional", None) or model
     outputs = getattr(inner, "_outputs_struct", None)
     if outputs is None or isinstance(outputs, Mapping):
-        # A dict has its own names.
+        # A dict already has names.
         return None
     return tuple(map(str, inner.output_names))
 
 
 @contextlib.contextmanager
 def watched_layers(model: Any, heard: Callable[[str, Any], None]) -> Iterator[None]:
-    """Every layer within a model says what it answers, by the path of its name: `head`, `backbone.conv1`.
+    """Report the output of every layer of a model to `heard`, with the path of its name: `head`, `backbone.conv1`.
 
-    A layer's own `call` is what all backends come to; Keras has no hooks of its own.
+    All backends call a layer's own `call`, so it is wrapped; Keras has no hooks of its own.
     """
     with contextlib.ExitStack() as watched:
         for path, layer in named_layers(model):
-            # Not by setattr, which Keras takes for a change of the model.
+            # setattr is not used: Keras would see it as a change of the model.
             if "call" not in vars(layer):
                 vars(layer)["call"] = _telling(layer.call, path, heard)
                 watched.callback(vars(layer).pop, "call", None)
@@ -136,7 +136,7 @@ def _telling(call: Callable[..., Any], path: str, heard: Callable[[str, Any], No
 
 
 def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """All layers within one, the outer ones first. One that is used in several places has its first name."""
+    """All layers inside a layer, the outer ones first. A layer that is used in several places keeps its first name."""
     for inner in layer._layers:
         name = f"{path}.{inner.name}" if path else str(inner.name)
         yield name, inner

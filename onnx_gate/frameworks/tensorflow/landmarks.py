@@ -1,4 +1,4 @@
-"""Values within a TensorFlow source: what the layers of a Keras model answer, or tensors of the traced function."""
+"""Values inside a TensorFlow source: the outputs of a Keras model's layers, or tensors of the traced function."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.worker.onnx_files.names import leaves_of
 
 MOST_TENSORS = 512
-"""Tensors of a function that are asked for; of more, those that are spread evenly."""
+"""The largest number of tensors of a function that are evaluated; if there are more, an even selection."""
 _PLAIN = frozenset({"Const", "Placeholder", "ReadVariableOp", "Identity", "NoOp", "Shape", "VarHandleOp"})
-"""Operators whose values say nothing of what is computed."""
+"""Operators whose values show nothing of the computation."""
 _ASSIGNS = ("Assign", "Random", "StatefulPartitionedCall", "LookupTable", "While", "If")
-"""Operators that a second look may change, or that hold what they do in functions of their own."""
+"""Operators that a second run may change, or that keep their work in separate functions."""
 
 
 def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Any]:
-    """By the paths of layers, or by the names of operators."""
+    """The values by the paths of layers, or by the names of operators."""
     kept = Landmarks()
     given = [tensor_of(each, feed[each.name]) for each in spec.inputs or ()]
     tf.random.set_seed(0)
@@ -44,7 +44,7 @@ def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str
 
 
 def _inner_tensors(concrete: Any) -> list[Any]:
-    """The first output of each operator that computes something; none of a function that changes variables."""
+    """The first output of each operator that computes something; empty for a function that changes variables."""
     operators = concrete.graph.get_operations()
     if any(operator.type.startswith(_ASSIGNS) for operator in operators):
         return []
@@ -67,7 +67,7 @@ def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:
 
 
 def _numbers(value: Any) -> Any:
-    """A dense tensor as an array; None for all else, and for tensors of a graph that is being traced."""
+    """A dense tensor as an array; None for other values, and for tensors of a graph that is being traced."""
     if not tf.is_tensor(value) or isinstance(value, tf.RaggedTensor | tf.SparseTensor) or not hasattr(value, "numpy"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Load a TensorFlow source: a SavedModel, or what a factory returns."""
+"""Load a TensorFlow source: a SavedModel, or the model of a factory."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ class Source:
     """A model of the user, ready to answer."""
 
     function: Callable[..., Any]
-    """What is called."""
+    """The function that is called."""
     pack: Pack
     """Tensors by the manifest's names → the function's arguments."""
     owner: Any
-    """Holds the variables and tables: TensorFlow's functions hold them weakly."""
+    """The owner of the variables and tables: TensorFlow's functions hold them only weakly."""
     shown: str
-    """What it is, in messages."""
+    """The name of the source in messages."""
     declared: Mapping[str, Any] = field(default_factory=dict)
     """The manifest's name → the TensorSpec that the source itself declares."""
     output_names: tuple[str, ...] | None = None
-    """Names of the outputs, where the source has them and its answers don't."""
+    """Names of the outputs, where the source has names and its answers don't."""
     translations: Mapping[str, Any] = field(default_factory=dict)
-    """The `register` hook's: operator of TensorFlow → function of tf2onnx."""
+    """The table of the `register` hook: operator of TensorFlow → function of tf2onnx."""
     notes: tuple[str, ...] = ()
-    """What was chosen among several, for the report."""
+    """Choices among several possibilities, for the report."""
 
 
 def load_source(spec: ModelSpec) -> Source:
-    """The source on the CPU; its declared inputs are compared with the manifest's."""
+    """The source on the CPU; its declared inputs are checked against the manifest."""
     tf.random.set_seed(0)
     translations = as_translations(registered(spec, "'Erfc': function(ctx, node, name, args)"))
     built = call(spec.source, spec.folder) if spec.source.callable else _read(str(spec.source.file), spec.source.shown)
@@ -58,12 +58,12 @@ def load_source(spec: ModelSpec) -> Source:
 
 
 def tensor_of(given: InputSpec, value: Any) -> Any:
-    """An input as TensorFlow takes it. A copy: ONNX Runtime gets the same feed later."""
+    """An input as a TensorFlow tensor. It is a copy: ONNX Runtime gets the same feed later."""
     return tf.constant(np.array(value), dtype=tf.as_dtype(given.dtype))
 
 
 def as_translations(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The form that tf2onnx takes: each function with its arguments."""
+    """The table in the form that tf2onnx takes: each function with its arguments."""
     return {name: made if isinstance(made, tuple) else (made, []) for name, made in table.items()}
 
 
@@ -84,7 +84,7 @@ def _read(path: str, shown: str) -> Any:
 
 
 def source_of(built: Any, spec: ModelSpec) -> Source:
-    """What the factory built, and how to call it."""
+    """The source for an object of a factory, with the way to call it."""
     names = [given.name for given in spec.inputs or ()]
     if is_keras(built):
         require_backend("tensorflow", spec)
@@ -120,7 +120,7 @@ def _is_function(built: Any) -> bool:
 
 
 def _called(module: Any, spec: ModelSpec) -> Any:
-    """`__call__`, or else the only tf.function that the module has."""
+    """`__call__`, or else the only tf.function of the module."""
     if callable(module):
         return module.__call__ if _is_function(module.__call__) else module
     names = dict.fromkeys([*vars(type(module)), *vars(module)])
@@ -136,7 +136,7 @@ def _called(module: Any, spec: ModelSpec) -> Any:
 
 
 def _signature(loaded: Any, names: list[str], spec: ModelSpec) -> Source:
-    """The signature whose inputs are the manifest's; if there are several, `serving_default`."""
+    """The signature with the manifest's inputs; if there are several, `serving_default`."""
     known = {name: made for name, made in loaded.signatures.items() if name not in _OWN}
     inputs = {name: made.structured_input_signature[1] for name, made in known.items()}
     fitting = [name for name, taken in inputs.items() if set(taken) == set(names)]
@@ -185,7 +185,7 @@ def _no_signature(
 
 
 def _function(function: Any, owner: Any, names: list[str]) -> Source:
-    """A tf.function or a concrete function, called by name, with a dict, or by position."""
+    """The source for a tf.function or a concrete function, called by name, with a dict, or by position."""
     declared = _declared(function)
     parameters = list(declared) or _parameters(function)
     if len(parameters) == 1 and isinstance(declared.get(parameters[0]), Mapping):
@@ -215,7 +215,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _declared(function: Any) -> dict[str, Any]:
-    """Parameter → TensorSpec, or a dict of TensorSpecs; empty if the function takes anything."""
+    """Parameter → TensorSpec, or a dict of TensorSpecs; empty if the function accepts any input."""
     given = getattr(function, "structured_input_signature", None)
     if given is not None:
         args, kwargs = given
@@ -226,7 +226,7 @@ def _declared(function: Any) -> dict[str, Any]:
 
 
 def _require_fit(source: Source, spec: ModelSpec) -> None:
-    """Compare dtype and shape of every input that the source declares: TensorFlow's own errors name neither."""
+    """Check dtype and shape of every input that the source declares: TensorFlow's own errors name neither."""
     for given in spec.inputs or ():
         declared = source.declared.get(given.name)
         if not isinstance(declared, tf.TensorSpec):

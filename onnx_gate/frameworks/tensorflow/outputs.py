@@ -1,4 +1,4 @@
-"""What a TensorFlow model answers: nested tuples, lists, dicts → named tensors → Answers."""
+"""The outputs of a TensorFlow model: nested tuples, lists, dicts → named tensors → Answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_gate.worker.onnx_files.names import choose_output_names, leaves_of
 
 
 def name_outputs(answered: Any, source: Source, spec: ModelSpec) -> list[tuple[str, Any]]:
-    """`output`, `output_0`, `logits`, `aux.0`, the model's own names, or those that the manifest gives."""
+    """The outputs with names: `output`, `output_0`, `logits`, `aux.0`, the model's own, or the manifest's."""
     leaves = list(leaves_of(answered, _parts))
     found = [".".join(path) or "output" for path, _ in leaves]
     if source.output_names and len(source.output_names) == len(found):
@@ -39,7 +39,7 @@ def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:
 
 
 def require_tensor(name: str, value: Any) -> Any:
-    """A dense tensor of a type that ONNX has."""
+    """The value, if it is a dense tensor of a type that ONNX has; raises CannotJudge otherwise."""
     if not tf.is_tensor(value) or isinstance(value, tf.RaggedTensor | tf.SparseTensor):
         way = {"RaggedTensor": "to_tensor()", "SparseTensor": "tf.sparse.to_dense(…)"}.get(type(value).__name__)
         raise CannotJudge(
@@ -59,7 +59,7 @@ def require_tensor(name: str, value: Any) -> Any:
 
 
 def as_answer(name: str, value: Any) -> Answer:
-    """A tensor as a NumPy array; strings as text, which is what ONNX Runtime returns."""
+    """A tensor as a NumPy array; strings as text, as ONNX Runtime returns them."""
     tensor = require_tensor(name, value)
     array = np.asarray(tensor.numpy())
     if tensor.dtype == tf.string:

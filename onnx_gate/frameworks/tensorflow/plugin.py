@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-# TensorFlow reads it as it is imported. Without it, pages that say nothing about the model fill the log.
+# TensorFlow reads this variable during its import. Without it, long messages that don't concern the model fill the log.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
@@ -26,7 +26,7 @@ from onnx_gate.records.found import Answer, Triage
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import describe
 
-# These start no thread before the first operator runs, so this process can still be forked.
+# These calls start no thread before the first operator runs, so this process can still be forked.
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 logging.getLogger("tf2onnx").setLevel(logging.ERROR)
@@ -58,7 +58,7 @@ def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, 
 
 
 def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]) -> list[str]:
-    """Convert with our own names. The source runs once before: layers that it builds must not belong to the trace."""
+    """Convert with our own names. The source runs once before: layers that this builds must not be in the trace."""
     outputs = list(predict(source, spec, example))
     return [*source.notes, *export(source, spec, path, outputs)]
 

@@ -1,4 +1,4 @@
-"""What the gate has to know of PyTorch before it is imported, and what a file of PyTorch's holds: nothing is loaded."""
+"""Data about PyTorch that the gate needs before its import, and the kind of a PyTorch file; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onnx_gate.vocabulary import Cause
 
 
 def archive_entries(path: str, shown: str) -> set[str]:
-    """One name for each entry below the archive's top folder; empty where it is no archive."""
+    """The distinct names of entries directly below the archive's top folder; empty where the file is no archive."""
     with Path(path).open("rb") as file:
         start = file.read(2)
     if start != b"PK":
         return set()
-    # Here, since `--help` has no use for it.
+    # Imported here, because `--help` doesn't need it.
     import zipfile
 
     try:
@@ -32,22 +32,22 @@ def archive_entries(path: str, shown: str) -> set[str]:
 
 
 def is_torchscript(entries: set[str]) -> bool:
-    """Whether the archive brings code of its own."""
+    """Whether the archive holds code."""
     return "code" in entries
 
 
 def is_program(entries: set[str], path: str) -> bool:
-    """Whether it is what torch.export.save writes."""
+    """Whether the file was written by torch.export.save."""
     return bool(entries & {"models", "serialized_exported_program.json"}) or path.lower().endswith(".pt2")
 
 
 def runs_code(spec: ModelSpec) -> str:
-    """Whatever is neither TorchScript nor a program is only looked at, with weights_only."""
+    """The kind of a file that may run code; all files except TorchScript and programs are loaded with weights_only."""
     path = str(spec.source.file)
     try:
         entries = archive_entries(path, spec.source.shown)
     except (CannotJudge, OSError):
-        # The worker can't load it either, and says why.
+        # The worker can't load it either, and reports the reason.
         return ""
     if is_torchscript(entries):
         return "a TorchScript archive"

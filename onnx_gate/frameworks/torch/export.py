@@ -25,7 +25,7 @@ from onnx_gate.worker.onnx_files.names import WRAPPED, name_dims, name_values, p
 
 
 class Flat(torch.nn.Module):
-    """Tensors in, tensors out, whatever forward() takes and gives: exporters lose the names of all else."""
+    """Wraps forward() so that it takes and returns tensors only: exporters lose the names of everything else."""
 
     def __init__(self, module: Any, binding: Binding) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Flat(torch.nn.Module):
         self._binding = binding
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The leaves of what the user's module answers."""
+        """The tensors in the output of the user's module."""
         args, kwargs = self._binding.arrange(tensors)
         return tuple(leaf for _, leaf in flatten(getattr(self, WRAPPED)(*args, **kwargs)))
 
@@ -41,7 +41,7 @@ class Flat(torch.nn.Module):
 def export(
     source: Source, spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor], path: Path, outputs: list[str]
 ) -> list[str]:
-    """Write the ONNX file; returns notes."""
+    """Write the ONNX file; return notes."""
     exporter = spec.convert.get("exporter", "torchscript" if source.scripted else "dynamo")
     _require_exporter(source, spec, exporter)
     names = {
@@ -84,10 +84,10 @@ def export(
 
 
 def _traced(exported: Any, made: dict[str, str], outputs: list[str]) -> Traced | None:
-    """The program with the tensors that its nodes have become.
+    """The program with the tensors that its nodes became in the file.
 
-    The exporter calls tensors like the nodes whose values they hold, `split__1` where a node has several. Outputs
-    have names of their own. What an optimisation took away has none.
+    The exporter names a tensor after the node whose value it holds, `split__1` where a node has several. Outputs have
+    names of their own. A node that an optimisation removed has no tensor.
     """
     program = getattr(exported, "exported_program", None)
     if program is None:
@@ -125,7 +125,7 @@ def _export_dynamo(
     }
     if source.program is not None:
         return torch.onnx.export(source.program, None, str(path), **common)  # type: ignore[arg-type]
-    # The example is a copy, and so is all of the module that a call may change.
+    # The example is a copy, and so is every part of the module that a call may change.
     flat = Flat(_apart(source.module), binding).eval()
     shapes = (tuple(_dynamic(spec, binding, tensors)),)
     return torch.onnx.export(flat, tuple(tensors), str(path), dynamic_shapes=shapes, **common)
@@ -141,7 +141,7 @@ def _export_script(
     }
     flat: Any = Flat(source.module if source.scripted else _apart(source.module), binding).eval()
     if source.scripted:
-        # The exporter's own tracing loses sight of a script inside of a module; a trace made before keeps it whole.
+        # The exporter's own tracing can't see into a script inside a module; a trace made before keeps it whole.
         flat = torch.jit.trace(flat, tuple(tensors), check_trace=False)  # type: ignore[no-untyped-call]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -150,7 +150,7 @@ def _export_script(
 
 
 def _frozen(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Where in the user's code a trace took a value for a constant; everything goes to the log."""
+    """Lines of the user's code where a trace turned a value into a constant; all warnings go to the log."""
     for warning in caught:
         print(f"{warning.filename}:{warning.lineno}: {warning.message}", file=sys.stderr)
     lines = [
@@ -162,12 +162,12 @@ def _frozen(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
 
 
 def _apart(module: torch.nn.Module) -> torch.nn.Module:
-    """A copy that shares nothing but the parameters, which may be large and don't change."""
+    """A copy that shares only the parameters, which may be large and don't change."""
     shared = {id(parameter): parameter for parameter in module.parameters()}
     try:
         return copy.deepcopy(module, shared)
     except Exception:
-        # What can't be copied (locks, handles, tensors with a history) is exported as it is.
+        # A module that can't be copied (locks, handles, tensors with a history) is exported itself.
         return module
 
 
@@ -187,12 +187,12 @@ def _dynamic(spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor]) -> 
 
 
 def _dim(name: str, size: int, limits: DimLimits) -> Any:
-    """A dimension within its limits, unless the example isn't."""
+    """A dimension with its limits, or without them if the example is outside."""
     safe = re.sub(r"\W", "_", name)
     safe = safe if safe.isidentifier() else f"dim_{safe}"
     if size < limits.min or size % limits.multiple or (limits.max is not None and size > limits.max):
         return torch.export.Dim(safe)
-    # Exporters take a factor of 1 for a constant, as they do a size of 1.
+    # Exporters turn a factor of 1 into a constant, as they do with a size of 1.
     step = 1 if size == limits.multiple else limits.multiple
     smallest = -(-limits.min // step)
     factor = torch.export.Dim(
@@ -206,7 +206,7 @@ def _dim(name: str, size: int, limits: DimLimits) -> Any:
 def _fixed(
     exported: Any, source: Source, spec: ModelSpec, binding: Binding, tensors: list[torch.Tensor]
 ) -> dict[str, str]:
-    """Dimensions that the manifest names and the exporter made constants of, each with its size and the line."""
+    """Dimensions that the manifest names and the exporter turned into constants, each with its size and the line."""
     shapes = {given.name: given.shape for given in spec.inputs or ()}
     program: Any = getattr(exported, "exported_program", None)
     given = program.graph_signature.user_inputs if program is not None else ()
@@ -225,7 +225,7 @@ def _fixed(
 
 
 def _restricted(exported: Any, spec: ModelSpec, binding: Binding) -> dict[str, str]:
-    """Dimensions that the exporter narrowed without a word, and to what."""
+    """Dimensions that the exporter narrowed without a warning, each with its new limits."""
     program = getattr(exported, "exported_program", None)
     if program is None:
         return {}
@@ -241,7 +241,7 @@ def _restricted(exported: Any, spec: ModelSpec, binding: Binding) -> dict[str, s
 
 
 def _narrower(bounds: Any, spec: ModelSpec, name: str) -> str:
-    """The bounds in words, where a size that is to be run lies outside of them."""
+    """The bounds in words, if a size that will be run lies outside of them; else empty."""
     limits = spec.dim_limits.get(name, DimLimits())
     tried = spec.batches if name == "batch" else spec.dims.get(name, ())
     low, high = bounds.lower, bounds.upper

@@ -1,4 +1,4 @@
-"""From a feed to forward()'s arguments: by name or by position, dotted names nested, None where it is asked for."""
+"""From a feed to forward()'s arguments: by name or by position, dotted names nested, None for null inputs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """How a model is called."""
+    """The way to call a model."""
 
     names: tuple[str, ...]
-    """Of the tensors, in the order of the ONNX inputs."""
+    """Names of the tensors, in the order of the ONNX inputs."""
     arrange: Callable[[Sequence[Any]], Arguments]
-    """Those tensors → forward()'s arguments."""
+    """Function from these tensors to forward()'s arguments."""
 
 
 def bind(source: Source, spec: ModelSpec) -> Binding:
@@ -60,7 +60,7 @@ def _keywords(module: torch.nn.Module) -> list[str]:
 
 
 def _bind_program(source: Source, spec: ModelSpec) -> Binding:
-    """A program knows the form of its inputs; what isn't a tensor of the manifest is the constant it was made with."""
+    """The binding of a program, which knows the form of its inputs; arguments that aren't tensors are its constants."""
     in_spec = source.program.call_spec.in_spec
     numbers = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
     parameters = [name for name in inspect.signature(source.module.forward).parameters if name not in numbers[1]]
@@ -87,7 +87,7 @@ def _bind_program(source: Source, spec: ModelSpec) -> Binding:
 
 
 def _leaf_name(path: tuple[Any, ...], parameters: list[str]) -> str:
-    """`state.0`: (args or kwargs, parameter, steps into it)."""
+    """The name of an argument, such as `state.0`; the path is args or kwargs, the parameter, and steps into it."""
     steps: list[Any] = [getattr(step, "key", getattr(step, "idx", getattr(step, "name", ""))) for step in path[1:]]
     if path[0].idx == 0:
         steps[0] = parameters[steps[0]] if steps[0] < len(parameters) else f"input_{steps[0]}"
@@ -95,7 +95,7 @@ def _leaf_name(path: tuple[Any, ...], parameters: list[str]) -> str:
 
 
 def tensors_of(binding: Binding, spec: ModelSpec, feed: dict[str, Any]) -> list[torch.Tensor]:
-    """Copies: forward() may write into its inputs, and the other side gets the same feed."""
+    """The feed as tensors. They are copies: forward() may write into them, and the ONNX side gets the same feed."""
     given = {known.name: known for known in spec.inputs or ()}
     return [_tensor(given[name], feed[name]) for name in binding.names]
 
@@ -115,7 +115,7 @@ def _tensor(given: InputSpec, value: Any) -> torch.Tensor:
 
 
 def wrong_dtypes(source: Source, spec: ModelSpec) -> str:
-    """Inputs whose width isn't that of the weights, in a sentence; empty where they agree, or nothing is known."""
+    """A sentence on inputs whose float type differs from the weights'; empty where they agree, or nothing is known."""
     widths = {str(p.dtype).removeprefix("torch.") for p in source.module.parameters() if p.is_floating_point()}
     other = [given for given in spec.inputs or () if "float" in given.dtype and given.dtype not in widths]
     if not widths or not other:
@@ -125,7 +125,7 @@ def wrong_dtypes(source: Source, spec: ModelSpec) -> str:
 
 
 def dtype_fix(source: Source, spec: ModelSpec) -> str:
-    """What to do about such inputs."""
+    """The fix for inputs whose float type differs from the weights'."""
     width = next(str(p.dtype).removeprefix("torch.") for p in source.module.parameters() if p.is_floating_point())
     wanted = next(given.dtype for given in spec.inputs or () if "float" in given.dtype and given.dtype != width)
     cast = {"float64": "double", "float16": "half", "float32": "float"}.get(wanted, wanted)

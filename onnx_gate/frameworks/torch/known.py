@@ -1,4 +1,4 @@
-"""What a torch source tells of why its ONNX file answers differently."""
+"""Known reasons why the ONNX file of a torch source answers differently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ask = Callable[[dict[str, Any]], dict[str, Answer]]
 
 
 def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) -> Triage | None:
-    """The first that is so: state, training mode, random numbers, narrowed dimensions, frozen values."""
+    """The first cause that applies: state, training mode, random numbers, frozen values, fixed or narrow dimensions."""
     method = source.idiom.method
     if changed := _state(source, feed, ask):
         return Triage(
@@ -69,7 +69,7 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
 
 
 def _state(source: Source, feed: dict[str, Any], ask: Ask) -> list[str]:
-    """What the source keeps, where that changes its answer to the same feed; another feed comes in between."""
+    """The state that changes the source's answer to the same feed; another feed is run in between."""
     before = snapshot(source.module)
     first = ask(feed)
     changed = changed_since(before, source.module)
@@ -80,7 +80,7 @@ def _state(source: Source, feed: dict[str, Any], ask: Ask) -> list[str]:
 
 
 def _other(value: Any) -> Any:
-    """As good a feed, and another one."""
+    """Another feed of the same kind."""
     turned = np.flip(value)
     return (turned * 0.5).astype(turned.dtype) if "float" in turned.dtype.name else turned.copy()
 

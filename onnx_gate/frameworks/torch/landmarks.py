@@ -1,4 +1,4 @@
-"""Values within a PyTorch source: what its modules answer, and what the nodes of its exported program hold."""
+"""Values inside a PyTorch source: the outputs of its modules, and the values of the nodes of its exported program."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from onnx_gate.frameworks.torch.random import SEED
 from onnx_gate.records.asked import ModelSpec
 
 Watch = Callable[[Any, Calls], contextlib.AbstractContextManager[None]]
-"""While it is entered, the calls of a module's parts are heard."""
+"""A context manager: while it is active, the calls of a module's parts are reported."""
 
 
 @contextlib.contextmanager
 def hooked(module: Any, heard: Calls) -> Iterator[None]:
-    """Every named part of a module says what it answers. TorchScript takes no hooks."""
+    """Report the output of every named part of a module. TorchScript takes no hooks."""
     with contextlib.ExitStack() as hooks:
         for path, part in module.named_modules():
             if path and not isinstance(part, torch.jit.ScriptModule):
@@ -38,7 +38,7 @@ def _hear(heard: Calls, path: str, module: Any, given: Any, answered: Any) -> No
 
 
 def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any], watch: Watch = hooked) -> dict[str, Any]:
-    """Modules by path, and tensors of the file that was exported here by their names."""
+    """The outputs of modules by path, and tensors of the file that was exported here by their names."""
     program = source.traced.program if source.traced else source.program
     parts = Landmarks(MOST_BYTES if program is None else MOST_BYTES // 2)
     if source.program is None and not isinstance(source.module, torch.jit.ScriptModule):
@@ -48,7 +48,7 @@ def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any], watch: Watc
         return parts.values()
     merged = _Merged(parts.values(), tensor_names(source, spec))
     with contextlib.suppress(Exception):
-        # What was heard until a node failed is true.
+        # Values from before a node failed are still right.
         _interpret(source, spec, feed, program, merged)
     return merged.values()
 
@@ -59,7 +59,7 @@ def tensor_names(source: Source, spec: ModelSpec) -> frozenset[str]:
 
 
 def _bound(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of forward(), in memory of their own."""
+    """The arguments of forward(), in their own memory."""
     binding = bind(source, spec)
     return binding.arrange(tensors_of(binding, spec, feed))
 
@@ -69,7 +69,7 @@ def _arrays(answered: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 class _Merged:
-    """Tensors and the answers of modules in the order of execution: a module comes right after the value it answers."""
+    """Tensors and outputs of modules in the order of execution: a module comes right after the value it returns."""
 
     def __init__(self, parts: Mapping[str, Any], taken: frozenset[str]) -> None:
         self._parts = list(parts.items())
@@ -80,31 +80,31 @@ class _Merged:
         for place, each in enumerate(self._prints):
             self._places.setdefault(each, []).append(place)
         self._tensors = Landmarks(MOST_BYTES // 2)
-        # How many modules had ended before each of the tensors.
+        # The number of modules that had ended before each tensor.
         self._ended: dict[str, int] = {}
         self._next = 0
 
     def tensor(self, name: str, array: Any) -> None:
-        """A tensor of the file."""
+        """Keep a tensor of the file."""
         self._ended.setdefault(name, self._next)
         self._tensors.keep(name, array)
 
     def module(self, path: str, array: Any) -> None:
-        """The answer of a module that could not be watched."""
+        """Keep the output of a module that could not be watched."""
         self.tensor(self._beside(path), array)
 
     def seen(self, array: Any) -> None:
-        """Any value, which may be the answer of a module: modules end in the same order in both runs."""
-        # Looked at only where it may be one: a value may be larger than all that is kept.
+        """Note any value, which may be the output of a module: modules end in the same order in both runs."""
+        # Hashed only where it may be an output: a value may be larger than all kept values.
         found = None if array is None or (array.shape, array.dtype) not in self._forms else _print_of(array)
         places = self._places.get(found, ()) if found is not None else ()
         self._next = 1 + next((place for place in places if place >= self._next), self._next - 1)
-        # A module that answers what its last part answers ends with it.
+        # A module that returns the output of its last part ends with it.
         while places and self._next < len(self._prints) and self._prints[self._next] == found:
             self._next += 1
 
     def values(self) -> dict[str, Any]:
-        """All of them."""
+        """All values."""
         merged: dict[str, Any] = {}
         done = 0
         for name, array in self._tensors.values().items():
@@ -117,12 +117,12 @@ class _Merged:
         return {self._beside(name): array for name, array in self._parts[first:end]}
 
     def _beside(self, path: str) -> str:
-        """Another name than that of a tensor."""
+        """A name that differs from those of tensors."""
         return f"{path} (module)" if path in self._taken else path
 
 
 def _print_of(array: Any) -> object:
-    """The same for equal arrays only; None for one that has a single value, which may be found anywhere."""
+    """A key that is the same for equal arrays only; None for an array of one repeated value, which occurs too often."""
     if array.size == 0 or (array == array.flat[0]).all():
         return None
     return array.shape, array.dtype.str, hash(array.tobytes())
@@ -132,14 +132,14 @@ def _print_of(array: Any) -> object:
 
 
 class _Interpreter(torch.fx.Interpreter):
-    """Runs the nodes of a program one by one, and lets somebody see each value."""
+    """Runs the nodes of a program one by one, and reports each value."""
 
     def __init__(self, module: Any, heard: Callable[[str, Any], None]) -> None:
         super().__init__(module)
         self._heard = heard
 
     def run_node(self, node: Any) -> Any:
-        """As it is, and heard."""
+        """Run the node unchanged, and report its value."""
         value = super().run_node(node)
         self._heard(node.name, value)
         return value
@@ -147,7 +147,7 @@ class _Interpreter(torch.fx.Interpreter):
 
 def _interpret(source: Source, spec: ModelSpec, feed: dict[str, Any], program: Any, merged: _Merged) -> None:
     names = source.traced.tensors if source.traced else {}
-    # Modules of a source that is a program itself can't be heard in any other way.
+    # If the source is itself a program, its modules can't be observed in any other way.
     modules = _module_outputs(program) if source.program is not None else {}
 
     def heard(node: str, value: Any) -> None:
@@ -168,7 +168,7 @@ def _interpret(source: Source, spec: ModelSpec, feed: dict[str, Any], program: A
 
 
 def _flat_inputs(source: Source, spec: ModelSpec, feed: dict[str, Any], program: Any) -> Iterator[Any]:
-    """What the placeholders stand for. Copies of all that a program may write into, which is not its parameters."""
+    """The values of the placeholders. All that a program may write into is copied; its parameters are not."""
     binding = bind(source, spec)
     tensors = tensors_of(binding, spec, feed)
     given = iter(tensors if source.program is None else pytree.tree_leaves(binding.arrange(tensors)))
@@ -184,7 +184,7 @@ def _flat_inputs(source: Source, spec: ModelSpec, feed: dict[str, Any], program:
 
 
 def _module_outputs(program: Any) -> dict[str, list[str]]:
-    """Node → the calls of modules whose answer it is: somebody outside of the call uses it. Inner calls come first."""
+    """Node → the module calls that return it: it is used outside of the call. Inner calls come first."""
     calls: dict[tuple[str, str], list[Any]] = {}
     for node in program.graph.nodes:
         for call in _calls(node):
@@ -200,7 +200,7 @@ def _module_outputs(program: Any) -> dict[str, list[str]]:
 
 
 def _calls(node: Any) -> Iterator[tuple[str, str]]:
-    """The modules that were being called, the outermost first, each with the number of the call."""
+    """The module calls that a node belongs to, the outermost first, each with the number of the call."""
     for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
         path = path.removeprefix("L['self']").removeprefix(".")
         if path and not path.startswith("_empty_nn_module_stack"):

@@ -26,34 +26,34 @@ WAYS_OUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Traced:
-    """What the exporter made of a source on the way to a file."""
+    """The form of a source between the model and the ONNX file, as the exporter made it."""
 
     program: Any
-    """Decomposed into the operators that were translated; it shares the source's parameters."""
+    """The program, decomposed into the operators that were translated; it shares the source's parameters."""
     tensors: Mapping[str, str]
     """Node of the program → the tensor of the file that holds its value."""
 
 
 @dataclass(kw_only=True)
 class Source:
-    """A model of the user, ready to answer, and what exporting it has shown."""
+    """A model of the user, ready to answer, with facts that its export has shown."""
 
     module: Any
-    """What is called: an nn.Module, a ScriptModule, or the module of a program."""
+    """The object that is called: an nn.Module, a ScriptModule, or the module of a program."""
     program: Any = None
     """The exported program, where the source is one."""
     translations: Mapping[Any, Any] = field(default_factory=dict)
-    """The `register` hook's: operator of torch → onnxscript function."""
+    """The table of the `register` hook: operator of torch → onnxscript function."""
     idiom: Idiom = TORCH
-    """How its users write."""
+    """The words that its users know."""
     restricted: dict[str, str] = field(default_factory=dict)
-    """Dimensions that the exporter narrowed, and to which sizes."""
+    """Dimensions that the exporter narrowed, each with its allowed sizes."""
     fixed: dict[str, str] = field(default_factory=dict)
-    """Dimensions that the manifest names and the exporter made constants of: the size, and the line that did it."""
+    """Dimensions that the manifest names and the exporter turned into constants: the size, and the line that did it."""
     frozen: tuple[str, ...] = ()
-    """Lines of forward() whose outcome a trace took for a constant."""
+    """Lines of forward() whose result a trace turned into a constant."""
     traced: Traced | None = None
-    """The program of the file that this source was exported to, if that was done here and by way of one."""
+    """The program of the file that this source was exported to, if it was exported here and through a program."""
 
     @property
     def scripted(self) -> bool:
@@ -102,7 +102,7 @@ def _read(path: str, shown: str) -> Any:
 
 
 def _no_model(path: str, shown: str) -> CannotJudge:
-    """Why a file that is neither TorchScript nor a program can't be the source."""
+    """The reason why a file that is neither TorchScript nor a program can't be the source."""
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -121,7 +121,7 @@ _SHOWN = 5
 
 
 def load_weights(module: torch.nn.Module, path: str) -> None:
-    """Load all of them, or say which don't fit."""
+    """Load all weights, or report those that don't fit."""
     shown = Path(path).name
     require_content(path, shown)
     try:
@@ -144,7 +144,7 @@ def load_weights(module: torch.nn.Module, path: str) -> None:
 
 
 def _misfits(module: torch.nn.Module, state: Any) -> tuple[str, str]:
-    """What doesn't fit, and what to do; both empty where all does."""
+    """The weights that don't fit, and the fix; both empty where all of them fit."""
     if not isinstance(state, dict):
         return f"got {kind_of(state)}, expected a state dict", "save a state dict: torch.save(model.state_dict(), …)"
     inner = [key for key, value in state.items() if isinstance(value, dict) and value]
@@ -181,7 +181,7 @@ def _misfits(module: torch.nn.Module, state: Any) -> tuple[str, str]:
 
 
 def _is_tied(key: str, wanted: dict[str, Any], state: dict[str, Any]) -> bool:
-    """Whether another key that is there holds the very same memory: such a tensor is saved once."""
+    """Whether another key that is present shares the same memory: such a tensor is saved once."""
     tensor = wanted[key]
     if not isinstance(tensor, torch.Tensor) or not tensor.numel() or tensor.is_meta:
         return False

@@ -1,4 +1,4 @@
-"""Dotted names → nested values: `state.0` and `state.1` a tuple, `batch.image` a dict or what a hint names."""
+"""Dotted names → nested values: `state.0` and `state.1` become a tuple, `batch.image` a dict or the type of a hint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Entries = list[tuple[tuple[str, ...], Any]]
 
 
 def group(given: dict[str, Any]) -> dict[str, Entries]:
-    """By the first part of the names; one whose rest tells no form (`input.1` alone) stays as it is."""
+    """The entries by the first part of their names; names that form no structure (`input.1` alone) stay whole."""
     grouped: dict[str, Entries] = {}
     for name, value in given.items():
         head, *rest = name.split(".")
@@ -29,7 +29,7 @@ def group(given: dict[str, Any]) -> dict[str, Entries]:
 
 
 def _has_form(paths: list[tuple[str, ...]]) -> bool:
-    """Whether the names make one value: alone, numbered from 0, or all of them keys."""
+    """Whether the names form one value: a single name, numbers from 0, or only keys."""
     if () in paths:
         return len(paths) == 1
     steps = list(dict.fromkeys(path[0] for path in paths))
@@ -40,7 +40,7 @@ def _has_form(paths: list[tuple[str, ...]]) -> bool:
 
 
 def nest(entries: Entries, hint: Any = None) -> Any:
-    """The value that the entries make: what the hint names, else tuples and dicts."""
+    """The value that the entries form: an object of the hint's type, else tuples and dicts."""
     if len(entries) == 1 and not entries[0][0]:
         return entries[0][1]
     hint = _without_none(hint)
@@ -71,7 +71,7 @@ def _sequence(parts: list[Any], hint: Any) -> Any:
 
 
 def _without_none(hint: Any) -> Any:
-    """`X` for `Optional[X]`; None for what leaves a choice."""
+    """`X` for `Optional[X]`; None for a union of several types."""
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint
     kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
@@ -96,7 +96,7 @@ def _hint_of_part(hint: Any, step: str) -> Any:
 
 
 def hints_of(module: torch.nn.Module) -> dict[str, Any]:
-    """forward()'s parameters and what they are said to be, in order; None where nothing is."""
+    """forward()'s parameters with their type hints, in order; None for those without a hint."""
     resolved = _resolve(module.forward)
     return {name: resolved.get(name) for name in inspect.signature(module.forward).parameters}
 
@@ -105,12 +105,12 @@ def _resolve(hinted: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(hinted)
     except Exception:
-        # A hint may name what only a type checker imports.
+        # A hint may name a type that only a type checker imports.
         return {}
 
 
 def script_hints(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """The same of TorchScript, whose schema begins with the module itself."""
+    """The parameters and hints of TorchScript's forward(), whose schema begins with the module itself."""
     forward: Any = module.forward
     return {argument.name: _script_hint(argument.type) for argument in forward.schema.arguments[1:]}
 

@@ -1,8 +1,8 @@
-"""What the exporter knows of its operators, made once instead of in each export.
+"""The exporter's data about its operators, made once instead of in each export.
 
-There are some five hundred operators. Their signatures, and the table of all of them, take more than half of the time
-of a small export. Neither ever changes, so a warm server makes both before it forks. This reaches into the exporter:
-where another version keeps these things elsewhere, it goes without.
+There are about five hundred operators. Their signatures, and the table of all of them, take more than half of the time
+of a small export. Neither ever changes, so a warm server makes both before it forks. This uses internals of the
+exporter: if another version keeps these things elsewhere, exports work without this.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REGISTRATION = "torch.onnx._internal.exporter._registration"
 
 
 def keep_operators() -> None:
-    """From now on, in this process and in all that are forked from it."""
+    """Keep signatures and table from now on, in this process and in all processes that are forked from it."""
     _keep_signatures(onnxscript.TracedOnnxFunction)
     try:
         registry = importlib.import_module(_REGISTRATION).ONNXRegistry
@@ -30,9 +30,9 @@ def keep_operators() -> None:
 
 
 def _keep_signatures(operator: Any) -> None:
-    """They are read from source code."""
+    """Cache the signatures, which are read from source code."""
     read = vars(operator).get("function_ir")
-    # Another version of onnxscript may keep them itself.
+    # Another version of onnxscript may cache them itself.
     if isinstance(read, property) and read.fget:
         kept = cached_property(read.fget)
         kept.__set_name__(operator, "function_ir")
@@ -41,13 +41,13 @@ def _keep_signatures(operator: Any) -> None:
 
 def _keep_table(registry: Any) -> None:
     made: Any = getattr(registry, "from_torchlib", None)
-    # One that is kept already is no method of the class.
+    # After the first time, `from_torchlib` is no longer a method of the class.
     if isinstance(made, MethodType) and "functions" in vars(registry()):
         registry.from_torchlib = staticmethod(_copies(made))
 
 
 def _copies(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Each export gets a table of its own: translations of the user are put into it."""
+    """Give each export its own copy of the table: translations of the user are added to it."""
     kept = cache(make)
 
     @wraps(make)

@@ -1,4 +1,4 @@
-"""What a torch model answers: nested tuples, lists, dicts, dataclasses → named tensors → Answers."""
+"""The outputs of a torch model: nested tuples, lists, dicts, dataclasses → named tensors → Answers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def flatten(value: Any) -> Iterator[tuple[Steps, Any]]:
 
 
 def numbered(value: Any) -> Iterator[tuple[Steps, Any]]:
-    """The same for the answer of a part of a model, where the parts of a tuple are `0`, `1` at every level."""
+    """The leaves in the output of a part of a model, where the parts of a tuple are `0`, `1` at every level."""
     return leaves_of(value, lambda each, top: _parts(each, False))
 
 
 def as_numbers(value: Any) -> Any:
-    """A tensor as an array, or None where numpy has no such numbers; it may share the memory of the tensor."""
+    """A tensor as an array, or None where numpy can't hold it; the array may share the memory of the tensor."""
     if isinstance(value, bool | int | float):
         return np.asarray(value)
     if not isinstance(value, torch.Tensor) or value.is_quantized or value.layout is not torch.strided:
@@ -42,7 +42,7 @@ def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:
     """The parts of a container, by name; None for a leaf."""
     if isinstance(value, torch.Tensor):
         return None
-    # Mappings first: the outputs of transformers are dataclasses too, and only as dicts they know what is None.
+    # Mappings first: the outputs of transformers are dataclasses too, and only their dict form leaves out None.
     if isinstance(value, Mapping):
         return [(str(key), part) for key, part in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -55,12 +55,12 @@ def _parts(value: Any, top: bool) -> list[tuple[str, Any]] | None:
 
 
 def _is_cache(value: Any) -> bool:
-    """The key-value cache of transformers, which is a sequence of layers and says so to nobody."""
+    """Whether a value is the key-value cache of transformers: a sequence of layers that is no sequence type."""
     return all(hasattr(value, name) for name in ("layers", "get_seq_length", "__iter__"))
 
 
 def name_outputs(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
-    """`output`, `output_0`, `logits`, `aux.0`, or the names that the manifest gives."""
+    """The outputs with names: `output`, `output_0`, `logits`, `aux.0`, or those of the manifest."""
     leaves = list(flatten(answered))
     found = [".".join(path) or "output" for path, _ in leaves]
     names = choose_output_names(found, spec, returned_by="forward()")
@@ -68,7 +68,7 @@ def name_outputs(answered: Any, spec: ModelSpec) -> list[tuple[str, Any]]:
 
 
 def as_answer(name: str, value: Any) -> Answer:
-    """A tensor as numpy has it; numpy has no bfloat16, and float32 holds all of its values."""
+    """A tensor as a numpy array; numpy has no bfloat16, and float32 holds all of its values."""
     if not isinstance(value, torch.Tensor):
         raise CannotJudge(
             Cause.LOAD_FAILED,

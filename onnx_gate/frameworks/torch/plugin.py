@@ -1,4 +1,4 @@
-"""PyTorch, exported by torch.onnx's default (dynamo) exporter, TorchScript by its own."""
+"""PyTorch, exported by torch.onnx's default (dynamo) exporter; TorchScript by the TorchScript exporter."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def load(spec: ModelSpec) -> Source:
 
 
 def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
-    """What the source answers, by output name; what it draws at random is the same each time."""
+    """The answers of the source, by output name; random numbers are the same in each call."""
     binding = bind(source, spec)
     args, kwargs = binding.arrange(tensors_of(binding, spec, feed))
     torch.manual_seed(SEED)
@@ -71,7 +71,7 @@ def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, 
 
 
 def _refusal(source: Source, spec: ModelSpec, error: Exception) -> CannotJudge | None:
-    """What is known of the reasons why a source refuses its feed."""
+    """The error for a known reason why a source refuses its feed; None where the reason is unknown."""
     if _DTYPES_DIFFER.search(str(error)) and (told := wrong_dtypes(source, spec)):
         fix = dtype_fix(source, spec)
         return CannotJudge(Cause.LOAD_FAILED, f"{spec.source.shown}: {told} ({describe(error)})", fix=fix)
@@ -108,7 +108,7 @@ def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]
 
 
 def widen(source: Source, spec: ModelSpec) -> tuple[Source, ModelSpec] | None:
-    """A copy of the module in float64; TorchScript and programs have their widths built in."""
+    """A copy of the module in float64; None for TorchScript and programs, whose float types are fixed."""
     if source.scripted or source.program is not None:
         return None
     try:
@@ -118,12 +118,12 @@ def widen(source: Source, spec: ModelSpec) -> tuple[Source, ModelSpec] | None:
 
 
 def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
-    """State, training mode, random numbers, narrowed dimensions: what the source itself tells."""
+    """State, training mode, random numbers, narrowed dimensions: causes that the source itself shows."""
     return find_known(source, spec, feed, lambda fed: predict(source, spec, fed))
 
 
 def tails(source: Source, spec: ModelSpec) -> Iterator[Source]:
-    """A sequence of modules less its first ones."""
+    """A Sequential without its first modules."""
     if isinstance(source.module, torch.nn.Sequential):
         yield from (
             replace(source, module=source.module[first:], traced=None) for first in range(1, len(source.module))
@@ -138,7 +138,7 @@ def parameters(source: Source) -> dict[str, Any]:
 
 
 def settings(source: Source) -> dict[str, float]:
-    """Attributes of modules by their paths; TorchScript keeps them elsewhere."""
+    """Float attributes of modules by their paths; TorchScript keeps its attributes elsewhere."""
     parts = source.module.named_modules()
     return {
         f"{path}.{name}": value
@@ -150,12 +150,12 @@ def settings(source: Source) -> dict[str, float]:
 
 
 def takes(source: Source) -> Seen | None:
-    """By the code of its `forward`, and the layers that it has."""
+    """The inputs, from the code of `forward` and the layers of the module."""
     return takes_of_module(source.module)
 
 
 def untrained(source: Source) -> int:
-    """Parameters that take gradients and have had none; those of programs and TorchScript were somebody's before."""
+    """The number of parameters that take gradients and never had one; 0 for programs and TorchScript."""
     if source.program is not None or source.scripted or any(p.grad is not None for p in source.module.parameters()):
         return 0
     return sum(p.numel() for p in source.module.parameters() if p.requires_grad)

@@ -16,7 +16,7 @@ from onnx_gate.worker.onnx_files.origins import user_frame
 
 
 def refuse_random(path: Path, spec: ModelSpec) -> None:
-    """Raise where the graph is random: what it answers can't be compared with anything."""
+    """Raise where the graph is random: its outputs can't be compared with anything."""
     model = onnx.load(str(path), load_external_data=False)
     for node in every_node(model):
         if node.op_type in RANDOM:
@@ -36,12 +36,12 @@ def refuse_random(path: Path, spec: ModelSpec) -> None:
 
 
 def random_nodes(path: str) -> list[str]:
-    """The random nodes of a file, in words."""
+    """The random nodes of a file, as text."""
     return [in_words(node) for node in every_node(onnx.load(path, load_external_data=False)) if node.op_type in RANDOM]
 
 
 def in_words(node: Any) -> str:
-    """`RandomNormalLike, model.py, line 12`."""
+    """A node as text: `RandomNormalLike, model.py, line 12`."""
     trace = next((entry.value for entry in node.metadata_props if entry.key.endswith("stack_trace")), "")
     frame = user_frame(trace)
     return f"{node.op_type}, {Path(frame[0]).name}, line {frame[1]}" if frame else f"{node.op_type} {node.name!r}"
@@ -61,7 +61,7 @@ def _in_training(model: Any, node: Any) -> bool:
 
 
 SEED = 0
-"""Of the generator before each answer, so that what is drawn is the same each time."""
+"""The seed of the generator before each answer, so that random numbers are the same each time."""
 
 
 def drew() -> bool:

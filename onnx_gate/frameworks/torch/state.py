@@ -1,4 +1,4 @@
-"""What a module keeps from call to call, and what it draws at random: neither can an ONNX file be compared with."""
+"""State that a module keeps from call to call, and training mode: an ONNX file can be compared with neither."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def snapshot(module: torch.nn.Module) -> dict[str, Any]:
-    """All that a call may change: buffers and attributes by value, parameters by their version."""
+    """Everything that a call may change: buffers and attributes by value, parameters by their version."""
     kept: dict[str, Any] = {}
     for name, parameter in module.named_parameters():
         kept[name] = (parameter.data_ptr(), parameter._version)
@@ -40,7 +40,7 @@ def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
 
 
 def changed_since(before: dict[str, Any], module: torch.nn.Module) -> list[str]:
-    """The buffers, parameters and attributes that aren't what they were."""
+    """The buffers, parameters and attributes that have changed."""
     after = snapshot(module)
     names = dict.fromkeys([*before, *after])
     return [name for name in names if not _same(before.get(name), after.get(name))]
@@ -61,7 +61,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def in_training(module: torch.nn.Module) -> list[str]:
-    """Parts that are in training mode, and behave otherwise there."""
+    """Parts that are in training mode, and behave differently there."""
     kinds = (
         torch.nn.modules.dropout._DropoutNd,
         torch.nn.modules.batchnorm._BatchNorm,

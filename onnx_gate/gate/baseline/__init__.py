@@ -1,1 +1,1 @@
-"""A run beside an earlier one: what changed, and what besides the models may explain it. No verdict depends on it."""
+"""A run compared with an earlier one: what changed, and what else may explain it. No verdict depends on this."""

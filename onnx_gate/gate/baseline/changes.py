@@ -1,4 +1,4 @@
-"""One model in two runs → what changed. Thresholds stand in `records.history.change`."""
+"""One model in two runs → what changed. The thresholds are in `records.history.change`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MOST = 100
 
 
 def changes_of(model: ModelResult, old: ModelResult | None, *, new: bool, timed: bool) -> tuple[Change, ...]:
-    """In the order of `ChangeKind`. A model that the baseline was not asked for has no changes, and is not new."""
+    """What changed, in the order of `ChangeKind`. A model that the baseline left out has no changes and is not new."""
     if old is None:
         return (Change(kind=ChangeKind.NEW),) if new else ()
     found = [
         *_of_the_verdict(model, old),
-        # Of what newly diverges there is worse to say.
+        # If the verdict changed, that is reported instead, and it matters more.
         *(_drifted(model, old) if model.verdict is old.verdict else ()),
         *_weaker(model, old),
         *(_slower(model, old) if timed else ()),
@@ -61,7 +61,7 @@ def compared_on(model: ModelResult) -> set[str]:
 
 
 def _drifted(model: ModelResult, old: ModelResult) -> Iterator[Change]:
-    """The worst comparison that drifted; the same feed and output, held against the same tolerance."""
+    """The comparison that drifted most; both runs had the same feed, output and tolerance."""
     before = {key_of(check): check for check in old.checks}
     found = [
         Change(kind=ChangeKind.DRIFTED, was=was, now=now, provider=check.provider, case=check.case, output=check.output)
@@ -74,7 +74,7 @@ def _drifted(model: ModelResult, old: ModelResult) -> Iterator[Change]:
 
 
 def key_of(check: Check) -> tuple[str, ...]:
-    """By which a check is known again."""
+    """The key that identifies the same check in two runs."""
     return check.runtime, check.provider, check.case, check.output
 
 
@@ -85,7 +85,7 @@ def _weaker(model: ModelResult, old: ModelResult) -> Iterator[Change]:
 
 
 def _slower(model: ModelResult, old: ModelResult) -> Iterator[Change]:
-    """On each provider the feed that slowed down most."""
+    """For each provider, the feed that slowed down most."""
     before = {(time.provider, time.case, time.batch): time for time in old.latency}
     worst: dict[str, Change] = {}
     for time in model.latency:
@@ -102,7 +102,7 @@ def _slower(model: ModelResult, old: ModelResult) -> Iterator[Change]:
 
 
 def _is_slower(time: Latency, earlier: Latency) -> bool:
-    """Beyond the threshold, beyond what the baseline itself varied by, and not only as a busy machine slows all."""
+    """Whether it is slower beyond the threshold and the baseline's own variation, and not only for a busy machine."""
     was, now = earlier.actual.median, time.actual.median
     if not (was > 0 and THRESHOLDS[ChangeKind.SLOWER].is_passed(was, now) and now > earlier.actual.p95):
         return False

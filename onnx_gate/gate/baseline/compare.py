@@ -1,4 +1,4 @@
-"""A result and a baseline → the result with what changed since, and with the history that both make."""
+"""A result and a baseline → the result with its changes since the baseline, and with the history of both."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Earlier:
     """A baseline that was found."""
 
     result: GateResult
-    """Complete, of a whole run."""
+    """A complete result of a whole run."""
     source: str
-    """Where it comes from: a file, or the address of a workflow's run."""
+    """Where the baseline comes from: a file, or the address of a workflow run."""
     branch: str = ""
-    """Which branch it is of; empty where nobody knows."""
+    """The branch of the baseline; empty if unknown."""
     commit: str = ""
-    """What was judged; empty where nobody knows."""
+    """The commit that was judged; empty if unknown."""
 
 
 def compare(result: GateResult, earlier: Earlier) -> GateResult:
-    """The same result, with what changed: no verdict, status or exit code is any other."""
+    """The same result with its changes added: every verdict, status and exit code stays the same."""
     old = earlier.result
     runs = (*(old.baseline.runs if old.baseline else ()), past_run(old, earlier.commit))
     timed = times_comparable(old, result)
@@ -58,18 +58,18 @@ def compare(result: GateResult, earlier: Earlier) -> GateResult:
 
 
 def _gone(old: GateResult, result: GateResult) -> Iterator[str]:
-    """What the call leaves out, or another shard holds, is not gone."""
+    """Models of the baseline that are gone. A model that the call leaves out, or another shard holds, is not gone."""
     here = {model.id for model in result.models} | _asked(result)
     return (model.id[:LONGEST_NAME] for model in old.models if model.id not in here)
 
 
 def _asked(result: GateResult) -> set[str]:
-    """Every model of the manifest, where the result says which there are."""
+    """Every model of the manifest, if the result lists them."""
     return {model.id for model in result.scope.models} if result.scope else set()
 
 
 def _past(old: ModelResult | None, runs: int) -> tuple[Past, ...]:
-    """What the baseline remembers of a model, and what became of it there; runs that are forgotten go."""
+    """The history of a model in the baseline, plus the baseline's own result; runs beyond the limit are dropped."""
     if old is None:
         return ()
     known = (*(old.past or ()), remember(old, runs - 1))

@@ -1,4 +1,4 @@
-"""What two runs ran on: whatever differs there may explain a change, and is said rather than blamed on a model."""
+"""The machines of two runs: any difference may explain a change, so it is reported and not blamed on a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_gate.records.result import Environment, GateResult
 
 _MOST = 100
 _SHOWN = 12
-"""Digits of a digest."""
+"""Digits of a digest that are shown."""
 _ASKED: dict[str, Callable[[Environment], str | None]] = {
     "onnxruntime": lambda machine: machine.onnxruntime,
     "CPU": lambda machine: machine.cpu,
@@ -18,23 +18,23 @@ _ASKED: dict[str, Callable[[Environment], str | None]] = {
     "Python": lambda machine: machine.python,
     "onnx-gate": lambda machine: machine.onnx_gate,
 }
-"""In the order of the reports, by the words of the reports."""
+"""Properties of a machine, in the order and with the names that the reports use."""
 
 
 def differences(old: GateResult, result: GateResult) -> tuple[Difference, ...]:
-    """What differs, the manifest first."""
+    """What differs between the two runs, the manifest first."""
     pairs = [*_of_the_manifest(old, result), *_of_the_machines(old, result)]
     return tuple(Difference(what=what, was=was, now=now) for what, was, now in pairs if was != now)[:_MOST]
 
 
 def times_comparable(old: GateResult, result: GateResult) -> bool:
-    """Whether both ran on one kind of machine, the same."""
+    """Whether both runs used one and the same kind of machine."""
     kinds = {(machine.cpu, machine.platform) for machine in (*_machines(old), *_machines(result))}
     return len(kinds) == 1
 
 
 def past_run(result: GateResult, commit: str) -> PastRun:
-    """A run as later ones remember it."""
+    """A run as later runs remember it."""
     return PastRun(
         started_at=result.started_at[:LONGEST_NAME],
         commit=commit,

@@ -1,4 +1,4 @@
-"""What is remembered of a model for later runs."""
+"""What later runs remember of a model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def remember(model: ModelResult, run: int) -> Past:
 
 
 def used_by(model: ModelResult) -> float | None:
-    """The largest share of what is allowed that a difference takes, whatever the verdict; None where nothing says."""
+    """The largest share of its tolerance that any check uses, whatever the verdict; None if unknown."""
     return max((share for check in model.checks if (share := share_of(check)) is not None), default=None)
 
 
 def share_of(check: Check) -> float | None:
-    """Of one comparison; a tolerance that every element may miss does not count."""
+    """The share of the tolerance that one check uses; a tolerance that every element may exceed does not count."""
     return None if any_element_may_differ(check.limits) else check.used
 
 
 def strength_of(model: ModelResult) -> float | None:
-    """What an unfinished run caught says little of the inputs."""
+    """The strength of the inputs, if it was computed completely; an unfinished one says little about the inputs."""
     return model.strength.aimed_share if model.strength and not model.strength.incomplete else None

@@ -1,1 +1,1 @@
-"""What a model's process leaves for the user, and what of it is kept."""
+"""Files that a model's process leaves for the user, and which of them are kept."""

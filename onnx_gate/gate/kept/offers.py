@@ -1,4 +1,4 @@
-"""Inputs that catch survivors, and the user's file with the changes that make a divergence go."""
+"""Files that are offered to the user: inputs that catch survivors, and the model with changes that fix a divergence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Keeper(Protocol):
 
 
 def keep_weak_inputs(found: Findings, result: ModelResult, folder: Keeper) -> None:
-    """What is not kept is not offered."""
+    """Keep the inputs that catch survivors; if they can't be kept, they are not offered."""
     offered = result.strength
     if not offered or not offered.offered or found.strength is None:
         return
@@ -32,7 +32,7 @@ def keep_weak_inputs(found: Findings, result: ModelResult, folder: Keeper) -> No
 
 
 def keep_mended(found: Findings, result: ModelResult, folder: Keeper) -> None:
-    """Where it can't be kept, nobody says that it is."""
+    """Keep the mended model; if it can't be kept, no report names its file."""
     if found.triage is None or found.triage.mended is None:
         return
     file = ""

@@ -1,4 +1,4 @@
-"""The cache as a run uses it: models that need not run are judged from what their workers reported then."""
+"""The cache as a run uses it: a model that need not run is judged from the events that its worker reported earlier."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Folder(Protocol):
 
 @dataclass
 class Recall:
-    """What a run knows from earlier ones, and leaves for later ones; does nothing where there is no cache."""
+    """What a run takes from earlier runs and leaves for later ones; does nothing if there is no cache."""
 
     cache: Cache | None
     folder: Folder
@@ -46,7 +46,7 @@ class Recall:
     commit: str = ""
 
     def answer(self, found: Findings, judge: Judge) -> Findings | None:
-        """Of a model that need not run, what an earlier run has found; its end is still to be booked."""
+        """The findings of an earlier run, if the model need not run; its end has still to be booked."""
         if self.cache is None:
             return None
         looked, recalled = self.cache.look(found.spec), None
@@ -58,7 +58,7 @@ class Recall:
         return recalled
 
     def _replayed(self, found: Findings, hit: Hit, judge: Judge) -> Findings | None:
-        """What was reported is booked as it comes from a worker, and judged again."""
+        """The findings of a cache entry: its events are booked like a worker's, and judged again. None if damaged."""
         trial = Findings(spec=found.spec, notes=dict(found.notes), ended=True, cached=hit.cached)
         trial.log = f"logs/{found.spec.id}.log"
         if hit.entry.head.left_out:
@@ -78,7 +78,7 @@ class Recall:
             self._refuse(hit, error)
             return None
         if not (result.strength and result.strength.offered):
-            # Nothing that may still fail changes it.
+            # No later step can change the result.
             trial.result = result
         return trial
 
@@ -94,17 +94,17 @@ class Recall:
             self.say(f"cache: {model_id}: miss: {'; '.join(looked.why)}")
 
     def expect(self, specs: list[ModelSpec]) -> None:
-        """These are going to run."""
+        """Announce the models that are going to run."""
         if self.cache:
             self.cache.expect(spec.id for spec in specs)
 
     def hear(self, model_id: str, event: object) -> None:
-        """Whatever is reported of a model that runs."""
+        """Pass on an event of a model that runs."""
         if self.cache and not isinstance(event, Ended):
             self.cache.hear(model_id, event)
 
     def keep(self, found: Findings, result: ModelResult) -> None:
-        """A model has ended; what it left lies in the output folder."""
+        """Keep a model that has ended; its files are in the output folder."""
         if self.cache is None:
             return
         head = Head(
@@ -135,7 +135,7 @@ class Recall:
             self.say(f"cache: {model_id}: not kept: {why}")
 
     def close(self) -> None:
-        """Keep what was still waiting, and keep to the limit."""
+        """Keep the entries that were still waiting, and enforce the size limit."""
         for model_id, why in self.cache.close() if self.cache else ():
             self._not_kept(model_id, why)
 
@@ -161,12 +161,12 @@ def open_recall(
 
 
 def _bypassed(options: RunOptions) -> str:
-    """Why a run has no use for a cache; empty where it has."""
+    """Why a run can't use a cache; empty if it can."""
     if options.reference or options.save_reference:
         return "a run that makes or uses references has to run"
     return "calibration has to run" if options.calibrates else ""
 
 
 def summary(hits: int, models: int) -> str:
-    """What came of it, in one line."""
+    """How many models were unchanged, in one line."""
     return f"cache: {hits} of {plural(models, 'model')} unchanged"

@@ -1,4 +1,4 @@
-"""The folder that shows a failure again: data that a worker left, and scripts that no worker has touched."""
+"""The folder that reproduces a failure: data that a worker left, and scripts that no worker has touched."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from onnx_gate.vocabulary import REPRO
 from onnx_gate.wording.repro import filled, folder_of, readme
 
 _SCRIPT = Path(__file__).parents[2] / "worker" / "repro" / "script.py"
-"""Read as text, and never imported here."""
+"""The script is read as text, and never imported here."""
 
 
 class Keeper(Protocol):
-    """Where its files go."""
+    """Where the files go."""
 
     def keep_repro(self, model_id: str, most: int, texts: Mapping[str, str]) -> bool: ...
 
 
 def keep_repro(found: Findings, folder: Keeper, *, failed: bool) -> None:
-    """Take what was left of a model that failed; where it can't be kept, nobody says that it is."""
+    """Keep the files that a failed model left; if they can't be kept, no report names them."""
     asked, left = found.spec.repro, found.repro
     if left is None:
         return
@@ -39,7 +39,7 @@ def keep_repro(found: Findings, folder: Keeper, *, failed: bool) -> None:
 
 
 def texts(found: Findings) -> dict[str, str]:
-    """Scripts and README: of what comes from the worker, only names of its own go in."""
+    """The scripts and the README, by file name; of the worker's words, only names that it chose appear in them."""
     spec, left = found.spec, found.repro
     if left is None:
         return {}
@@ -55,7 +55,7 @@ def texts(found: Findings) -> dict[str, str]:
 
 
 def _settings_of_place(found: Findings) -> dict[str, Any]:
-    """Where an optimiser is to blame, the session of the CPU; else values are those of the graph as it stands."""
+    """The CPU session's settings if an optimizer is to blame; else those that run the graph without optimization."""
     spec, place = found.spec, found.triage.place if found.triage else None
     if place is None or place.against != "optimizer":
         return {"optimization": "disabled", "custom_ops": spec.ort_custom_ops or ""}

@@ -1,5 +1,5 @@
-"""Whether the numbers of a result can all be true: recomputed from each other, beyond what rounding explains.
+"""Whether the numbers of a result can all be true: they are recomputed from each other, with room for rounding.
 
-The run refuses what can't be, and so do `report` and `merge`. A rule may therefore only refuse what no comparison in
-`compare/` can come to: a false alarm makes an error of an honest model.
+The run, `report` and `merge` refuse impossible numbers. A rule may therefore only refuse what no comparison in
+`compare/` can produce: a false alarm turns an honest model into an error.
 """

@@ -1,4 +1,4 @@
-"""What a worker says of its model, booked: refused where it can't be true, kept where it may be."""
+"""Books what a worker reports about its model: impossible events are refused, others are kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def book(found: Findings, event: object) -> None:
         case Failing():
             _book_failing(found, event)
         case Repro():
-            # The first one: another process may leave files of its own in their place.
+            # Only the first one counts: another process may put its own files in their place.
             found.repro = found.repro or replace(event, folder="")
         case Plot():
             _book_plot(found, event)
@@ -60,7 +60,7 @@ def book(found: Findings, event: object) -> None:
 
 
 def _book_diff(found: Findings, diff: OutputDiff) -> None:
-    """A second process may compare the same again: what was wrong once stays wrong.
+    """Book a comparison. A second process may compare the same again: what was wrong once stays wrong.
 
     Numbers that contradict each other are refused here, because `report` and `merge` refuse them later, and with them
     the results of all models.
@@ -74,14 +74,14 @@ def _book_diff(found: Findings, diff: OutputDiff) -> None:
 
 
 def _book_failure(found: Findings, failure: Failure) -> None:
-    """Whether inputs are weak is for us to judge: a worker that says so did not."""
+    """Book a failure. Only the gate judges whether inputs are weak: a worker that says so is refused."""
     if failure.cause is Cause.WEAK_INPUTS:
         raise Contradiction("it judged the strength of its own inputs")
     found.add_failure(failure)
 
 
 def _book_expectation(found: Findings, expected: Expectation) -> None:
-    """A second one, with aimed cases, may promise more and never less."""
+    """Book what will be compared. A second expectation, with aimed cases, may add cases but not remove any."""
     known = found.expectations.get(expected.provider)
     if known and replace(expected, cases=known.cases) != known:
         raise Contradiction(f"it was to compare other outputs on {expected.provider} than it announced first")
@@ -91,7 +91,7 @@ def _book_expectation(found: Findings, expected: Expectation) -> None:
 
 
 def _book_noise(found: Findings, event: Noise) -> None:
-    """Of an output that was announced, and of numbers that can be: there are no more of them than of outputs."""
+    """Book noise, only for announced outputs and possible numbers: so there is at most one entry per output."""
     expected = found.expectations.get(event.provider)
     if expected is None or event.output not in expected.outputs or not are_numbers(event):
         raise Contradiction(f"it measured noise of {event.output!r} on {event.provider} that can't be")
@@ -99,17 +99,17 @@ def _book_noise(found: Findings, event: Noise) -> None:
 
 
 def _book_failing(found: Findings, event: Failing) -> None:
-    """Refused here for the same reason as numbers of a comparison."""
+    """Book rows that fail; they are refused here for the same reason as the numbers of a comparison."""
     for reason in failing_contradictions(event):
         raise Contradiction(f"rows that fail: {reason}")
     if event.private is False and found.spec.data is not None and not found.spec.shows_data:
-        # Cases that were generated beside the data: nobody here can tell whose values these are.
+        # Cases were also generated beside the data, and it is unknown here whether these values are from the data.
         event = replace(event, rows=tuple(replace(row, inputs=()) for row in event.rows), private=True)
     found.failing = found.failing or event
 
 
 def _book_plot(found: Findings, plot: Plot) -> None:
-    """Of a comparison that was reported; whether its numbers can be is asked once the model is whole."""
+    """Book a plot of a reported comparison; its numbers are checked once the model is complete."""
     if (plot.provider, plot.case, plot.output) not in found.diffs:
         raise Contradiction(f"it has a plot of {plot.output!r} on {plot.provider}, which was not compared")
     found.plots[plot.provider, plot.output] = plot
@@ -118,7 +118,7 @@ def _book_plot(found: Findings, plot: Plot) -> None:
 
 
 def _book_strength(found: Findings, event: Strength) -> None:
-    """Refused here for the same reason as numbers of a comparison; whether it is believed is known at the end."""
+    """Book a strength; refused for the same reason as a comparison's numbers. Later it is decided if it is believed."""
     for reason in strength_numbers.contradictions(event):
         raise Contradiction(f"strength: {reason}")
     if found.strength not in (None, event):
@@ -127,7 +127,7 @@ def _book_strength(found: Findings, event: Strength) -> None:
 
 
 def _book_no_strength(found: Findings, why: str) -> None:
-    """What was compared stands, and so does a strength that came before."""
+    """Book why there is no strength; comparisons stay valid, and so does a strength that was reported before."""
     found.no_strength = why
     what = "strength was not computed" if found.strength is None else "its process did not come to its end"
     found.add_note(f"{what}: {why}", warns=found.strength is None)

@@ -1,4 +1,4 @@
-"""Numbers of one check: what is set, what is counted, and the status that they make."""
+"""Numbers of one check: its limits, its counts, and the status that follows from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_gate.records.result import Check
 from onnx_gate.vocabulary import Status
 
 SPEED = "min_speedup"
-"""The limit that is held against times: its check compares no element."""
+"""The limit on times: its check compares no element."""
 _METRICS = ("max_abs", "mean_abs", "max_rel", "mean_rel", "rmse", "cosine", "snr_db", "used", "column_snr_db", "top1")
 _OF_FLOATS_ONLY = (
     *(*_METRICS, "lowest", "highest", "saturated", "nan_matched", "nan_columns"),
@@ -31,17 +31,17 @@ _OF_ELEMENTS_ONLY = (*_OF_FLOATS_ONLY, "worst", "confusion", "labels")
 
 
 class Contradiction(ValueError):
-    """Numbers that can't all be true: whoever reported them did not compare."""
+    """Numbers that can't all be true, so they don't come from a real comparison."""
 
 
 def require_consistent(check: Check) -> None:
-    """Raise Contradiction with the first thing that can't be."""
+    """Raise Contradiction with the first thing that is impossible."""
     for reason in contradictions(check):
         raise Contradiction(reason)
 
 
 def contradictions(check: Check) -> Iterator[str]:
-    """What can't be, one sentence each."""
+    """What is impossible about a check, one sentence each."""
     yield from _of_the_limits(check)
     yield from _of_the_elements(check) if check.total else _of_nothing_compared(check)
     yield from _of_a_pass(check)
@@ -62,7 +62,7 @@ def _of_the_elements(check: Check) -> Iterator[str]:
 
 
 def _of_wrong_rows(check: Check, wrong: int) -> Iterator[str]:
-    """Each holds an element that is wrong, and no more than a row has; arrays of one call have rows of one size."""
+    """What is impossible about wrong rows: each holds at least one wrong element, and at most a row's size."""
     told = f"{check.mismatched:,} of its {check.total:,} elements are wrong, in {wrong:,} of {check.rows:,} rows"
     of_one_size = check.rows and check.calls == 1 and elements_of_shape(check) == check.total
     most = wrong * -(-check.total // check.rows) if of_one_size else check.total
@@ -71,7 +71,7 @@ def _of_wrong_rows(check: Check, wrong: int) -> Iterator[str]:
 
 
 def _of_the_limits(check: Check) -> Iterator[str]:
-    """A manifest has known ones only, and finite."""
+    """What is impossible about limits: a manifest can only set known and finite ones."""
     tolerance = (("rtol", check.tolerance.rtol), ("atol", check.tolerance.atol)) if check.tolerance else ()
     for name, value in tolerance:
         if not 0 <= value < math.inf:
@@ -83,7 +83,7 @@ def _of_the_limits(check: Check) -> Iterator[str]:
 
 
 def _of_limits_out_of_range(check: Check) -> Iterator[str]:
-    """Each is one of those for such an output, and within what a manifest may set."""
+    """Limits that are not for this kind of output, or outside the range that a manifest may set."""
     known = _known_limits(check)
     for name, value in check.limits.items():
         if name not in known:
@@ -93,7 +93,7 @@ def _of_limits_out_of_range(check: Check) -> Iterator[str]:
 
 
 def _known_limits(check: Check) -> Mapping[str, tuple[float, float]]:
-    """By what the check is about; where nothing was compared and there is no tolerance, labels or times."""
+    """The limits for this kind of check; without elements and without a tolerance it is about labels or times."""
     if counts_rows(check.limits):
         return {MAX_ROWS: (0.0, 1.0)}
     if check.tolerance is not None:
@@ -102,7 +102,7 @@ def _known_limits(check: Check) -> Mapping[str, tuple[float, float]]:
 
 
 def _bounds_for(kind: Kind) -> dict[str, tuple[float, float]]:
-    """The least and the most that a manifest may set, by limit."""
+    """The lowest and the highest value that a manifest may set, by limit."""
     rows = [limit for limit in LIMITS.values() if limit.of == kind]
     return {
         limit.name: (-math.inf if limit.least is None else limit.least, math.inf if limit.most is None else limit.most)
@@ -111,7 +111,7 @@ def _bounds_for(kind: Kind) -> dict[str, tuple[float, float]]:
 
 
 def _of_a_pass(check: Check) -> Iterator[str]:
-    """A pass says nothing but its numbers, and those of as many elements as its shape has."""
+    """What is impossible about a pass: it has numbers only, and compares as many elements as its shape has."""
     if check.status is not Status.PASSED:
         return
     for name in ("breaches", "message", "fix", "cause", "absence"):
@@ -126,13 +126,13 @@ def _of_a_pass(check: Check) -> Iterator[str]:
             yield "it is called passed, and compared no row"
         return
     elements = elements_of_shape(check)
-    # Calls of other shapes leave nothing but their elements: the shape is that of the last ones.
+    # Calls of other shapes only add elements: the shape is that of the last calls.
     if elements is not None and (check.total < elements or (check.calls == 1 and check.total != elements)):
         yield f"it compared {check.total:,} elements, and its shape has {elements:,}"
 
 
 def _of_nothing_compared(check: Check) -> Iterator[str]:
-    """An empty array, an absent value or a time: there is no element that could have a number."""
+    """What is impossible without elements, for an empty array, an absent value or a time: any number of an element."""
     if check.mismatched or check.mismatched_rows or check.nan_matched or check.nonfinite_mismatched:
         yield "it counts elements, and compared none"
     for name in _OF_ELEMENTS_ONLY:
@@ -141,7 +141,7 @@ def _of_nothing_compared(check: Check) -> Iterator[str]:
 
 
 def _is_set(value: object) -> bool:
-    """A metric of 0 is one; a count of 0 counts nothing."""
+    """Whether a value is set: a metric of 0 is set, a count of 0 is not."""
     return bool(value) or isinstance(value, float)
 
 
@@ -159,7 +159,7 @@ def _of_the_status(check: Check) -> Iterator[str]:
 
 
 def _keeps_limits(check: Check) -> bool:
-    """As the comparison itself has it: a number that is undefined keeps no limit."""
+    """Whether the numbers keep the limits, by the comparison's own rules: an undefined number keeps no limit."""
     whole = [limit for limit in LIMITS.values() if limit.name in check.limits and not limit.share]
     return _enough_are_right(check) and all(
         is_kept(limit, check.limits[limit.name], getattr(check, limit.metric)) for limit in whole
@@ -178,7 +178,7 @@ def _enough_are_right(check: Check) -> bool:
 
 
 def _of_labels(check: Check) -> Iterator[str]:
-    """They agree or don't: nothing else is measured."""
+    """What is impossible about labels: they agree or don't, and have no other measure."""
     if "float" in check.dtype:
         yield f"its elements are {check.dtype}, and it has no tolerance"
     for name in _OF_FLOATS_ONLY:
@@ -190,7 +190,7 @@ def _of_labels(check: Check) -> Iterator[str]:
 
 
 def _of_the_confusion(check: Check) -> Iterator[str]:
-    """Of many classes only the most frequent pairs are kept: what they count is the least that there is."""
+    """What is impossible about the pairs of labels; only the most frequent are kept, so their count is a minimum."""
     counted = sum(pair.count for pair in check.confusion)
     wrong = sum(pair.count for pair in check.confusion if not _are_alike(pair))
     if counted > check.total:
@@ -200,7 +200,7 @@ def _of_the_confusion(check: Check) -> Iterator[str]:
 
 
 def _are_alike(pair: Confusion) -> bool:
-    # A label of objects is kept as its text.
+    # A label that is an object is kept as its text.
     return pair.reference == pair.actual or str(pair.reference) == str(pair.actual)
 
 
@@ -208,7 +208,7 @@ def _are_alike(pair: Confusion) -> bool:
 
 
 def _of_rows(check: Check) -> Iterator[str]:
-    """It counts rows, and of their elements has the largest difference and the worst one."""
+    """What is impossible about counted rows; of their elements, only the largest difference and the worst are kept."""
     if check.rows != check.total:
         yield f"it compared {check.total:,} rows, and has {check.rows:,}"
     for name in (name for name in _OF_ELEMENTS_ONLY if name not in ("max_abs", "worst")):

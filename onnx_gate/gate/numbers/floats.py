@@ -1,4 +1,4 @@
-"""Numbers of an output that has a tolerance, each held against the others."""
+"""Numbers of an output that has a tolerance, each checked against the others."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onnx_gate.records.result import Check
 from onnx_gate.vocabulary import Scalar
 
 ROUNDING = 1e-5
-"""The largest difference of an output is taken in its own dtype, which may be float32."""
+"""Relative room for rounding: the largest difference is computed in the output's own dtype, maybe float32."""
 TINY = 1e-37
-"""Larger than any denormal float32, which some libraries make the processor take for 0."""
+"""Larger than any denormal float32: some libraries make the processor treat denormals as 0."""
 # Means are sums over millions of elements.
 _OF_A_SUM = 1e-2
 _OF_A_COSINE = 1e-6
@@ -25,7 +25,7 @@ _RANGE = ("lowest", "highest")
 
 
 def of_floats(check: Check) -> Iterator[str]:
-    """What can't be of an output that has a tolerance."""
+    """What is impossible about an output that has a tolerance."""
     if check.confusion or check.labels:
         yield "it has a tolerance, and lists labels, which have none"
     if check.nonfinite_mismatched > check.mismatched:
@@ -47,7 +47,7 @@ def of_floats(check: Check) -> Iterator[str]:
 
 
 def _of_the_winners(check: Check) -> Iterator[str]:
-    """A share of rows is a whole number of them; only what has columns has such rows."""
+    """What is impossible about top1: it is a share of whole rows, and only outputs with columns have it."""
     if check.top1 is None:
         return
     if not 0 <= check.top1 <= 1:
@@ -61,14 +61,14 @@ def _of_the_winners(check: Check) -> Iterator[str]:
 
 
 def _ranked_rows(check: Check) -> int | None:
-    """Those that have a largest element; None where calls of other shapes, or sequences, leave it open."""
+    """The number of rows that have a largest element; None if unknown, for sequences or calls of other shapes."""
     if check.dtype.startswith("sequence of ") or check.total != elements_of_shape(check):
         return None
     return check.total // check.shape[-1] if len(check.shape) > 1 else 0
 
 
 def elements_of_shape(check: Check) -> int | None:
-    """Of the last calls; None for a sequence of arrays that may be of different shapes: only their number is known."""
+    """Elements in the shape of the last calls; None for a sequence, of which only the number of arrays is known."""
     if check.dtype == "nothing":
         return 0
     if check.dtype.startswith("sequence of ") and len(check.shape) == 1:
@@ -102,7 +102,7 @@ def _of_the_spread(spread: Spread) -> Iterator[str]:
 
 
 def _of_what_is_defined(check: Check) -> Iterator[str]:
-    """To leave a number out is no way around it: they are there or not, all together."""
+    """What is impossible about missing numbers: they are all there or all missing, so none can be left out."""
     numbers = ("mean_abs", "rmse", *_RANGE)
     missing = [name for name in numbers if getattr(check, name) is None]
     if missing and len(missing) < len(numbers):
@@ -131,7 +131,7 @@ def _of_the_range(check: Check) -> Iterator[str]:
 def _of_the_means(check: Check) -> Iterator[str]:
     largest = check.max_abs
     for name, value in (("mean_abs", check.mean_abs), ("rmse", check.rmse)):
-        # The sum of large float64, or of their squares, may be infinite where no difference is.
+        # The sum of large float64, or of their squares, may be infinite even if every difference is finite.
         if value is None or value == math.inf:
             continue
         if not value >= 0 or (largest is not None and value > largest * (1 + _OF_A_SUM) + TINY):
@@ -158,7 +158,7 @@ def _of_the_worst(check: Check) -> Iterator[str]:
 
 
 def _of_a_worst_that_is_not_finite(check: Check, reference: float, actual: float) -> Iterator[str]:
-    """What is NaN or infinite on both sides alike is never the worst."""
+    """What is impossible about a non-finite worst element: equal NaN or Inf on both sides is never the worst."""
     if not check.nonfinite_mismatched:
         why = " for a NaN or Inf" if check.mismatched else ""
         yield f"it counts no wrong element{why}, and the worst is {actual:g} instead of {reference:g}"
@@ -167,7 +167,7 @@ def _of_a_worst_that_is_not_finite(check: Check, reference: float, actual: float
 
 
 def _of_a_finite_worst(check: Check, reference: float, distance: float) -> Iterator[str]:
-    """The worst is that of the wrong elements which differs most; where none is wrong, that of all."""
+    """What is impossible about the worst: the wrong element that differs most, or of all elements if none is wrong."""
     allowed, most = allowed_at(check, abs(reference)), allowed_at(check, _largest_reference(check))
     largest = 0.0 if check.max_abs is None else check.max_abs
     if distance > largest * (1 + ROUNDING) + TINY or not largest >= 0:
@@ -178,17 +178,17 @@ def _of_a_finite_worst(check: Check, reference: float, distance: float) -> Itera
         yield f"the worst of its wrong elements differs by {distance:g}, where {allowed:g} is allowed"
     if abs(reference) > _largest_reference(check) * (1 + ROUNDING) + TINY:
         yield f"the worst should be {reference:g}, and its reference goes from {check.lowest} to {check.highest}"
-    # An element that is not wrong may differ by more than one that is, if its reference is larger.
+    # An element within tolerance may differ by more than a wrong one, if its reference is larger.
     reached = max(distance, most) if check.mismatched else distance
     if largest > reached * (1 + ROUNDING) + TINY:
         yield f"no element can differ by more than {reached:g}, and its largest difference is {largest:g}"
 
 
 def _of_the_use(check: Check) -> Iterator[str]:
-    """How much of the tolerance is used: all of it, and no more, is what parts a right element from a wrong one."""
+    """What is impossible about the used share of the tolerance: an element is wrong if it uses more than 1."""
     used = check.used
     if used is None:
-        # Results of earlier versions don't say.
+        # Results of earlier versions don't have this number.
         return
     if check.max_abs is None:
         yield f"no element has a difference, and it uses {used:g} of its tolerance"
@@ -203,7 +203,7 @@ def _of_the_use(check: Check) -> Iterator[str]:
 
 
 def _of_a_finite_use(check: Check, used: float, largest: float) -> Iterator[str]:
-    """At least that of the worst element, and no more than the largest difference makes where least is allowed."""
+    """What is impossible about a finite share: the worst element is a lower bound, the largest difference an upper."""
     least = allowed_at(check, 0.0)
     if least and used > (largest * (1 + ROUNDING) + TINY) / least:
         yield f"it uses {used:g} of its tolerance, of which the largest difference {largest:g} makes less"
@@ -226,7 +226,7 @@ def _largest_reference(check: Check) -> float:
 
 
 def _of_the_noise(check: Check) -> Iterator[str]:
-    """The mean of the squares is at least that of one element, and the signal no larger than its largest element."""
+    """What is impossible about the noise: one element bounds the rmse from below, the largest bounds the signal."""
     rmse, largest, mean, snr = check.rmse, check.max_abs, check.mean_abs, check.snr_db
     if snr is not None and (math.isnan(snr) or (check.nonfinite_mismatched and snr != -math.inf)):
         yield f"its snr_db is {snr:g}"
@@ -242,13 +242,13 @@ def _of_the_noise(check: Check) -> Iterator[str]:
 
 
 def _highest_snr(check: Check, rmse: float) -> float:
-    """Where every element of the reference were the largest."""
+    """The highest possible SNR, which needs every element of the reference to be as large as the largest."""
     signal = _largest_reference(check)
     return 20 * (math.log10(signal) - math.log10(rmse)) if signal else -math.inf
 
 
 def as_number(value: Scalar) -> float | None:
-    """As it was compared: a float of another side may be a bool or text. None for what is no number."""
+    """The value as it was compared: the other side's float may be a bool or text here. None if it is not a number."""
     try:
         return None if value is None else float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a result says of earlier runs, held against itself: what changed is about its own numbers."""
+"""What a result says about earlier runs, checked against its own numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMIT = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})?")
 
 
 def history_contradictions(result: GateResult) -> Iterator[str]:
-    """What can't be, one sentence each."""
+    """What is impossible in the history of a result, one sentence each."""
     if result.baseline is None:
         if lone := [model.id for model in result.models if model.changes is not None or model.past is not None]:
             yield f"{lone[0]} has a history, and there is no baseline"
@@ -50,7 +50,7 @@ def _of_a_model(model: ModelResult, baseline: Baseline) -> Iterator[str]:
 
 
 def _can_be(change: Change, model: ModelResult, last: Past | None, baseline: Baseline) -> bool:
-    """A model that the baseline hasn't got is new and nothing else; else each kind has its own rule."""
+    """Whether a change can be true. A model that the baseline lacks is only new; other kinds have their own rules."""
     if change.kind is ChangeKind.NEW:
         return last is None and change == Change(kind=ChangeKind.NEW)
     if last is None or (change.kind is ChangeKind.SLOWER and not baseline.times_comparable):
@@ -61,7 +61,7 @@ def _can_be(change: Change, model: ModelResult, last: Past | None, baseline: Bas
 
 
 def _are_numbers(change: Change, model: ModelResult, last: Past) -> bool:
-    """The number of this run is one that the model has, and differs by as much as has to be."""
+    """Whether the model has the change's new number, and it differs from the old one by at least the threshold."""
     was, now = change.was, change.now
     if was is None or now is None or not (was >= 0 and now >= 0 and was != now):
         return False
@@ -72,7 +72,7 @@ def _are_numbers(change: Change, model: ModelResult, last: Past) -> bool:
 
 
 def _remembered(change: Change, was: float, last: Past) -> tuple[float | None, ...]:
-    """What the number of the baseline may be: the history has some of them."""
+    """The values that the baseline's number may have; the history contains only some of these numbers."""
     if change.kind is ChangeKind.LARGER:
         return (None if last.size_bytes is None else float(last.size_bytes),)
     if change.kind is ChangeKind.WEAKER:
@@ -104,4 +104,4 @@ _OWN: dict[ChangeKind, Callable[[ModelResult, Change], Iterator[float | None]]] 
     ),
     ChangeKind.WEAKER: lambda model, change: iter((strength_of(model),)),
 }
-"""The numbers that a model has of a kind."""
+"""The numbers of a model, by the kind of change."""

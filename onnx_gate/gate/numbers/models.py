@@ -1,4 +1,4 @@
-"""Numbers of a model as a whole: times, placement, and what its checks are together."""
+"""Numbers of a model as a whole: times, placement, and its checks taken together."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onnx_gate.vocabulary import Status
 from onnx_gate.wording.repro import folder_of
 
 SCORES = "min_top1"
-"""The limit for which it is counted how often the same column is the largest."""
+"""The limit that needs a count of how often the same column is the largest."""
 _OF_A_RATIO = 1e-6
 
 
 def model_contradictions(model: ModelResult) -> Iterator[str]:
-    """What can't be of a model as a whole, one sentence each."""
+    """What is impossible about a model as a whole, one sentence each."""
     for time in model.latency:
         yield from _of_a_time(time)
     for provider, placement in model.placement.items():
@@ -30,7 +30,7 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
     yield from strength_numbers.model_contradictions(model)
     yield from _of_what_was_fed(model)
     yield from _of_winners_that_nobody_asked_for(model)
-    # An error explains the rest.
+    # An error already explains these contradictions.
     if all(check.status is not Status.ERROR for check in model.checks):
         for check in model.checks:
             if check.status is Status.PASSED and SPEED in check.limits:
@@ -45,13 +45,13 @@ def model_contradictions(model: ModelResult) -> Iterator[str]:
 
 
 def require_consistent_model(model: ModelResult) -> None:
-    """Raise Contradiction with the first thing that can't be of the model as a whole."""
+    """Raise Contradiction with the first thing that is impossible about the model as a whole."""
     for reason in model_contradictions(model):
         raise Contradiction(reason)
 
 
 def _of_a_time(time: Latency) -> Iterator[str]:
-    """The ratio is that of the medians; without a source there is none."""
+    """What is impossible about a time: the speed-up is the ratio of the medians, and needs a timed source."""
     sides = [side for side in (time.source, time.actual) if side]
     if any(not 0 < side.median <= side.p95 for side in sides):
         yield f"{time.provider} at {time.case}: its times are not in order, or nothing took any"
@@ -68,7 +68,7 @@ def _is_ratio(speedup: float | None, source: float, actual: float) -> bool:
 
 
 def _of_a_placement(provider: str, placement: Placement) -> Iterator[str]:
-    """The list of the others may have been cut short."""
+    """What is impossible about a placement; the list of nodes that ran elsewhere may have been cut short."""
     if placement.on_provider + len(placement.elsewhere) > placement.nodes:
         yield f"more nodes ran on {provider} and elsewhere than the {placement.nodes:,} that there are"
 
@@ -83,7 +83,7 @@ def _of_what_was_fed(model: ModelResult) -> Iterator[str]:
 
 
 def _of_the_headroom(model: ModelResult) -> Iterator[str]:
-    """It is the largest use of its checks, and nothing else."""
+    """A contradiction if the headroom is not the largest share that a check uses of its tolerance."""
     made = headroom_of(model.checks)
     if model.headroom != made:
         said, counted = ("nothing" if share is None else f"{share:g}" for share in (model.headroom, made))
@@ -91,7 +91,7 @@ def _of_the_headroom(model: ModelResult) -> Iterator[str]:
 
 
 def _of_the_noise(model: ModelResult) -> Iterator[str]:
-    """Of each output that was compared at most once, with numbers that a measurement can come to."""
+    """What is impossible about the noise: only compared outputs have it, at most once, with measurable numbers."""
     compared = {(check.provider, check.output) for check in model.checks}
     seen: set[tuple[str, str]] = set()
     for noise in model.noise or ():
@@ -104,7 +104,7 @@ def _of_the_noise(model: ModelResult) -> Iterator[str]:
 
 
 def _of_what_fails(model: ModelResult) -> Iterator[str]:
-    """Rows are those of a divergence, and the folder is the model's own."""
+    """What is impossible about failing rows: they need a divergence, and the folder must be the model's own."""
     if model.failing:
         compared = {check.provider for check in model.checks if check.status is Status.DIVERGED}
         if model.failing.provider not in compared:
@@ -117,7 +117,7 @@ def _of_what_fails(model: ModelResult) -> Iterator[str]:
 
 
 def _of_winners_that_nobody_asked_for(model: ModelResult) -> Iterator[str]:
-    """Which column is the largest is only looked at for a limit, and in variants."""
+    """A contradiction for each top1 without a reason: it is only computed for a limit, and in variants."""
     for check in model.checks:
         if check.top1 is not None and SCORES not in check.limits and model.variant_of is None:
             yield f"{check.case} {check.output}: its top1 is {check.top1:g}, and no {SCORES} asks for it"
@@ -132,8 +132,8 @@ def _of_the_speed(check: Check, model: ModelResult) -> Iterator[str]:
 
 
 def _of_what_proves_nothing(model: ModelResult) -> Iterator[str]:
-    """An output that is empty, or NaN on both sides, in every case: `run` makes an error of it."""
-    # Only an .onnx has recorded outputs, which are empty where they are meant to be.
+    """Passed outputs that are empty, or NaN on both sides, in every case: `run` would have made them errors."""
+    # Only an .onnx source has recorded outputs, and those are empty on purpose.
     may_be_empty = model.framework == "onnx" and not model.weak_reference
     by_output: dict[tuple[str, str], list[Check]] = {}
     for check in model.checks:

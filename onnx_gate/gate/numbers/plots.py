@@ -1,4 +1,4 @@
-"""Numbers that plots are drawn from, held against the comparison that they are about."""
+"""Numbers that plots are drawn from, checked against the comparison that they belong to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_gate.records.result import Check, ModelResult
 
 
 def of_the_plots(model: ModelResult) -> Iterator[str]:
-    """Of each output at most one, of a comparison that is there."""
+    """What is impossible about the plots: each output has at most one, and its comparison must exist."""
     checks = {(check.provider, check.case, check.output): check for check in model.checks if check.total}
     seen: set[tuple[str, str]] = set()
     for plot in model.plots or ():

@@ -1,4 +1,4 @@
-"""Whether a model has a strength, and whether that is enough."""
+"""Whether a model has a strength, and whether it is enough."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGER = "raise `timeout` or `memory`, try fewer with `strength: {mutants: …}
 
 
 def is_believed(checks: Sequence[Check], *, variant: bool, weak: bool) -> bool:
-    """Whether a model with these checks has a strength: what failed found something, with whatever inputs."""
+    """Whether a model with these checks has a strength: only a pass raises the question how strong its inputs are."""
     return passes(checks) and not variant and not weak
 
 
@@ -36,16 +36,16 @@ def is_of_strength(check: Check) -> bool:
 
 
 def other_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """All but that one."""
+    """All checks but the one that `min_strength` makes."""
     return tuple(check for check in checks if not is_of_strength(check))
 
 
 def judge_strength(
     strength: Strength | None, least: float | None, checks: Sequence[Check], *, weak: bool = False, why: str = ""
 ) -> tuple[Check, ...]:
-    """The error that `min_strength` makes beside these checks; empty where it is kept, or nobody asks for it.
+    """The error that `min_strength` adds to these checks; empty if the limit is kept or not set.
 
-    No news is a failure: `why` says why there is no strength, where that is known.
+    A missing strength is a failure: `why` says why there is none, if that is known.
     """
     if least is None or not passes(checks):
         return ()
@@ -74,7 +74,7 @@ def _too_weak(message: str, fix: str) -> Check:
 
 
 def _fix(strength: Strength) -> str:
-    """Of the largest group for which one is known."""
+    """The fix of the largest group of survivors that has one."""
     if strength.incomplete:
         return _LARGER
     fix = next((group.fix for group in strength.survivors if group.fix), "")
@@ -82,7 +82,7 @@ def _fix(strength: Strength) -> str:
 
 
 def warn_of_strength(strength: Strength | None, least: float | None) -> tuple[str, ...]:
-    """One line where even the most that the share may be is little, and no limit says how much it has to be."""
+    """A warning if even the upper bound of the share is low and no limit is set; else empty."""
     if strength is None or least is not None or strength.upper is None or strength.upper >= WEAK:
         return ()
     first = next(iter(strength.survivors), None)

@@ -1,6 +1,6 @@
-"""Whether the numbers of a strength can all be true, and whether the model can have one.
+"""Whether the numbers of a strength can all be true, and whether the model can have a strength.
 
-The run refuses what can't be, and so do `report` and `merge`: a rule may only refuse what no honest worker comes to.
+The run, `report` and `merge` refuse impossible numbers. A rule may only refuse what no honest worker can report.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from onnx_gate.records.result import ModelResult
 from onnx_gate.records.strength import MOST_GROUPS, KindStrength, Strength
 
 _ORDER = ("planned", "tried", "counted", "aimed", "caught")
-"""Each is a part of the one before it."""
+"""Each count is a part of the one before it."""
 
 
 def contradictions(strength: Strength) -> Iterator[str]:
-    """What can't be of these numbers, one sentence each."""
+    """What is impossible about these numbers, one sentence each."""
     yield from _out_of_order(strength, _ORDER, "")
     for kind in strength.kinds:
         yield from _out_of_order(kind, _ORDER[1:], f" of kind {kind.kind!r}")
@@ -57,7 +57,7 @@ def _of_the_survivors(strength: Strength) -> Iterator[str]:
 
 
 def model_contradictions(model: ModelResult) -> Iterator[str]:
-    """What can't be of a model's strength, one sentence each."""
+    """What is impossible about a model's strength, one sentence each."""
     if model.strength is None:
         return
     if not is_believed(other_checks(model.checks), variant=bool(model.variant_of), weak=model.weak_reference):

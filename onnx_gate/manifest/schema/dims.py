@@ -1,4 +1,4 @@
-"""Named dimensions: the sizes to try, or the limits that they are taken from."""
+"""Named dimensions: the sizes to try, or the limits from which they are chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZES: TypeAdapter[list[int]] = TypeAdapter(Sizes)
 
 
 class Limits(Section):
-    """What a dimension may be; the sizes to try are taken from it unless they are given."""
+    """The limits of a dimension; the sizes to try are chosen within them unless they are given."""
 
     min: Size = Field(1, description="smallest size")
     max: Size | None = Field(None, description="largest size")

@@ -1,4 +1,4 @@
-"""What all parts of the manifest's schema share: sections, plain types, errors in our own words."""
+"""What all parts of the manifest's schema share: sections, plain types, and our own error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGEST_SIZE = 2**31 - 1
 
 
 def refuse(message: str, expected: str, fix: str = "", *, key: bool = False) -> PydanticCustomError:
-    """An error in our own words; `problems.py` adds the place and what was got, unless the message tells."""
+    """An error with our own message; `problems.py` adds the place, and the given value unless the message has it."""
     context = {"expected": expected, "fix": fix, "key": key}
     return PydanticCustomError("onnx_gate", "{message}", {"message": message, **context})
 
@@ -24,14 +24,14 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _given(cls, value: Any, info: ValidationInfo) -> Any:
-        # `None` is how we note that a key was left out: `max_abs:` with nothing behind it must not mean the same.
+        # `None` means that a key was left out: `max_abs:` without a value must not mean the same.
         if value is None and cls.model_fields[str(info.field_name)].default is None:
             raise refuse("", "a value", "complete it, or remove the key")
         return value
 
 
 def keys_of(section: type[BaseModel]) -> list[str]:
-    """The keys of a section, as the manifest has them; what is filled in by ourselves is none."""
+    """The keys of a section as in the manifest, without those that are filled in internally."""
     return [
         field.alias or name
         for name, field in section.model_fields.items()
@@ -40,7 +40,7 @@ def keys_of(section: type[BaseModel]) -> list[str]:
 
 
 def unique(values: list[Any]) -> list[Any]:
-    """For lists in which a value makes sense once."""
+    """Refuse a list that contains a value twice."""
     if len(set(values)) != len(values):
         raise refuse("a value is here twice", "each value once", "remove the second")
     return values

@@ -14,7 +14,7 @@ DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "bool", "string"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
-# Of float64, half: the distance between the ends of a range has to be one, too.
+# For float64, half of its largest number: the distance between the ends of a range must be a float64, too.
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.38e38, "float32": 3.4028234663852886e38, "float64": 8.98e307}
 _DIM = "[A-Za-z_][A-Za-z0-9_]*"
 _Dim = Size | Annotated[str, Field(pattern=f"^{_DIM}$")]
@@ -37,7 +37,7 @@ def _check_value(value: Any) -> Any:
 
 
 def _integer_limits(dtype: str) -> tuple[int, int] | None:
-    """The smallest and the largest number of an integer dtype."""
+    """The smallest and the largest number of an integer dtype; None for other dtypes."""
     match = re.fullmatch(r"(u?)int(\d+)", dtype)
     if not match:
         return None

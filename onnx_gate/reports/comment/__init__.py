@@ -45,35 +45,35 @@ from onnx_gate.wording import numbers, verdicts
 from onnx_gate.wording.numbers import plural
 
 LIMIT = 65_000
-"""Characters; GitHub refuses what has more than 65,536."""
+"""The most characters of a comment; GitHub refuses more than 65,536."""
 ALL_IN_ONE = 20
-"""Models that one table shows; where there are more, those that passed are folded."""
+"""The most models in one table; if there are more, those that passed are folded."""
 MOST_ROWS = 25
 MOST_PASSED_ROWS = 200
 MOST_SECTIONS = 15
 MOST_CHARTS = 5
 OPEN_SECTIONS = 2
-"""So few failures aren't folded: they are what a reader comes for."""
+"""Up to this many failures are not folded: readers look for them first."""
 _TAIL = 400
-"""Room for what is said of what is left out."""
+"""Characters that are reserved for the note on what is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Where a comment stands."""
+    """What a comment is about."""
 
     marker: str
-    """Its first line, by which it is found again."""
+    """The first line of the comment, by which it is found again."""
     commit: str = ""
-    """What was judged."""
+    """The commit that was judged."""
     run_url: str = ""
     """The page of the run."""
 
 
 def render(result: GateResult, about: About, before: str | None) -> str:
-    """The comment, given what the last one said."""
+    """The text of the comment; `before` is the text of the last one."""
     last = recall(before)
-    # A run that was stopped says little of the models that it didn't get to.
+    # A run that was stopped says little about the models that it didn't reach.
     memory = hidden(state_of(result, about.commit) if result.complete else last)
     room = _room(about, memory)
     blocks = [*stopped(result), *(_news(last, result) if last and result.complete else [])]
@@ -82,7 +82,7 @@ def render(result: GateResult, about: About, before: str | None) -> str:
     links = links_to(groups, about.marker)
     sections = list(_quiet(_sections(groups, links)))
     _, told = _with_table_and_sections(head, result, sections, links, room)
-    # No row leads to a section that is left out.
+    # No row may link to a section that is left out.
     links = links_to(groups[:told], about.marker)
     body, told = _with_table_and_sections(head, result, sections, links, room)
     if left_out := sum(map(len, groups[told:])):
@@ -92,7 +92,7 @@ def render(result: GateResult, about: About, before: str | None) -> str:
 
 
 def render_failure(error: GateError, manifest: str, about: About, before: str | None) -> str:
-    """The comment on a run that did not come about: an old verdict must not stand for it."""
+    """The comment on a run that could not start: an old verdict must not stay."""
     memory = hidden(recall(before))
     told = failure.reasons(error)
     head = _head(failure.headline(error), manifest, about)
@@ -125,14 +125,14 @@ def _news(last: State, result: GateResult) -> list[Md]:
 def _with_table_and_sections(
     head: Md, result: GateResult, sections: list[Md], links: Links, room: int
 ) -> tuple[Md, int]:
-    """And how many sections fit: why each failed, and what to change."""
+    """The comment with its table and sections, and how many sections fit: why each model failed, and what to change."""
     body = _with_table(head, result, links, room)
     body, _ = fill(body, _quiet([*against(result), *doubts(result), *skipped(result)]), room, _size)
     return fill(body, sections, room, _size)
 
 
 def _with_table(body: Md, result: GateResult, links: Links, room: int) -> Md:
-    """The worst first; where models are many, those that passed have a table of their own, further down."""
+    """The comment with the table of models, worst first; if there are many, passed models have another table below."""
     models = sorted(result.models, key=verdicts.urgency)
     if len(models) > ALL_IN_ONE:
         models = [model for model in models if model.verdict is not Status.PASSED]
@@ -148,7 +148,7 @@ def _counted(rows: Md, left_out: int) -> Md:
 
 
 def _sections(groups: list[list[ModelResult]], links: Links) -> Iterable[Md]:
-    """A fold for each, the first of them with a chart."""
+    """One fold for each group, the first ones with a chart."""
     unfolded = len(groups) <= OPEN_SECTIONS
     for number, group in enumerate(groups[:MOST_SECTIONS]):
         drawn = histogram_fold(group[0]) if number < MOST_CHARTS else []
@@ -157,7 +157,7 @@ def _sections(groups: list[list[ModelResult]], links: Links) -> Iterable[Md]:
 
 
 def _folded(result: GateResult, room: int) -> Iterable[Md]:
-    """What passed: with warnings, and where models are many."""
+    """Folds of passed models: those with warnings, and, if there are many models, all of them."""
     if warnings := weak_passes(result):
         few = sum(len(model.coverage.warnings) for model in result.models if model.coverage) <= OPEN_SECTIONS
         yield fold(html("{} Passed, with a warning", verdicts.ALLOWED), warnings, unfolded=few)
@@ -171,16 +171,16 @@ def _folded(result: GateResult, room: int) -> Iterable[Md]:
 
 
 def _whole(about: About, body: Md, memory: str) -> str:
-    """With what no reader sees: the marker, and what is remembered, made of digits and letters that end no comment.
+    """The comment with its invisible parts: the marker and the memory, whose characters can't end an HTML comment.
 
-    Lone surrogates can't be sent; by now none should be left.
+    Lone surrogates can't be sent; none should be left at this point.
     """
     parts = (f"{about.marker}\n{body.markup}\n", f"{memory}\n" if memory else "")
     return "\n".join(filter(None, parts)).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _quiet(blocks: Iterable[Md]) -> Iterable[Md]:
-    """Blocks that call nobody."""
+    """The blocks without mentions and links."""
     return map(unlinked, blocks)
 
 

@@ -1,4 +1,4 @@
-"""What became of each model since the last comment."""
+"""What changed in each model since the last comment."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from onnx_gate.wording.numbers import number, plural
 from onnx_gate.wording.verdicts import ICONS
 
 GREW = 10.0
-"""Times that a difference has to grow to be told."""
+"""The factor by which a difference has to grow to be reported."""
 NOTICEABLE = 0.01
-"""The share of its tolerance below which a difference is noise, however it grows."""
+"""Below this share of its tolerance a difference is noise, however much it grows."""
 WEAKER = 0.05
-"""The share of wrong models that has to slip through in addition."""
+"""The additional share of wrong models that must stay uncaught to be reported."""
 NEAR = 0.5
-"""The share of its tolerance from which a pass is a near one, if it is twice of what it was."""
+"""From this share of its tolerance a pass is close to failing; reported if the share has at least doubled."""
 _MOST = 10
 _FAILED = (Status.DIVERGED, Status.ERROR)
 LARGER = "larger difference"
-"""Since the last comment; *drifted* is said of the baseline alone, and means something else."""
+"""The words for a change since the last comment; *drifted* is only for the baseline, and means something else."""
 _KINDS = {
     "newly diverged": ICONS[Status.DIVERGED],
     "can no longer be judged": ICONS[Status.ERROR],
@@ -34,11 +34,11 @@ _KINDS = {
     "fixed": ICONS[Status.PASSED],
     "new": "🆕",
 }
-"""In the order of the comment, with the icon of each."""
+"""The kinds of changes in the order of the comment, with their icons."""
 
 
 def changes(before: State, result: GateResult) -> list[Md]:
-    """An item a kind of change, the worst first; empty where nothing changed."""
+    """One item per kind of change, the worst first; empty if nothing changed."""
     found: dict[str, list[Md]] = {}
     for model in sorted(result.models, key=verdicts.urgency):
         old = before.models.get(key_of(model))
@@ -48,14 +48,14 @@ def changes(before: State, result: GateResult) -> list[Md]:
             found.setdefault("weaker inputs", []).append(weaker)
     items = [_item(icon, kind, found[kind]) for kind, icon in _KINDS.items() if kind in found]
     now = set(map(key_of, result.models))
-    # Where passes aren't remembered, nobody knows what has gone.
+    # If passed models are not remembered, it isn't known which ones are gone.
     if gone := [model_id for model_id in before.models if model_id not in now and before.whole]:
         items.append(_item("➖", "gone", list(map(code, gone))))
     return items
 
 
 def _kind(model: ModelResult, old: Remembered | None, before: State) -> str | None:
-    """What happened to a model; without an old one it is new, or one of the many that had passed."""
+    """The kind of change of a model; a model that isn't remembered is new, or one of many that had passed."""
     if old is None and before.whole:
         return "new"
     was, now = old.v if old else None, model.verdict
@@ -71,7 +71,7 @@ def _kind(model: ModelResult, old: Remembered | None, before: State) -> str | No
 
 
 def _is_larger(old: Remembered, new: Remembered) -> bool:
-    """The same verdict, and another story: far more than it was, or near to what is allowed."""
+    """Whether the difference is far larger than before, or is now close to what is allowed, at the same verdict."""
     if old.m is None or new.m is None:
         return False
     grew = new.m > GREW * old.m and (new.u is None or new.u >= NOTICEABLE)
@@ -81,16 +81,16 @@ def _is_larger(old: Remembered, new: Remembered) -> bool:
 
 
 def _weaker(model: ModelResult, old: Remembered) -> Md | None:
-    """What its inputs caught, and what they catch now; None where that is about the same, or not known."""
+    """What the inputs caught before and what they catch now; None if it is about the same, or not known."""
     now = remember(model).s
-    # Three digits are remembered.
+    # Only three digits are remembered.
     if old.s is None or now is None or round(old.s - now, 3) < WEAKER:
         return None
     return md("{} (strength {} % → {} %)", code(model.id), number(100 * old.s), number(100 * now))
 
 
 def _told(kind: str, model: ModelResult, old: Remembered | None) -> Md:
-    """The model, with what there is to say of it."""
+    """The model, with the details of its change."""
     if kind == LARGER and old:
         return md("{} ({})", code(model.id), _growth(old, remember(model)))
     about = []

@@ -1,4 +1,4 @@
-"""What a comment remembers for the next one: a hidden line in it, which is not trusted when it is read back."""
+"""What a comment remembers for the next one: a hidden line, which is not trusted when it is read again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from onnx_gate.wording import verdicts
 from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
 
 LONGEST = 12_000
-"""Characters of the hidden line."""
+"""The most characters of the hidden line."""
 LARGEST = 1024 * 1024
-"""Bytes of it, unpacked."""
+"""The most bytes of the hidden line after unpacking."""
 MOST_MODELS = 20_000
 _LARGEST_NUMBER = 1e300
 # Nothing in base64 can end an HTML comment.
@@ -45,38 +45,38 @@ class Remembered:
     m: Number = None
     """Its largest difference."""
     u: Number = None
-    """How much of its tolerance that uses."""
+    """The share of its tolerance that the difference uses."""
     s: Number = None
-    """The share of wrong models that its inputs catch, where all of them were tried."""
+    """The share of wrong models that its inputs catch, if all of them were tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """An earlier run, as far as the next one asks for it."""
+    """The parts of an earlier run that the next one needs."""
 
     __pydantic_config__: ClassVar[Config] = JSON
     version: Literal[1] = 1
-    """Of this form."""
+    """The version of this format."""
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$")] = ""
-    """What was judged."""
+    """The commit that was judged."""
     whole: bool = True
-    """False where the models that passed are left out for their number."""
+    """False if the models that passed are left out, because there are too many."""
     models: Annotated[Mapping[Text, Remembered], Field(max_length=MOST_MODELS)] = field(default_factory=dict)
-    """By `key_of`."""
+    """The models by `key_of`."""
 
 
 def state_of(result: GateResult, commit: str) -> State:
-    """What the next comment has to know of this run."""
+    """What the next comment has to know about this run."""
     return State(commit=commit, models={key_of(model): remember(model) for model in result.models})
 
 
 def key_of(model: ModelResult) -> str:
-    """By which a model is known again; of any results.json, whose ids may be anything."""
+    """The name by which a model is found again; the ids of a results.json may be anything."""
     return shorten(one_line(model.id), LONGEST_NAME)
 
 
 def remember(model: ModelResult) -> Remembered:
-    """One model, in short."""
+    """What the next comment has to know about one model."""
     return Remembered(
         v=model.verdict,
         a=verdicts.is_allowed(model),
@@ -87,19 +87,19 @@ def remember(model: ModelResult) -> Remembered:
 
 
 def _largest(model: ModelResult) -> float | None:
-    """The largest difference of a model, as the reports show it; None where there is none in numbers."""
+    """The largest difference of a model, as the reports show it; None if there is no number."""
     worst = verdicts.farthest_check(model)
     return worst.max_abs if worst else None
 
 
 def _used(model: ModelResult) -> float | None:
-    """How much of its tolerance a model uses where it differs most; 1 is all of it."""
+    """The largest share of its tolerance that a model uses; 1 is all of it."""
     shares = (_used_by(check) for check in model.checks if check.status is model.verdict)
     return max((share for share in shares if share is not None), default=None)
 
 
 def _caught(model: ModelResult) -> float | None:
-    """What an unfinished run caught says little of its inputs."""
+    """The share of wrong models that the inputs catch; None if not all were tried, since that says little."""
     return model.strength.aimed_share if model.strength and not model.strength.incomplete else None
 
 
@@ -110,7 +110,7 @@ def _used_by(check: Check) -> float | None:
     reference, actual = worst.reference, worst.actual
     if not (isinstance(reference, int | float) and isinstance(actual, int | float)):
         return None
-    # Whole numbers have no largest one.
+    # Python's integers have no upper limit.
     if not (abs(reference) < _LARGEST_NUMBER and abs(actual) < _LARGEST_NUMBER):
         return None
     allowance = allowed.atol + allowed.rtol * abs(reference)
@@ -118,14 +118,14 @@ def _used_by(check: Check) -> float | None:
 
 
 def _short(value: float | None) -> float | None:
-    """Three digits do; NaN is as far off as can be."""
+    """The value with three digits; NaN counts as infinite."""
     if value is None:
         return None
     return float(f"{value:.3g}") if math.isfinite(value) else math.inf
 
 
 def hidden(state: State | None) -> str:
-    """The line; empty where even what failed doesn't fit into it."""
+    """The hidden line; empty if even the models that failed don't fit."""
     if state is None:
         return ""
     failed = {model_id: found for model_id, found in state.models.items() if found.v is not Status.PASSED}
@@ -138,7 +138,7 @@ def hidden(state: State | None) -> str:
 
 
 def recall(body: str | None) -> State | None:
-    """What a comment remembers; None where that is nothing, or nothing that can be trusted."""
+    """What a comment remembers; None if there is nothing, or nothing that can be trusted."""
     found = _LINE.findall(body or "")
     if not found:
         return None

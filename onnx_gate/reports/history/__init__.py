@@ -15,13 +15,13 @@ from onnx_gate.wording.numbers import plural
 
 _MOST = 10
 MOST_BARS = 12
-"""Runs that a line of bars shows; the page has all of them."""
+"""The most runs in a line of bars; the page has all of them."""
 MOST_LINES = 25
-"""Models whose earlier runs a comment shows."""
+"""The most models whose earlier runs a comment shows."""
 
 
 def against(result: GateResult) -> list[Md]:
-    """What changed since the baseline, in one block; nothing where there is none."""
+    """What changed since the baseline, in one block; nothing without a baseline."""
     if result.baseline is None:
         return []
     title = md("**Against {}**", history.name_of(result.baseline))
@@ -32,7 +32,7 @@ def against(result: GateResult) -> list[Md]:
 
 
 def _changed(models: Iterable[ModelResult]) -> list[Md]:
-    """An item for each kind of change, the worst models first."""
+    """One item for each kind of change, the worst models first."""
     found: dict[ChangeKind, list[Md]] = {}
     for model in sorted(models, key=verdicts.urgency):
         for change in model.changes or ():
@@ -54,7 +54,7 @@ def _gone(baseline: Baseline) -> list[Md]:
 
 
 def earlier_runs(result: GateResult) -> list[Md]:
-    """Folded: a line of bars for each model that an earlier run knows, what changed and what failed first."""
+    """A fold with a line of bars for each model of earlier runs; changed and failed models come first."""
     known = [model for model in sorted(result.models, key=_first) if model.past]
     if result.baseline is None or not known:
         return []
@@ -72,13 +72,13 @@ def _first(model: ModelResult) -> tuple[float, ...]:
 
 
 def bars(model: ModelResult, baseline: Baseline) -> str:
-    """`▁▂▂▅ → █`: the last runs, and this one."""
+    """Bars for the last runs and this one, such as `▁▂▂▅ → █`."""
     past = all_runs(model, baseline)
     return f"{history.spark(past[:-1][-MOST_BARS:])} → {history.spark(past[-1:])}"
 
 
 def all_runs(model: ModelResult, baseline: Baseline) -> list[Past]:
-    """A model in earlier runs, and in this one."""
+    """The model's records in earlier runs and in this one."""
     return [*(model.past or ()), remember(model, len(baseline.runs))]
 
 

@@ -1,6 +1,6 @@
-"""report.html: one file that needs nothing else, for whoever has to decide in a minute and for whoever looks closer.
+"""report.html: one file that needs nothing else, for a decision within a minute and for a closer look.
 
-Its policy lets nothing be loaded, and nothing run but the one script of ours.
+Its policy allows nothing to be loaded, and only our one script to run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where links of a page lead: the same from run to run, each once, and safe whatever a model is called."""
+"""The anchors of a page: the same in every run, unique, and safe for any model name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGITS = 8
 
 
 def model_anchors(ids: Iterable[str]) -> list[str]:
-    """`model-<id>`; an id that is no word of plain letters, or was there before, gets a digest as well."""
+    """An anchor `model-<id>` for each id; if the id has other than plain characters, with a digest."""
     made: dict[str, None] = {}
     for model_id in ids:
         plain = _OTHERS.sub("-", model_id)[:_LONGEST]
@@ -24,7 +24,7 @@ def model_anchors(ids: Iterable[str]) -> list[str]:
 
 
 def check_anchors(model: str, checks: Iterable[Check]) -> list[str]:
-    """The anchor of the model, and a digest of what a check is known by."""
+    """An anchor for each check: the anchor of the model, and a digest of what identifies the check."""
     made: dict[str, None] = {}
     for check in checks:
         known_by = "\0".join((check.runtime, check.provider, check.case, check.output))

@@ -1,8 +1,8 @@
 """One picture: marks on two axes, drawn by pygal.
 
-pygal makes SVG with no script needed to see it, is pure Python and small, and imports neither numpy nor a browser. Its
-own styles, scripts, ids and hints for a mouse are left out: all pictures share the style of the page.
-No name of anybody's is drawn: names are in the captions and tables beside a picture, and the axes have numbers only.
+pygal makes SVG that needs no script, is pure Python and small, and imports neither numpy nor a browser. Its own
+styles, scripts, ids and tooltips are removed: all pictures share the style of the page.
+No name from a model is drawn: names are in the captions and tables beside a picture, and the axes have only numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEPT_CLASSES = frozenset(("axis", "x", "y", "guide", "line", "marks", "dot", "t
 
 Point = tuple[float, float]
 Tick = tuple[float, str]
-"""Where on an axis, and what is written there."""
+"""The place on an axis, and the text that is written there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,39 +34,39 @@ class Series:
     """Marks of one colour."""
 
     colour: str
-    """A class of the page's style."""
+    """A CSS class of the page's style."""
     bars: tuple[tuple[float, float, float], ...] = ()
-    """Height, left and right end."""
+    """Height, left end and right end of each bar."""
     points: tuple[tuple[float, float], ...] = ()
-    """x and y."""
+    """x and y of each point."""
     size: float = 2.5
     """Radius of a point."""
     joined: bool = False
-    """A line in the place of points."""
+    """Draw a line instead of points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """What is drawn."""
+    """The content of a picture."""
 
     series: tuple[Series, ...]
-    """In the order in which they are drawn."""
+    """The series, in the order in which they are drawn."""
     x: tuple[Tick, ...]
-    """Of the axis below."""
+    """The ticks of the x axis."""
     y: tuple[Tick, ...]
-    """Of the axis to the left."""
+    """The ticks of the y axis."""
     across: tuple[float, float]
-    """Where the x axis begins and ends."""
+    """The start and end of the x axis."""
     up: tuple[float, float]
-    """The same of the y axis."""
+    """The start and end of the y axis."""
     x_words: str
-    """What is written under the x axis, in words of ours."""
+    """The title of the x axis, a text of our own."""
     y_words: str
-    """Beside the y axis."""
+    """The title of the y axis."""
 
 
 def log(value: float) -> float:
-    """A place on a log scale, for anything that may be in a record."""
+    """A place on a log scale, for any value that a record may hold."""
     return math.log10(min(max(abs(value), _SMALLEST), _LARGEST)) if value == value else 0.0
 
 
@@ -88,20 +88,20 @@ def shares(low: float, high: float) -> tuple[Tick, ...]:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """Three to six numbers between these that people like to read: multiples of 1, 2 or 5 times a power of ten."""
+    """Three to six numbers in this range that are easy to read: multiples of 1, 2 or 5 times a power of ten."""
     decade = 10.0 ** math.floor(math.log10(max((high - low) / _MOST_TICKS, _SMALLEST)))
     for step in (times * decade for times in (1, 2, 5, 10, 20)):
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         if 3 <= last - first + 1 <= _MOST_TICKS:
             return [count * step for count in range(first, last + 1)]
-    # Near to a large number there may be no room for three: then its ends.
+    # In a small range around a large number three may not fit: then use the ends.
     return [low, high]
 
 
 def draw(chart: Chart, caption: str) -> Html:
     """The picture; `caption` is the id of the element that says the same in words.
 
-    A broken installation of the library costs the picture, and no verdict.
+    If the library is broken, only the picture is missing; no verdict depends on it.
     """
     try:
         tree = _drawn(chart)
@@ -122,7 +122,7 @@ def _drawn(chart: Chart) -> Element:
         width=WIDTH,
         height=HEIGHT,
         margin=10,
-        # Half of the last number below stands beyond the axis.
+        # Half of the last number below the x axis is beyond the end of the axis.
         margin_right=24,
         show_legend=False,
         stroke=False,
@@ -145,15 +145,15 @@ def _drawn(chart: Chart) -> Element:
 
 @cache
 def _library() -> dict[Literal["bars", "points", "style"], Any]:
-    """Imported where something is drawn: it takes as long as half of the other reports."""
+    """The library, imported only to draw: the import takes half as long as the other reports."""
     import pygal
 
-    # It leaves a finder for plug-ins in an old form, of which Python would warn at every later import.
+    # pygal leaves an old kind of import finder for plug-ins; Python would warn about it at every later import.
     sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != pygal.__name__]
     from pygal.etree import etree
     from pygal.style import Style
 
-    # Else it writes with lxml where that is installed, and a page would not be the same everywhere.
+    # Otherwise pygal uses lxml if it is installed, and a page would not be the same everywhere.
     etree.to_etree()
     sizes = Style(label_font_size=14, major_label_font_size=14, title_font_size=14)
     return {"bars": pygal.Histogram, "points": pygal.XY, "style": sizes}
@@ -168,7 +168,7 @@ def _colour(tree: Element, chart: Chart) -> None:
 
 
 def _strip(parent: Element) -> None:
-    """Without what a still picture has no use for: scripts, styles, backgrounds, hints, and what is empty then."""
+    """Remove what a static picture doesn't need: scripts, styles, backgrounds, tooltips, and then empty elements."""
     for child in list(parent):
         _strip(child)
         if not _is_kept(child):
@@ -191,7 +191,7 @@ def _is_kept(element: Element) -> bool:
 
 
 def _short(value: str) -> str:
-    """Tenths of a pixel are enough."""
+    """An attribute with its numbers rounded: tenths of a pixel are enough."""
     return " ".join(map(_number, value.split())) if any(map(str.isdigit, value)) else value
 
 

@@ -1,4 +1,4 @@
-"""Every check of a model as a table, each with an anchor of its own."""
+"""Every check of a model as a table, each with its own anchor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from onnx_gate.wording.numbers import number
 from onnx_gate.wording.text import shorten
 
 MOST_ROWS = 500
-"""Of one model."""
+"""The most rows of one model."""
 _ORDER = (Status.DIVERGED, Status.ERROR, Status.SKIPPED, Status.PASSED)
 _LONGEST_WHY = 400
 _LONGEST_NAME = 80
 
 
 def check_table(model: ModelResult, anchor: str, room: Room) -> Html:
-    """All of them, what failed first and what was not compared next; of very many, as many as there is room for."""
+    """The table of checks: failed ones first, then those not compared; if there are too many, as many as fit."""
     anchors = dict(zip(map(id, model.checks), check_anchors(anchor, model.checks), strict=True))
     alone: list[Alike] = [[check] for check in sorted(model.checks, key=lambda check: _ORDER.index(check.status))]
     shown, left_out = most_urgent(alone, room.take(len(alone), MOST_ROWS))
@@ -54,7 +54,7 @@ def _row(check: Check, anchor: str, *, telling: bool) -> Html:
 
 
 def _verdict(status: Status) -> Html:
-    """A sign for whoever looks, and a word for whoever can't."""
+    """The verdict as an icon, and as a word for screen readers."""
     return html('<span aria-hidden="true">{}</span> {}', verdicts.ICONS[status], status)
 
 

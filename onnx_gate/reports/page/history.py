@@ -1,4 +1,4 @@
-"""A model in earlier runs and in this one: how much of what is allowed it took, and how long."""
+"""A model in earlier runs and in this one: how much of the tolerance it used, and how long it took."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from onnx_gate.wording.numbers import duration, plural
 from onnx_gate.wording.text import LONGEST_NAME, one_line, shorten
 
 _LOWEST = 1e-4
-"""A share of what is allowed below which two runs count as the same."""
+"""Below this share of what is allowed, two runs count as the same."""
 _HIGHEST = 1e6
 _FEW = 3
 
 
 def earlier_runs(model: ModelResult, baseline: Baseline | None, paper: Paper) -> list[Html]:
-    """What changed since the baseline, and the runs that are kept as plots; nothing without a baseline."""
+    """What changed since the baseline, and plots of the runs that are kept; nothing without a baseline."""
     if baseline is None:
         return []
     made: list[Html] = []
@@ -37,7 +37,7 @@ def earlier_runs(model: ModelResult, baseline: Baseline | None, paper: Paper) ->
 
 
 def _changes(model: ModelResult) -> list[Html]:
-    """A list; an empty one where it is the same as it was."""
+    """The changes as a list; empty if nothing changed."""
     items = []
     for change in model.changes or ():
         icon, kind = history.KINDS[change.kind]
@@ -47,7 +47,7 @@ def _changes(model: ModelResult) -> list[Html]:
 
 
 def _of_the_share(runs: Sequence[Past], baseline: Baseline, paper: Paper) -> list[Html]:
-    """On a log scale, since what matters is how many times it grew."""
+    """A plot of the share of what is allowed, on a log scale, since it matters how many times it grew."""
     known = [(number, each.used, each.verdict) for number, each in enumerate(runs) if each.used is not None]
     if len(known) < 2:
         return []
@@ -97,7 +97,7 @@ def _of_the_time(runs: Sequence[Past], baseline: Baseline, paper: Paper) -> list
 
 
 def _range(used: Sequence[float]) -> str:
-    """`between 0.2 % and 45 %, and in the last of them 45 %,`, or the one share that it always was."""
+    """`between 0.2 % and 45 %, and in the last of them 45 %,`, or `always 45 %`."""
     low, high, last = map(history.share_words, (min(used), max(used), used[-1]))
     return f"between {low} and {high}, and in the last of them {last}," if low != high else f"always {low}"
 
@@ -107,7 +107,7 @@ def _sentences(*told: str) -> str:
 
 
 def _several(what: str, values: Sequence[str]) -> str:
-    """What differs between earlier runs, which may be why a line jumps."""
+    """A sentence on what differs between earlier runs, which may be why a line jumps; empty if nothing differs."""
     found = [shorten(one_line(value), LONGEST_NAME) for value in dict.fromkeys(values) if value]
     return f"Earlier runs had several {what}: {first(found, _FEW)}." if len(found) > 1 else ""
 

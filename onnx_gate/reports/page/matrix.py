@@ -1,4 +1,4 @@
-"""A confusion matrix as a table: a heat map that a screen reader reads as numbers."""
+"""A confusion matrix as a table: a heat map whose numbers a screen reader can read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from onnx_gate.wording.text import shorten
 
 _LEVELS = 5
 _FEW = 6
-"""Classes of a matrix that fits beside other plots."""
+"""The most classes of a matrix that fits beside other plots."""
 _LONGEST_LABEL = 24
 
 
 def matrix(found: Matrix, where: Html) -> Html:
-    """Source by row, ONNX Runtime by column."""
+    """The matrix as a figure: the source by row, ONNX Runtime by column."""
     labels = found.labels[:MOST_CLASSES]
     counts: dict[tuple[int, int], int] = {}
     for reference, actual, count in zip(found.references, found.actuals, found.counts, strict=False):

@@ -1,4 +1,4 @@
-"""The top of the page: counts, what concerns the run as a whole, and the table of models that can be filtered."""
+"""The top of the page: counts, what is about the run as a whole, and the table of models with its filters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onnx_gate.vocabulary import Status
 from onnx_gate.wording import numbers, verdicts
 
 _NOTHING = (text(""), text("–"))
-"""What a cell says that has nothing to say: a card leaves it out."""
+"""The content of empty cells: on a narrow screen, a card leaves them out."""
 _ALLOWED = "allowed"
-"""Beside the verdicts: it diverged, and that doesn't fail the job."""
+"""An additional verdict: the model diverged, and that doesn't fail the job."""
 _WORDS = {
     Status.DIVERGED: (verdicts.ICONS[Status.DIVERGED], "diverged"),
     Status.ERROR: (verdicts.ICONS[Status.ERROR], "could not be judged"),
@@ -27,7 +27,7 @@ _WORDS = {
 
 
 def counts(result: GateResult) -> Html:
-    """How many of each verdict, with the signs that the table has for them."""
+    """The number of models of each verdict, with the icons that the table uses."""
     found = Counter(_shown_as(model.verdict, model) for model in result.models)
     return join_html(
         html(
@@ -47,7 +47,7 @@ def _shown_as(status: Status, model: ModelResult) -> str:
 
 
 def about(result: GateResult) -> Html:
-    """Which run this is."""
+    """The line that says which run this is."""
     known = (
         result.manifest,
         f"shard {result.shard}" if result.shard else "",
@@ -59,7 +59,7 @@ def about(result: GateResult) -> Html:
 
 
 def of_the_run(result: GateResult) -> list[Html]:
-    """What stopped it, may be wrong in the manifest, was not compared, proves little, or changed since the baseline."""
+    """Blocks on the run: what stopped it, warnings, what wasn't compared, weak passes, changes since the baseline."""
     weak = weak_passes(result)
     told = [md("{} **Passed, with a warning:**\n\n{}", verdicts.ALLOWED, weak)] if weak else []
     blocks = (*_stopped(result), *doubts(result), *skipped(result), *told, *against(result))
@@ -67,15 +67,15 @@ def of_the_run(result: GateResult) -> list[Html]:
 
 
 def _stopped(result: GateResult) -> list[Md]:
-    """Without the mark of a warning, which is GitHub's own."""
+    """What stopped the run, without GitHub's own mark of a warning."""
     return stopped(result, mark=verdicts.ALLOWED)
 
 
 def model_table(models: Sequence[ModelResult], anchors: Sequence[str]) -> Html:
-    """The worst first, with a row for each.
+    """The table of models, worst first, one row per model.
 
-    A narrow screen shows rows as cards, with the word over a column in each cell. What is laid out in another way is no
-    table to some browsers, so each element says what it is.
+    A narrow screen shows rows as cards, with the column's header in each cell. Some browsers then no longer treat it as
+    a table, so each element has its role.
     """
     grid = overview(models)
     right = set(grid.right)
@@ -105,7 +105,7 @@ def model_table(models: Sequence[ModelResult], anchors: Sequence[str]) -> Html:
 
 
 def _on_each(model: ModelResult, providers: Sequence[str]) -> Iterator[str]:
-    """`0:passed`, `1:diverged`: what became of it on the providers that it has."""
+    """`0:passed`, `1:diverged`: the model's verdict on each of its providers."""
     for number, provider in enumerate(providers):
         if status := verdicts.provider_status(model, provider):
             yield f"{number}:{_shown_as(status, model)}"
@@ -123,10 +123,10 @@ def _first(model: ModelResult, anchor: str) -> Html:
 
 
 def _cells(model: ModelResult, cells: Sequence[Md], grid: Grid) -> list[Html]:
-    """Those that are numbers say which, for whoever sorts by them."""
+    """The other cells of a row; numbers have their value in an attribute, for sorting."""
     right = set(grid.right)
     worst = verdicts.farthest_check(model)
-    # A speed-up may be between them.
+    # The column of speed-ups may be between these two.
     keys = {min(right): worst.max_abs if worst else None, max(right): model.seconds}
     return [
         html(
@@ -153,14 +153,14 @@ def _key(value: float | None) -> Html:
 
 
 def names_of(models: Sequence[ModelResult]) -> tuple[list[str], list[str]]:
-    """The providers and frameworks of a run: rows name them by number, as an attribute is no place for a name."""
+    """The providers and frameworks of a run: rows refer to them by number, since a name isn't safe in an attribute."""
     return verdicts.provider_names(models), list(dict.fromkeys(model.framework for model in models))
 
 
 def filters(models: Sequence[ModelResult]) -> Html:
-    """Hidden until the script is there that they need."""
+    """The form of filters, hidden until the script that they need has started."""
     providers, frameworks = names_of(models)
-    # What diverged on one provider may have passed on another.
+    # A model that diverged on one provider may have passed on another.
     each = ((model, verdicts.provider_status(model, provider)) for model in models for provider in providers)
     found = {_shown_as(model.verdict, model) for model in models}
     found |= {_shown_as(status, model) for model, status in each if status}

@@ -1,4 +1,4 @@
-"""The plots of a model: pictures with the same in words, and confusion matrices as tables."""
+"""The plots of a model: pictures with captions that say the same in words, and confusion matrices as tables."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from onnx_gate.vocabulary import Status, sizes_of
 from onnx_gate.wording.numbers import duration, number, plural
 
 MOST_CHARTS = 160
-"""Of a page."""
+"""The most pictures of a page."""
 MOST_BYTES = 2_000_000
-"""Of all pictures of a page."""
+"""The most bytes of all pictures of a page."""
 MOST_OUTPUTS = 4
-"""Of a model that failed."""
+"""The most outputs that are drawn for a model that failed."""
 _FEW_OUTPUTS = 1
-"""Of one that passed."""
+"""The most outputs that are drawn for a model that passed."""
 _LEVELS = 4
 _THIN = 0.004
 _ROOM = 0.1
-"""How much of an axis the words of a tick take."""
+"""The share of an axis that the text of a tick takes."""
 _APART = 0.25
-"""How much of a power of ten there is at least between two numbers of an axis."""
+"""The least distance between two numbers of an axis, as a part of a power of ten."""
 _ODD = 1e299
 """A share of the tolerance that stands for NaN or Inf."""
 
 
 @dataclass
 class Paper:
-    """What is left of the room for pictures: models take it in the order of the page, what failed first."""
+    """The space that is left for pictures: models use it in the order of the page, failed ones first."""
 
     charts: int = MOST_CHARTS
     bytes: int = MOST_BYTES
@@ -47,7 +47,7 @@ class Paper:
     left_out: int = 0
 
     def figure(self, chart: Chart, words: Html) -> list[Html]:
-        """The picture with the words under it, or nothing where there is no room."""
+        """The picture with its caption, or nothing if there is no space left."""
         if self.charts <= 0 or self.bytes <= 0:
             self.left_out += 1
             return []
@@ -61,7 +61,7 @@ class Paper:
         return [made]
 
     def table(self, made: Html) -> list[Html]:
-        """A table in the place of a picture, which takes its room as well."""
+        """A table instead of a picture, which uses space as well."""
         if self.bytes <= 0:
             self.left_out += 1
             return []
@@ -69,7 +69,7 @@ class Paper:
         return [made]
 
     def notice(self) -> list[Html]:
-        """What the page says where it had too little."""
+        """What the page says if it had too little space."""
         if not self.left_out:
             return []
         told = plural(self.left_out, "more plot")
@@ -77,11 +77,11 @@ class Paper:
 
 
 NOT_DRAWN = "Plots are drawn in the run that judges a model, and this one is cached. results.json has what they show."
-"""Of a thousand models that did not change, nobody looks at two thousand pictures that take half a minute."""
+"""For a thousand unchanged models, two thousand pictures would take half a minute, and nobody looks at them."""
 
 
 def plots(model: ModelResult, paper: Paper) -> list[Html]:
-    """All plots of a model, the most telling first."""
+    """All plots of a model, the most informative first."""
     if model.cached and model.plots:
         return [html("<p>{}</p>", NOT_DRAWN)]
     failed = model.verdict in (Status.DIVERGED, Status.ERROR)
@@ -95,7 +95,7 @@ def plots(model: ModelResult, paper: Paper) -> list[Html]:
 
 
 def _shown(found: Sequence[Plot], most: int) -> list[Plot]:
-    """Some outputs of numbers, and some of labels: both are what people look for."""
+    """The first outputs with numbers, and the first with labels: people look for both."""
     numbers = [plot for plot in found if plot.matrix is None]
     return [*numbers[:most], *[plot for plot in found if plot.matrix is not None][:most]]
 
@@ -129,7 +129,7 @@ def _sample(plot: Plot, check: Check | None) -> str:
 
 
 def _histogram(found: Histogram, plot: Plot, check: Check | None, where: Html) -> tuple[Chart, Html]:
-    """On two log scales: one element out of tolerance shows beside a million that are within it."""
+    """A histogram on two log scales: one element out of tolerance is visible beside a million within it."""
     edges = [log(found.edge(bin)) for bin in range(len(found.counts) + 1)]
     low, high = edges[0], max(edges[-1], edges[0] + 1)
     tall = math.log10(max(*found.counts, 1)) + 1
@@ -158,7 +158,7 @@ def _histogram(found: Histogram, plot: Plot, check: Check | None, where: Html) -
 
 
 def _counts(most: int) -> tuple[Tick, ...]:
-    """Powers of ten, and the largest count where it is not near to one."""
+    """Ticks at powers of ten, and at the largest count if it is not near a power of ten."""
     tall = math.log10(most)
     top = [(tall, f"{most:,}")] if tall - math.floor(tall) > _APART and most < 10**6 else []
     return tuple((place + 1, words) for place, words in [*decades(0, tall), *top])
@@ -169,9 +169,9 @@ def _bar(count: int, left: float, right: float) -> tuple[float, float, float]:
 
 
 def _pairs(found: Pairs, plot: Plot, where: Html) -> tuple[Chart, Html]:
-    """The diagonal is where both sides agree."""
+    """A plot of the source against ONNX Runtime, with a diagonal where both agree."""
     low, high = sorted((found.lowest, found.highest))
-    # Half of each: the difference of two large numbers may overflow.
+    # Halved first, because the difference of two large numbers may overflow.
     wide = (high / 2 - low / 2) * 2 if math.isfinite(high - low) else 0.0
     if not wide > 0 or max(abs(low), abs(high)) > 1e100:
         wide = max(1.0, abs(low) / 10) if abs(low) <= 1e100 else 1.0
@@ -226,7 +226,7 @@ def _by_row(found: ByRow, where: Html) -> tuple[Chart, Html]:
 
 
 def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: str) -> Chart:
-    """Shares of the tolerance on a log scale, with a line at all of it."""
+    """A chart of shares of the tolerance on a log scale, with a line at 100 %."""
     low, high = min([y for _, y in places] + [-0.5]) - 0.3, max([y for _, y in places] + [0.0]) + 0.3
     series = (
         Series(colour="limit", points=((across[0], 0.0), (across[1], 0.0)), joined=True),
@@ -246,7 +246,7 @@ def _shares(places: Sequence[Point], across: Point, x: tuple[Tick, ...], words: 
 
 
 def _placed(shares: Sequence[float]) -> list[float]:
-    """Their places on a log scale; beyond these ends nobody looks for digits, and none at all is below the others."""
+    """The shares' places on a log scale, limited at both ends, where digits don't matter; a share of 0 is below all."""
     logs = [min(max(log(used), -9.0), 9.0) for used in shares]
     nothing = min([place for place, used in zip(logs, shares, strict=True) if used > 0] or [0.0]) - 0.5
     return [place if used > 0 else nothing for place, used in zip(logs, shares, strict=True)]
@@ -256,7 +256,7 @@ def _placed(shares: Sequence[float]) -> list[float]:
 
 
 def _by_size(model: ModelResult, paper: Paper) -> list[Html]:
-    """By each dimension that has several sizes, of the output that is the worst."""
+    """Plots of the worst output by size, one for each dimension that has several sizes."""
     compared = [check for check in model.checks if check.used is not None and not counts_rows(check.limits)]
     worst = next(iter(worst_first(compared)), None)
     if worst is None:
@@ -287,7 +287,7 @@ def _sizes(name: str, sizes: dict[int, float], where: Html) -> tuple[Chart, Html
 
 
 def _apart(ticks: Sequence[Tick], across: Point) -> tuple[Tick, ...]:
-    """Without those whose words would stand upon the words of another; the largest stays."""
+    """The ticks without those whose text would overlap another; the largest stays."""
     least = _ROOM * (across[1] - across[0])
     kept: list[Tick] = []
     for tick in reversed(ticks):
@@ -297,7 +297,7 @@ def _apart(ticks: Sequence[Tick], across: Point) -> tuple[Tick, ...]:
 
 
 def _of_the_place(place: Place, paper: Paper) -> list[Html]:
-    """The error along the graph, with the values at which it begins."""
+    """A plot of the error along the graph, with the values at which it begins."""
     along = place.along
     if len(along) < 2 or not any(each.error for each in along):
         return []
@@ -335,7 +335,7 @@ def _of_the_place(place: Place, paper: Paper) -> list[Html]:
 
 
 def _of_latency(times: tuple[Latency, ...], paper: Paper) -> list[Html]:
-    """Pairs of bars, in the order of the table."""
+    """A plot of latency as pairs of bars, in the order of the table."""
     shown = [each for each in times if each.actual.median > 0][:12]
     if not shown:
         return []

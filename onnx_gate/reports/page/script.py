@@ -1,8 +1,8 @@
-"""What the page does beyond being read: filters, search, sorting, folds that open for their links, light and dark.
+"""The script of the page: filters, search, sorting, folds that open for their links, light and dark.
 
-What is shown is part of the page's address, behind the place that it leads to: `#model-a?verdict=diverged`. It is in
-the fragment, since the query of an address may be signed, and no server gets to see a fragment.
-Without the script everything is there and can be read.
+The filters are part of the page's address, after the anchor: `#model-a?verdict=diverged`. They are in the fragment,
+since the query of an address may be signed, and no server sees a fragment.
+Without the script, everything is still there and can be read.
 """
 
 from __future__ import annotations

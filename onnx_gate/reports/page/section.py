@@ -1,4 +1,4 @@
-"""One model: the verdict in a sentence, why and what to change, where, plots, and every check."""
+"""The section of one model: the verdict in a sentence, why and what to change, where, plots, and every check."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_NODES = 5
 def section(
     model: ModelResult, anchor: str, number: int, room: Room, paper: Paper, baseline: Baseline | None = None
 ) -> Html:
-    """Open where it failed; the link to it opens it where it is not."""
+    """The section of a model. It is open if the model failed; otherwise a link to it opens it."""
     failed = model.verdict in FAILED
     return html(
         '<details class="model" data-row="{}"{}><summary><h2>{}</h2></summary>\n<div class="body" id="{}">{}</div>'
@@ -47,7 +47,7 @@ def section(
 
 
 def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper, baseline: Baseline | None = None) -> list[Html]:
-    """What is said of a model, in this order: whoever adds something to a section adds it here."""
+    """The blocks of a section, in this order: to add something to a section, add it here."""
     return [
         *_all_rendered(_why(model) if model.verdict in FAILED else []),
         *_place(model.place),
@@ -64,18 +64,18 @@ def blocks(model: ModelResult, anchor: str, room: Room, paper: Paper, baseline: 
 
 
 def _failed_title(model: ModelResult) -> Html:
-    """What became of it, why, and how far it is off."""
+    """The title of a model that failed: its verdict, why, and how large the difference is."""
     told = f", {verdicts.difference(model)}" if verdicts.farthest_check(model) else ""
     return html("{}{}", failed_title_html([model]), told)
 
 
 def _why(model: ModelResult) -> list[Md]:
-    """Confused labels are among the plots where these were gathered."""
+    """Why a model failed. Confused labels are left out here if the plots have a confusion matrix."""
     return failed_body([model], confused=not any(plot.matrix for plot in model.plots or ()))
 
 
 def _title(model: ModelResult) -> Html:
-    """What became of it, and how sure that is."""
+    """The title of a model that did not fail: its verdict, and how sure that is."""
     told = [verdicts.difference(model)] if verdicts.farthest_check(model) else []
     told += [verdicts.headroom(model.headroom)] if model.headroom is not None else []
     told += list(gaps.of_model(model)) if model.verdict is not Status.SKIPPED else []
@@ -96,7 +96,7 @@ def _part(title: str, parts: list[Html]) -> list[Html]:
 
 
 def _place(place: Place | None) -> list[Html]:
-    """The parts of the graph that compute something else."""
+    """The parts of the graph that compute something different."""
     if place is None or not place.faults:
         return []
     found = join_html(map(_fault, place.faults[:_MOST_FAULTS]))
@@ -109,7 +109,7 @@ def _fault(fault: PlaceFault) -> Html:
         for name, value in (("module", fault.module), ("line", fault.line), ("value", fault.value))
         if value
     ]
-    # Converters that know no better name call a node as its operator.
+    # Without a better name, converters name a node after its operator.
     nodes = [" ".join(dict.fromkeys(filter(None, (node.op, node.name)))) for node in fault.nodes[:_MOST_NODES]]
     more = f" and {fault.count - len(nodes):,} more" if fault.count > len(nodes) else ""
     known += [("nodes", f"{', '.join(nodes)}{more}")] if nodes else []
@@ -121,7 +121,7 @@ def _fault(fault: PlaceFault) -> Html:
 
 
 def _rows(model: ModelResult) -> list[Html]:
-    """The worst rows, with what was fed where that may be shown."""
+    """The worst rows, with their inputs if these may be shown."""
     return _part("The worst rows", [rendered(items(told))] if (told := worst_row_lines(model)) else [])
 
 
@@ -129,7 +129,7 @@ def _rows(model: ModelResult) -> list[Html]:
 
 
 def _links(model: ModelResult) -> list[Html]:
-    """Files beside the page."""
+    """Links to files beside the page."""
     files = [
         ("log", model.log),
         *_scripts(model),
@@ -141,7 +141,7 @@ def _links(model: ModelResult) -> list[Html]:
 
 
 def _scripts(model: ModelResult) -> list[tuple[str, str]]:
-    """Those that show the failure again."""
+    """The scripts that reproduce the failure."""
     words = {"repro.py": "script that shows it again", "place.py": "script of the part that is wrong"}
     folder = model.repro.folder if model.repro else ""
     return [(words[name], f"{folder}/{name}") for name in (repro.scripts(model.repro) if model.repro else [])]
@@ -152,7 +152,7 @@ def _offers(strength: Strength | None) -> bool:
 
 
 def _placement(model: ModelResult) -> list[Html]:
-    """A bar for each provider other than a CPU that ran everything."""
+    """A table with a bar for each provider, except a CPU that ran everything."""
     shown = {name: placed for name, placed in model.placement.items() if name != "cpu" or placed.elsewhere}
     rows = [_placed(name, placed) for name, placed in shown.items()]
     head = ("provider", "share of nodes", "on it", "elsewhere", "which")
@@ -196,7 +196,7 @@ def _kind(kind: KindStrength) -> Html:
 
 
 def _meter(part: int, whole: int) -> Html:
-    """A bar without a style of its own, which the page's policy would refuse; the number stands beside it."""
+    """A bar without an inline style, which the page's policy would refuse; the number is beside it."""
     share = min(1.0, part / whole)
     return html('<meter value="{:.3f}" min="0" max="1" aria-hidden="true"></meter>', share)
 

@@ -1,4 +1,4 @@
-"""How the page looks, in light and dark: system fonts, no picture, no font to load."""
+"""The style of the page, in light and dark: system fonts, no picture and no font to load."""
 
 from __future__ import annotations
 

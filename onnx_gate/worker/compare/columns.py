@@ -1,8 +1,8 @@
-"""Columns of an output, those of its last axis: how much each varies, and how much noise it has about its mean.
+"""Columns of an output (its last axis): how much each one varies around its mean, and how much noise it has.
 
-An output of 295 ± 2 is large, and 2 is all that it says. Seen as a whole, a constant answer is near enough to it; seen
-column by column, about the mean of each, it isn't. Sums run over all cases of a provider: a column of one row doesn't
-vary, and neither do the rows of an edge case.
+In an output of 295 ± 2, only the ± 2 carries information. Compared as a whole, a constant answer is near enough to it.
+Compared column by column, around the mean of each column, a constant isn't. The sums run over all cases of a provider,
+because a column of one row doesn't vary, and neither do the rows of an edge case.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onnx_gate.records.limits import FEWEST_ROWS
 MOST_COLUMNS = 4_096
 _CHUNK = 1 << 13
 _SAMPLE = 1 << 15
-"""Elements of a call that are enough to know how much columns vary; where noise is asked for, all are looked at."""
+"""Elements of a call that are enough to know how much columns vary; where noise is measured, all elements are used."""
 _WIDE = 16
 _COMPARABLE = 0.3
 _NEGLIGIBLE = 1e-5
-# Several times the rounding of float32: what varies by less may be a constant that was computed twice.
+# Several times the rounding of float32: a column that varies by less may be a constant that was computed twice.
 _ROUNDING = 1e-6
 
 Array = npt.NDArray[Any]
@@ -40,12 +40,12 @@ class Columns:
         self._lowest, self._highest = math.inf, -math.inf
 
     def add(self, reference: Array, actual: Array, *, noise: bool) -> None:
-        """Take in one call; without noise, as many of its rows as are enough."""
+        """Add one call; without noise, only as many of its rows as are enough."""
         r, a = _as_columns(reference), _as_columns(actual)
         if not r.size:
             return
         if r.shape[1] != self._width:
-            # Columns of another number are other columns.
+            # If the number of columns changes, they are different columns.
             self._start(r.shape[1])
         step = 1 if noise else -(-r.size // _SAMPLE)
         rows = step * max(1, _CHUNK // r.shape[1])
@@ -55,12 +55,12 @@ class Columns:
                 self._add_rows(r[part].astype(np.float64), a[part].astype(np.float64) if noise else None)
 
     def look_at_range(self, lowest: float | None, highest: float | None) -> None:
-        """Take in between which elements the reference of a case lies."""
+        """Add the lowest and the highest element of a case's reference."""
         self._lowest = min(self._lowest, math.inf if lowest is None else lowest)
         self._highest = max(self._highest, -math.inf if highest is None else highest)
 
     def spread(self, tolerance: Tolerance) -> Spread | None:
-        """How much the reference varies so far; None of too few rows."""
+        """How much the reference varies so far; None if there are too few rows."""
         if self._rows < FEWEST_ROWS:
             return None
         mean, variance = self._moments()
@@ -86,11 +86,11 @@ class Columns:
         )
 
     def snr_db(self, *, broken: bool = False) -> float | None:
-        """The smallest of a column that varies; None of too few rows, and where no column varies.
+        """The smallest ratio among the columns that vary; None if there are too few rows or no column varies.
 
-        Where answers are `broken`, not finite on one side alone, nothing of the signal is left.
+        Where answers are `broken`, that is, not finite on one side only, no signal is left: the ratio is -inf.
 
-        The noise is that of the rows since it was last asked for with success, so that no row goes without.
+        The noise is that of the rows added since the last call that returned a ratio, so that every row counts.
         """
         if broken:
             self._held = True
@@ -106,11 +106,11 @@ class Columns:
             return float(np.min(10 * (np.log10(signal) - np.log10(noise))))
 
     def _signal_and_noise(self) -> tuple[Floats, Floats]:
-        """Of each column that varies.
+        """Signal and noise of each column that varies.
 
-        Probabilities count together: few rows make up most of what one class has, and one that is nearly a tie would be
-        all of its noise. Of columns that share a scale each has at least the signal of the average one: a class that
-        hardly occurs is lost in the noise of the others, rightly.
+        Probabilities are summed over all columns: few rows hold most of the signal of one class, and a single row that
+        is nearly a tie would be all of its noise. Where columns share a scale, each has at least the average signal: a
+        class that hardly occurs is lost in the noise of the others, and that is right.
         """
         mean, variance = self._moments()
         noise = self._noise / self._noisy_rows
@@ -123,7 +123,7 @@ class Columns:
 
     @property
     def not_held(self) -> bool:
-        """Noise was asked for, and a ratio could never be computed."""
+        """Whether noise was measured, but a ratio could never be computed."""
         return bool(self._noisy_rows) and not self._held
 
     def _start(self, width: int) -> None:
@@ -138,7 +138,7 @@ class Columns:
     def _add_rows(self, r: Floats, a: Floats | None) -> None:
         shift = r[0] if self._shift is None else self._shift
         about = r - shift
-        # As a product: sums along the first axis are slow where there are few columns.
+        # A matrix product, because sums along the first axis are slow where there are few columns.
         ones = np.ones(len(r))
         squares = ones @ (about * about)
         noise = ones @ (a - r) ** 2 if a is not None else 0.0
@@ -154,7 +154,7 @@ class Columns:
             self._noisy_rows += len(r)
 
     def _add_finite_rows(self, r: Floats, a: Floats | None) -> None:
-        """Those with NaN or Inf are left to other numbers; so are those whose squares are too large."""
+        """Add the finite rows only. Other metrics cover rows with NaN or Inf, and rows whose squares are too large."""
         finite = np.isfinite(r).all(axis=1) & (a is None or np.isfinite(a).all(axis=1))
         if finite.any() and not finite.all():
             self._add_rows(r[finite], None if a is None else a[finite])
@@ -165,13 +165,13 @@ class Columns:
         return mean + (0.0 if self._shift is None else self._shift), variance
 
     def _counted(self, variance: Floats) -> npt.NDArray[np.bool_]:
-        """The columns that vary, and not by next to nothing beside the others. Few may be of different units."""
+        """The columns that vary by more than a tiny share of the average; a few columns may have different units."""
         share = _COMPARABLE if self._is_of_one_scale() else _NEGLIGIBLE
         counted: npt.NDArray[np.bool_] = (variance > 0) & (variance >= share**2 * np.mean(variance))
         return counted
 
     def _is_of_one_scale(self) -> bool:
-        """Probabilities, activations, and whatever has many columns."""
+        """Whether the columns share a scale: probabilities, activations, and any output with many columns."""
         return self._width > _WIDE or self._is_bounded() or self._lowest == 0.0
 
     def _is_bounded(self) -> bool:
@@ -179,14 +179,14 @@ class Columns:
 
 
 def _varying(mean: Floats, variance: Floats) -> float:
-    # Squares of large float64 are infinite: of these nothing is said.
+    # Squares of large float64 values are infinite: the share is then reported as 0.
     with np.errstate(over="ignore"):
         squares, about = float(np.sum(variance + mean**2)), float(np.sum(variance))
     return min(1.0, about / squares) if 0 < squares < math.inf else 0.0
 
 
 def _as_columns(array: Array) -> Array:
-    """Rows by columns; what has one axis, or none, is one column."""
+    """The array as rows × columns; an array with one axis, or with no axis, is one column."""
     if array.ndim < 2:
         return array.reshape(-1, 1)
     return array.reshape(-1, array.shape[-1])[:, :MOST_COLUMNS] if array.size else array.reshape(0, 1)

@@ -1,4 +1,4 @@
-"""Which elements of two arrays differ, by how much, and in how many rows that is."""
+"""Which elements of two arrays differ, by how much, and in how many rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onnx_gate.worker.compare.form import kind_of
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 _AT_ONCE = 1 << 18
-"""Elements that are looked at together."""
+"""Number of elements that are compared at once."""
 _LONG = 128
-"""Elements of a row from which numpy is fast enough at looking through it."""
+"""Row length from which numpy's `any` along the row is fast enough."""
 
 
 def differing(reference: Array, actual: Array, tolerance: Tolerance) -> tuple[Mask, Array]:
-    """Which elements differ, and by how much; a label, a NaN or an infinity that is another one by any amount."""
+    """Which elements differ, and by how much; the distance is infinite for a wrong label, NaN or infinity."""
     if kind_of(reference) != "float":
         wrong = np.asarray(reference != actual, dtype=bool)
         return wrong, np.where(wrong, np.inf, 0.0)
@@ -33,9 +33,9 @@ def differing(reference: Array, actual: Array, tolerance: Tolerance) -> tuple[Ma
 
 
 def same_values(one: Array, other: Array) -> bool:
-    """Whether two arrays of one type hold the same, NaN where the other has it too.
+    """Whether two arrays of one type hold the same values; NaN equals NaN.
 
-    In slices: where NaN count as equal, numpy.array_equal takes several times the memory of both.
+    The arrays are compared in slices: where NaN count as equal, numpy.array_equal takes several times their memory.
     """
     if one.shape != other.shape:
         return False
@@ -52,23 +52,23 @@ def _same_slice(one: Array, other: Array) -> bool:
 
 
 class RowCount:
-    """Counts the rows that differ, of elements that come in stretches, one after another."""
+    """Counts the rows that differ, while the elements arrive in chunks, one after another."""
 
     def __init__(self, row: int) -> None:
         self.count = 0
         self._row = row
         self._into = 0
         self._is_wrong = False
-        """Whether the row that began in an earlier stretch is counted already."""
+        """Whether the row that began in an earlier chunk is counted already."""
 
     def skip(self, size: int) -> None:
-        """So many elements that are right."""
+        """Skip `size` elements that do not differ."""
         whole = size >= self._row - self._into
         self._into = (self._into + size) % self._row
         self._is_wrong &= not whole
 
     def add(self, wrong: Mask) -> None:
-        """The next elements: which of them differ."""
+        """Add the next elements: the mask says which of them differ."""
         begun = min(wrong.size, -self._into % self._row) if self._into else 0
         whole = (wrong.size - begun) // self._row * self._row
         if begun:
@@ -89,11 +89,11 @@ class RowCount:
 
 
 def rows_with_any(wrong: Mask) -> int:
-    """In how many rows there is any."""
+    """The number of rows with at least one wrong element."""
     columns = wrong.shape[1]
     if columns == 1:
         return int(np.count_nonzero(wrong))
     if columns >= _LONG:
         return int(np.count_nonzero(wrong.any(axis=1)))
-    # Of short rows a product is ten times as fast.
+    # For short rows, a matrix product is ten times as fast.
     return int(np.count_nonzero(wrong.astype(np.float32) @ np.ones(columns, np.float32)))

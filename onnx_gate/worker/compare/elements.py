@@ -1,8 +1,8 @@
 """All metrics of two float arrays in one pass, in chunks that fit the cache.
 
-Each chunk goes through a fast path in the arrays' own dtype. What the fast path can't settle (values that
-aren't finite, squares that overflow or vanish, elements within rounding of their limit) is done again for
-that chunk in float64, so that speed costs no correctness.
+Each chunk goes through a fast path in the arrays' own dtype. Where the fast path can't decide (values that
+aren't finite, squares that overflow or underflow, elements within rounding of their limit), that chunk is computed
+again in float64, so that the result stays correct.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from onnx_gate.records.asked import Tolerance
 from onnx_gate.worker.compare.differing import RowCount
 
 CHUNK = 1 << 17
-# Wider than float32's rounding: what lies this near its limit is judged again in float64.
+# Wider than float32's rounding: an element this near its limit is compared again in float64.
 _DOUBTFUL = 1 - 1e-5
 _VANISHING = 1e-30
 SATURATED = 1e-4
-"""A probability this near to 0 or 1 says little of what is behind it."""
+"""A probability this near to 0 or 1 says little about the score that it comes from."""
 
 Floats = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +42,7 @@ class Elements:
     max_abs: float = 0.0
     max_rel: float = 0.0
     used: float = 0.0
-    """The largest share that a difference has of what the tolerance allows there."""
+    """The largest difference, as a share of what the tolerance allows for its element."""
     sum_abs: float = 0.0
     sum_rel: float = 0.0
     sum_dd: float = 0.0
@@ -52,11 +52,11 @@ class Elements:
     highest: float = -math.inf
     saturated: int = 0
     worst: int = -1
-    """Flat index into everything added so far; among the mismatched elements, if there are any."""
+    """Flat index of the worst element added so far; a mismatched one, if there are any."""
     _worst_rank: tuple[int, float] = (-1, -1.0)
 
     def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic], *, row: int = 0) -> int:
-        """Take in two arrays of one shape; in how many rows, of so many elements each, they differ."""
+        """Add two arrays of one shape; the number of rows, of `row` elements each, that differ."""
         flat_reference, flat_actual = np.ravel(reference), np.ravel(actual)
         fast = flat_reference.dtype == flat_actual.dtype and flat_reference.dtype in (np.float32, np.float64)
         buffers = _Buffers(flat_reference.dtype, min(CHUNK, flat_reference.size)) if fast else None
@@ -70,12 +70,12 @@ class Elements:
         return rows.count if rows else 0
 
     def _add_fast(self, r: Floats, a: Floats, buffers: _Buffers, rows: RowCount | None) -> bool:
-        """Take in a chunk in its own dtype; False, with nothing taken in, where that is not exact enough."""
+        """Add a chunk in its own dtype; False, with nothing added, where that is not exact enough."""
         n, d, scale = r.size, buffers.first, buffers.second
         np.subtract(a, r, out=d)
         sum_dd, sum_dr, sum_rr = float(np.dot(d, d)), float(np.dot(d, r)), float(np.dot(r, r))
         np.abs(d, out=d)
-        # Faster than the largest element itself, and as blind to nothing: the first NaN wins.
+        # `argmax` is faster than `max`, and misses no NaN either: it returns the position of the first one.
         at = int(d.argmax())
         largest = float(d[at])
         if not math.isfinite(sum_dd + sum_rr + largest) or sum_rr < _VANISHING * n:
@@ -95,7 +95,7 @@ class Elements:
         return True
 
     def _add_relative(self, buffers: _Buffers, *, nonzero: bool, same: bool) -> int:
-        """The relative differences of a chunk; how many elements have none, their reference being 0."""
+        """Add the relative differences of a chunk; the number of elements without one, as their reference is 0."""
         d, scale, work = buffers.first, buffers.second, buffers.third
         if same:
             return 0 if nonzero else int(scale.size - np.count_nonzero(np.not_equal(scale, 0, out=buffers.marks)))
@@ -111,31 +111,31 @@ class Elements:
         return zeros
 
     def _least_of_note(self, lowest: float, highest: float) -> float:
-        """What differs by no more can't use more of the tolerance than others do; of references between these."""
+        """A difference up to this can't raise `used`, if the reference lies between `lowest` and `highest`."""
         smallest = 0.0 if lowest <= 0.0 <= highest else min(abs(lowest), abs(highest))
         return self.used * (self.tolerance.atol + self.tolerance.rtol * smallest)
 
     def _look_at_use(self, r: Floats, a: Floats, at: int, least: float, buffers: _Buffers) -> Mask | None:
-        """How much of the tolerance is used, and which elements are out of it, if any; `at` differs most."""
+        """Update `used`; which elements are out of tolerance, None if there are none; `at` differs most."""
         d, tolerance = buffers.first, self.tolerance
         if d[at] > tolerance.atol * _DOUBTFUL or not least:
             self._compute_shares(r, a, buffers)
             return self._count_mismatches(r, a, at, buffers)
         if d[at] > least:
-            # Few of them, where another chunk was looked at before.
+            # Only few elements, because earlier chunks already raised `used`.
             more = np.greater(d, d.dtype.type(least), out=buffers.marks).nonzero()[0]
             self._use(*_distances(r, a, more))
         return None
 
     def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> None:
-        """What share each difference has of what the tolerance allows; exactly, of the largest ones."""
+        """Each difference as a share of what the tolerance allows; the largest ones are computed in float64."""
         d, scale, share = buffers.first, buffers.second, buffers.third
         np.multiply(scale, d.dtype.type(self.tolerance.rtol), out=share)
         np.add(share, d.dtype.type(self.tolerance.atol), out=share)
         np.divide(d, share, out=share)
         most = share[share.argmax()]
         if math.isnan(most):
-            # No difference, where none is allowed.
+            # 0 / 0: no difference, where no difference is allowed.
             share[np.isnan(share, out=buffers.marks)] = 0.0
             most = share.max()
         if most > self.used * _DOUBTFUL:
@@ -147,12 +147,12 @@ class Elements:
         if not differing.any():
             return
         share = distance[differing] / (self.tolerance.atol + self.tolerance.rtol * np.abs(r[differing]))
-        # A distance that overflows, where as much is allowed: what is infinite is within it, and fills it.
+        # Inf / Inf: both the distance and the limit overflow. The distance is within the limit, and uses all of it.
         share[np.isnan(share)] = 1.0
         self.used = max(self.used, float(share.max()))
 
     def _count_mismatches(self, r: Floats, a: Floats, at: int, buffers: _Buffers) -> Mask | None:
-        """Which elements are out of tolerance, None if no one is; `at` differs most."""
+        """Which elements are out of tolerance, None if there are none; `at` differs most."""
         d, share, beyond, sure = buffers.first, buffers.third, buffers.marks, buffers.more_marks
         count = int(np.count_nonzero(np.greater(share, share.dtype.type(_DOUBTFUL), out=beyond)))
         if not count:
@@ -193,7 +193,7 @@ class Elements:
     def _add_finite(
         self, r: npt.NDArray[np.float64], a: npt.NDArray[np.float64], positions: npt.NDArray[np.intp]
     ) -> Mask:
-        """Take in the finite elements of a chunk; which of them are out of tolerance."""
+        """Add the finite elements of a chunk; which of them are out of tolerance."""
         self._look_at_range(r)
         d = np.abs(a - r)
         beyond = self._beyond(d, r)
@@ -220,7 +220,7 @@ class Elements:
         return lowest, highest
 
     def _beyond(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        # `not (d <= limit)`, so that a NaN can't slip through.
+        # `not (d <= limit)`, so that a NaN counts as out of tolerance.
         within: npt.NDArray[np.bool_] = distance <= self.tolerance.atol + self.tolerance.rtol * np.abs(r)
         return ~within
 
@@ -253,7 +253,7 @@ class Elements:
         self.sum_rr += rr
 
     def metrics(self) -> dict[str, float | None]:
-        """Undefined ones are None; a NaN or Inf that met something else shows in all that speak of the whole."""
+        """All metrics, None where undefined; a NaN or Inf on one side shows in those of the whole output."""
         n, largest = self.finite, self.max_abs
         if self.nonfinite_mismatched:
             largest = math.nan if self.nan_mismatched else math.inf
@@ -269,7 +269,7 @@ class Elements:
         }
 
     def spread(self) -> dict[str, float | int | None]:
-        """How much the reference varies; saturated elements count only where all are like probabilities."""
+        """The reference's range; saturated elements count only if all elements lie between 0 and 1."""
         if not self.finite:
             return {}
         between = self.lowest >= 0.0 and self.highest <= 1.0
@@ -277,15 +277,15 @@ class Elements:
 
     def _cosine(self) -> float | None:
         if self.nonfinite_mismatched:
-            # The finite elements alone would speak for those that are missing.
+            # A cosine of the finite elements alone would hide those that are missing.
             return None
-        # a = r + d, so a·r and a·a come from the sums at hand.
+        # a = r + d, so a·r and a·a follow from sums that are already known.
         aa = self.sum_rr + 2 * self.sum_dr + self.sum_dd
         if self.sum_rr <= 0 or aa <= 0:
             return 1.0 if self.finite and self.sum_rr == 0 and self.sum_dd == 0 else None
-        # A root each: the product of both sums may overflow, or vanish, where neither does.
+        # One root for each sum: the product of both may overflow or underflow where neither sum does.
         cosine = (self.sum_rr + self.sum_dr) / (math.sqrt(self.sum_rr) * math.sqrt(aa))
-        # Squares of float64 can overflow: what is left of them says nothing, least of all 1.
+        # Squares of float64 can overflow: the cosine is then undefined, and must not be reported as 1.
         return max(-1.0, min(1.0, cosine)) if math.isfinite(self.sum_rr + aa) else None
 
     def _snr_db(self) -> float | None:
@@ -299,14 +299,14 @@ class Elements:
             return None
         if self.sum_rr == 0 or math.isinf(self.sum_dd):
             return -math.inf
-        # The ratio of both sums may vanish, or overflow, where neither does.
+        # A difference of logarithms: the ratio of both sums may underflow or overflow where neither sum does.
         return 10 * (math.log10(self.sum_rr) - math.log10(self.sum_dd))
 
 
 def _distances(
     r: Floats, a: Floats, positions: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """How far some elements lie apart, and their reference."""
+    """The differences of the elements at `positions`, and their references, in float64."""
     wide = r[positions].astype(np.float64)
     return np.abs(a[positions].astype(np.float64) - wide), wide
 
@@ -320,7 +320,7 @@ class _Buffers:
         self.marks, self.more_marks = (np.empty(size, np.bool_) for _ in range(2))
 
     def of(self, size: int) -> _Buffers:
-        """Those of a chunk, the last of which may be smaller."""
+        """The buffers for a chunk of this size; the last chunk may be smaller."""
         if size == self.ones.size:
             return self
         smaller = object.__new__(_Buffers)

@@ -1,4 +1,4 @@
-"""The form of an output: its dtype and shape have to be those of the reference."""
+"""The form of an output: its dtype and shape must be those of the reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> list[Breach]:
-    """What is wrong with the form of what ONNX Runtime answered; lenient lets floats differ in width."""
+    """What is wrong with the form of ONNX Runtime's answer; lenient lets dtypes of one kind differ in width."""
     breaches = []
     actual: Array = given.value
     if given.columns is not None and answer.columns is not None and given.columns != answer.columns:
@@ -34,7 +34,7 @@ def form_breaches(answer: Answer, given: Actual, *, lenient: bool = False) -> li
 
 
 def kind_of(array: Array) -> str:
-    """float, int, bool or string: what an output is, whatever its width."""
+    """The kind of an array, whatever its width: float, int, bool or string."""
     kinds = {"f": "float", "i": "int", "u": "int", "b": "bool", "U": "string", "S": "string", "O": "string"}
     # The types of ml_dtypes (bfloat16, float8, int4 …) have no kind of their own in numpy.
     name = str(array.dtype.name)
@@ -47,7 +47,7 @@ def dtype_name(array: Array) -> str:
 
 
 def onnx_name(dtype: str) -> str:
-    """A dtype as ONNX names it, where that isn't numpy's name."""
+    """The name that ONNX uses for a dtype, which may differ from numpy's."""
     name = dtype.replace("_", "")
     return {"float8e8m0fnu": "float8e8m0", "float4e2m1fn": "float4e2m1"}.get(name, name)
 
@@ -60,7 +60,7 @@ def in_numpys_own(array: Array) -> Array:
 
 
 def show_shape(shape: tuple[int, ...]) -> str:
-    """`(2, 1)`, as numpy prints it."""
+    """A shape as numpy prints it: `(2, 1)`."""
     return str(tuple(int(size) for size in shape))
 
 
@@ -77,18 +77,18 @@ Pair = tuple[Answer, Actual]
 
 
 def parts_of(value: Any) -> list[Array]:
-    """The arrays that a value is made of."""
+    """The arrays that a value consists of."""
     return [] if value is None else list(value) if isinstance(value, list) else [value]
 
 
 def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], Breach | None]:
-    """The arrays of both sides, one by one; or what keeps them from being compared."""
+    """The arrays of both sides in pairs; or the breach that prevents their comparison."""
     reference, actual = answer.value, given.value
     if isinstance(reference, list) and isinstance(actual, np.ndarray) and actual.ndim:
-        # Some sources answer a list of arrays where ONNX has one tensor of them all.
+        # Some sources return a list of arrays where the ONNX model returns them all in one tensor.
         actual = list(actual)
     if isinstance(reference, np.ndarray) and isinstance(actual, list) and not actual and reference.shape[:1] == (0,):
-        # No maps at all: a ZipMap of no rows, whose columns nobody can tell.
+        # A ZipMap of no rows returns no maps, so its columns are unknown.
         return [], None
     if _kind(reference) != _kind(actual):
         sentence = f"it is {_describe(given.value)}, expected {_describe(answer.value)}"
@@ -102,7 +102,7 @@ def pair_parts(answer: Answer, given: Actual) -> tuple[list[Pair], Breach | None
 
 
 def form_of(value: Any) -> tuple[str, tuple[int, ...]]:
-    """dtype and shape as reports show them; a sequence counts its elements first."""
+    """The dtype and the shape as reports show them; the shape of a sequence begins with its number of elements."""
     if value is None:
         return "nothing", ()
     if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Labels: integers, bools and strings, which agree or don't."""
+"""Comparison of labels: integers, bools and strings, which either agree or differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PAIRS = 20
 MOST_COLUMNS = 4096
 MOST_NAN_COLUMNS = 100
 _AT_ONCE = 1 << 18
-"""Elements of rows that are looked at together."""
+"""Number of elements that are compared at once."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Labels:
     _pairs: dict[tuple[Scalar, Scalar], int] = field(default_factory=dict)
 
     def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic], *, row: int = 0) -> int:
-        """Take in two arrays of one shape; in how many rows, of so many elements each, they differ."""
+        """Add two arrays of one shape; the number of rows, of `row` elements each, that differ."""
         r, a = np.ravel(reference), np.ravel(actual)
         different = np.asarray(r != a, dtype=bool)
         count = int(np.count_nonzero(different))
@@ -45,11 +45,11 @@ class Labels:
         return rows_with_any(different.reshape(-1, row)) if count and row else 0
 
     def seen(self) -> tuple[Scalar, ...]:
-        """The reference's labels, each once, the first few."""
+        """The first few distinct labels of the reference."""
         return tuple(dict.fromkeys(reference for reference, _ in self._pairs))[:FEW_CLASSES]
 
     def confusion(self) -> tuple[Confusion, ...]:
-        """All pairs where there are few classes, else the most frequent wrong ones; empty if all agree."""
+        """All pairs if there are few classes, else the most frequent wrong pairs; empty if all labels agree."""
         if not self.mismatched:
             return ()
         classes = {label for pair in self._pairs for label in pair}
@@ -61,7 +61,7 @@ class Labels:
 
     @property
     def pairs(self) -> Mapping[tuple[Scalar, Scalar], int]:
-        """How often each label of the source met each of ONNX Runtime's."""
+        """How often each label of the source occurs together with each label of ONNX Runtime."""
         return self._pairs
 
     def _count_pairs(self, r: npt.NDArray[np.generic], a: npt.NDArray[np.generic]) -> None:
@@ -82,7 +82,7 @@ def _plain(label: object) -> Scalar:
 
 
 class Rows:
-    """Looks at rows until two differ, which is mostly at once."""
+    """Compares rows with the first one until one differs, which is usually the second."""
 
     def __init__(self) -> None:
         self._first: npt.NDArray[Any] | None = None
@@ -90,24 +90,24 @@ class Rows:
         self.count = 0
 
     def add(self, rows: npt.NDArray[Any]) -> None:
-        """Take in some rows of an output."""
+        """Add some rows of an output."""
         self.count += len(rows)
         if self._differ or not rows.size:
             return
         if self._first is None:
-            # Of texts, a row may be a plain str.
+            # In an array of strings, a row may be a plain str.
             self._first, rows = np.array(rows[0], dtype=rows.dtype), rows[1:]
-        # The next one tells, nearly always.
+        # The next row alone comes first: if rows differ, it nearly always shows that.
         self._differ = any(not self._alike(part) for part in (rows[:1], rows[1:]))
 
     @property
     def digest(self) -> str:
-        """Of the row that all are; empty where they differ, or where there was none."""
+        """A hash of the row if all rows are the same; empty if rows differ, or if there is no row."""
         if self._differ or self._first is None:
             return ""
         if self._first.dtype == object:
             return hashlib.sha256(repr(self._first.tolist()).encode("utf-8", "backslashreplace")).hexdigest()[:16]
-        # Not as bytes, which would be a copy of what may be a whole answer.
+        # No `tobytes`: it would copy the row, which may be a whole answer.
         return hashlib.sha256(np.ascontiguousarray(self._first).reshape(-1).view(np.uint8).data).hexdigest()[:16]
 
     def _alike(self, rows: npt.NDArray[Any]) -> bool:
@@ -120,14 +120,14 @@ class Rows:
 
 
 class NanColumns:
-    """The columns that are nothing but NaN, over all calls."""
+    """The columns in which every element of all calls is NaN."""
 
     def __init__(self) -> None:
         self._all_nan: npt.NDArray[np.bool_] | None = None
         self._open = True
 
     def add(self, reference: npt.NDArray[Any], *, any_nan: bool) -> None:
-        """Take in an array of floats; one without columns, or with another number of them, ends the search."""
+        """Add an array of floats; an array without columns, or with another number of columns, ends the search."""
         if not self._open or not reference.size:
             return
         columns = reference.shape[-1] if reference.ndim > 1 else 0
@@ -141,5 +141,5 @@ class NanColumns:
         self._open = bool(self._all_nan.any())
 
     def places(self) -> tuple[int, ...]:
-        """Where they are, the first few."""
+        """The indices of the first few of these columns."""
         return () if self._all_nan is None else tuple(np.flatnonzero(self._all_nan)[:MOST_NAN_COLUMNS].tolist())

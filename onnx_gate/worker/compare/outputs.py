@@ -1,6 +1,6 @@
 """One output of one case: its contract first, then its values, then its limits.
 
-`columns` are those of the same output in the cases before, which say how much it varies.
+`columns` holds the sums of the same output over earlier cases, which show how much it varies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 
 
 class OutputComparison:
-    """Compares call after call of one case; `finish` says what came of it."""
+    """Compares one output of one case, call by call; `finish` returns the result."""
 
     def __init__(
         self,
@@ -66,19 +66,19 @@ class OutputComparison:
         self._scores = Scores(output)
         self._calls = 0
         self._rows = Rows()
-        # Counting them takes a second look, which thousands of wrong models have no time for.
+        # Counting the rows takes extra time, which adds up over thousands of wrong models.
         self._wrong_rows = 0 if by_row else None
         self._nan_columns = NanColumns()
 
     def refuse(self, breach: Breach) -> None:
-        """Note what keeps a call from being compared."""
+        """Record the breach that prevents the comparison of a call."""
         if breach not in self._contract:
             self._contract.append(breach)
 
     def add(
         self, answer: Answer, given: Actual, *, lenient: bool = False, first_row: int = 0, rows: int | None = None
     ) -> None:
-        """Take in one call of so many rows; a value of the wrong form is a breach, and isn't compared further."""
+        """Add one call of `rows` rows; a value of the wrong form is a breach, and isn't compared further."""
         pairs, breach = pair_parts(answer, given)
         self._dtype, shape = form_of(given.value)
         if breach:
@@ -125,13 +125,13 @@ class OutputComparison:
         if ("min_top1" in self._rule.limits or self._scores.possible) and actual.ndim > 1 and actual.shape[-1]:
             same = reference.argmax(axis=-1) == actual.argmax(axis=-1)
             if side is self._elements:
-                # A NaN passes for the largest of its row.
+                # `argmax` takes a NaN for the largest element of its row.
                 same &= np.isnan(reference).any(axis=-1) == np.isnan(actual).any(axis=-1)
             self._top1[0] += int(np.count_nonzero(same))
             self._top1[1] += same.size
 
     def finish(self, seconds: float = 0.0) -> OutputDiff:
-        """The numbers, and a sentence for each limit that doesn't hold."""
+        """The metrics, and a sentence for each limit that doesn't hold."""
         common: dict[str, Any] = {
             **self._where,
             "dtype": self._dtype,
@@ -150,7 +150,7 @@ class OutputComparison:
         return self._finish_values(common) if self._elements else self._finish_labels(common)
 
     def show(self, diff: OutputDiff, looks: Looks) -> None:
-        """Offer what plots are drawn from."""
+        """Offer the sample that plots are drawn from."""
         if self._sample is not None:
             looks.offer(diff, self._sample, self._labels)
 
@@ -162,7 +162,7 @@ class OutputComparison:
         self._columns.look_at_range(spread.get("lowest"), spread.get("highest"))
         metrics["column_snr_db"] = self._column_snr(elements)
         limits = limits_of("floats", self._limits_in_force(metrics))
-        # Of no element at all every metric is undefined, and none is out of its limit.
+        # Without any element, every metric is undefined, and no limit is broken.
         missed = self._limit_breaches(limits, metrics) if elements.total else []
         return OutputDiff(
             **common,
@@ -187,7 +187,7 @@ class OutputComparison:
         return self._columns.snr_db(broken=elements.nonfinite_mismatched > 0)
 
     def _limits_in_force(self, metrics: dict[str, Any]) -> dict[str, float]:
-        """Those of the rule, with what is for scores only; a limit of columns waits for rows that vary."""
+        """The rule's limits, plus those for scores if the output holds scores; no column limit without a column SNR."""
         limits = dict(self._rule.limits)
         if self._scores.sure and self._top1[1] >= FEWEST_RANKED:
             limits |= self._rule.for_scores
@@ -266,7 +266,7 @@ class OutputComparison:
         )
 
     def _grow_shape(self, shape: tuple[int, ...], axis: int) -> None:
-        """Rows of all calls together; in a sequence those of its elements."""
+        """Add this call's rows to the shape; for a sequence, the rows of its elements."""
         before = self._shape
         grows = self._batched and len(before) == len(shape) > axis
         if grows and before[:axis] == shape[:axis] and before[axis + 1 :] == shape[axis + 1 :]:
@@ -275,7 +275,7 @@ class OutputComparison:
 
 
 def plain_scalar(value: Any) -> Scalar:
-    """A numpy element as JSON can hold it: what isn't finite becomes text."""
+    """A numpy element in a form that JSON can hold: a number that isn't finite becomes text."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and not math.isfinite(plain):
         return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"

@@ -1,7 +1,7 @@
-"""What the plots of an output are drawn from: its worst comparison, of a sample that is bounded and always the same.
+"""Data for the plots of an output: a sample of its worst comparison, bounded in size and the same in every run.
 
-A comparison only keeps its sample. What is drawn of it is computed once the comparison turns out to be the worst so
-far, which few do.
+A comparison only keeps its sample. The plot is computed when the comparison turns out to be the worst so far, which
+few comparisons do.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from onnx_gate.vocabulary import Scalar
 from onnx_gate.worker.compare.labels import Labels
 
 MOST_LOOKED = 200_000
-"""Elements of a comparison that are looked at."""
+"""Most elements of a comparison that are sampled."""
 MOST_BYTES = 200_000
-"""Of results.json, for all plots of a model."""
+"""Most bytes that all plots of a model may take in results.json."""
 _SHARE_OF_A_CALL = 4
 _LARGEST = 1e300
 _INDENT = 6
-"""Spaces that stand before each line of a plot in results.json, more than by itself."""
+"""Extra spaces before each line of a plot in results.json, compared with a plot written alone."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass
 class Sample:
-    """Elements of all calls of one comparison, each with its row."""
+    """Sampled elements of all calls of one comparison, each with its row."""
 
     looked: int = 0
     rows: int = 0
     _parts: list[tuple[Floats, Floats, npt.NDArray[np.int64]]] = field(default_factory=list)
 
     def add(self, reference: npt.NDArray[np.generic], actual: npt.NDArray[np.generic], *, batched: bool) -> None:
-        """Take in two arrays of one shape: all of a small one, else one element of each of many equal stretches."""
+        """Add two arrays of one shape: all elements of small ones, else one element from each of many equal ranges."""
         rows = len(reference) if batched and reference.ndim else 1
         size = reference.size
-        # A quarter of what is left: however many calls follow, some room is left for them.
+        # A quarter of the free room, so that some room is left for later calls, whatever their number.
         most = max(1, (MOST_LOOKED - self.looked) // _SHARE_OF_A_CALL)
         taken = np.arange(size) if size <= most else _spread(size, most, seed=len(self._parts))
         if size and self.looked < MOST_LOOKED:
@@ -69,7 +69,7 @@ class Sample:
         self.rows += rows
 
     def arrays(self) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
-        """References, actual values and rows of all that was taken."""
+        """References, actual values and rows of all sampled elements."""
         references, actuals, rows = zip(*self._parts, strict=True)
         return np.concatenate(references), np.concatenate(actuals), np.concatenate(rows)
 
@@ -79,13 +79,13 @@ def _taken(array: npt.NDArray[np.generic], places: npt.NDArray[np.int64]) -> Flo
 
 
 def _spread(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
-    """One place in each of so many stretches; a fixed step would look at one column only."""
+    """One random position in each of `count` equal ranges; a fixed step might sample one column only."""
     chance = np.random.default_rng(seed).random(count)
     return np.minimum(((np.arange(count) + chance) * (size / count)).astype(np.int64), size - 1)
 
 
 class Looks:
-    """The outputs of one provider: which comparison of each is the worst, and what is drawn of it."""
+    """The worst comparison of each output of one provider, and its plot."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -93,12 +93,12 @@ class Looks:
         self._worst: dict[str, tuple[tuple[float, ...], Plot]] = {}
 
     def offer(self, diff: OutputDiff, sample: Sample, labels: Labels | None) -> None:
-        """A comparison that was made; whether it stands is said later."""
+        """Add a comparison; `settle` says later whether it is final."""
         if diff.total and not diff.contract:
             self._waiting.append((diff, sample, labels))
 
     def settle(self, standing: Iterable[object]) -> None:
-        """Of what was offered, that which stands is looked at; the rest was compared again, and is forgotten."""
+        """Rank the offered comparisons that are final; drop the others, which were compared again."""
         kept = {id(each) for each in standing}
         for diff, sample, labels in self._waiting:
             rank = _rank(diff)
@@ -107,7 +107,7 @@ class Looks:
         self._waiting.clear()
 
     def plots(self) -> list[Plot]:
-        """The worst first, as many as there is room for."""
+        """The plots, worst first, as many as there is room for."""
         ranked = sorted(self._worst.values(), key=lambda found: found[0], reverse=True)[:MOST_PLOTS]
         kept, used = [], 0
         for _, plot in ranked:
@@ -119,7 +119,7 @@ class Looks:
 
 
 def _rank(diff: OutputDiff) -> tuple[float, ...]:
-    """The worst is drawn; of labels, the comparison with the most that differ, since few labels make no matrix."""
+    """How bad a comparison is; for labels, by how many differ, then by how many there are, for a fuller matrix."""
     worst = badness(diff) if diff.tolerance is not None else (float(diff.mismatched), float(diff.total))
     return (float(bool(diff.breaches)), *worst)
 
@@ -154,7 +154,7 @@ def _histogram(distance: Floats, beyond: npt.NDArray[np.bool_], *, odd: int) -> 
     same = int(np.count_nonzero(~differing)) - odd
     if not differing.any():
         return Histogram(smallest=0.0, same=same, odd=odd)
-    # In float64, the distance of two elements may overflow.
+    # The distance of two float64 elements may overflow.
     logs = np.floor(PER_DECADE * np.log10(np.minimum(distance[differing], _LARGEST))).astype(np.int64)
     first = max(int(logs.min()), int(logs.max()) - MOST_BINS + 1)
     places = np.maximum(logs - first, 0)
@@ -203,7 +203,7 @@ def _by_row(used: Floats, rows: npt.NDArray[np.int64], count: int) -> ByRow | No
 
 
 def _matrix(labels: Labels) -> Matrix | None:
-    """Of few classes, all pairs."""
+    """All pairs of labels; None if there are too many classes or pairs."""
     pairs = labels.pairs
     names = sorted({label for pair in pairs for label in pair}, key=_order)
     if len(names) > MOST_CLASSES or len(pairs) > MOST_PAIRS:
@@ -219,10 +219,10 @@ def _matrix(labels: Labels) -> Matrix | None:
 
 
 def _order(label: Scalar) -> tuple[bool, float, str]:
-    """Numbers by size, then words by the alphabet."""
+    """Sort key: numbers by size, then words in alphabetical order."""
     return isinstance(label, str), 0.0 if isinstance(label, str) or label is None else label, str(label)
 
 
 def _short(value: float) -> float:
-    """As many digits as a plot shows."""
+    """The value rounded to the digits that a plot shows."""
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""Both sides row by row: how many rows differ in any of their elements."""
+"""Comparison row by row: how many rows differ in at least one element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass
 class RowComparison:
-    """Counts over all calls of one output; where its first dimension isn't the batch, each answer is one row."""
+    """Counts over all calls of one output; if its first dimension isn't the batch, each answer counts as one row."""
 
     tolerance: Tolerance
     rows: int = 0
@@ -28,21 +28,21 @@ class RowComparison:
     calls: int = 0
     elements: int = 0
     floats: bool = False
-    """Whether any element was one, so that the tolerance counted."""
+    """Whether any element was a float, so that the tolerance applied."""
     max_abs: float | None = None
-    """Over all elements that are finite on both sides."""
+    """The largest absolute difference of the elements that are finite on both sides."""
     worst: Worst | None = None
-    """Of the elements that are wrong, the one that differs most; of labels, the first."""
+    """The wrong element that differs most; for labels, the first wrong one."""
     dtype: str = ""
-    """Of the last answer."""
+    """The dtype of the last answer."""
     shape: tuple[int, ...] = ()
-    """Of all answers together, where they have rows; else of the last one."""
+    """The shape of all answers together if they have rows; else the shape of the last answer."""
     refused: list[Breach] = field(default_factory=list)
-    """What kept a call from being compared."""
+    """The breaches that prevented the comparison of a call."""
     _largest: float = -1.0
 
     def add(self, answer: Answer, given: Actual, *, rows: int | None, first_row: int = 0) -> None:
-        """Take in one call of so many rows."""
+        """Add one call of `rows` rows."""
         self.dtype, shape = form_of(given.value)
         pairs, breach = pair_parts(answer, given)
         breaches = [breach] if breach else [one for pair in pairs for one in form_breaches(*pair, lenient=True)]

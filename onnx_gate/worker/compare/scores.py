@@ -1,4 +1,4 @@
-"""Whether an output is scores of classes: then what counts is which of them is the largest."""
+"""Whether an output holds class scores: then it matters which score of a row is the largest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from onnx_gate.records.found import Answer
 
 _FEWEST_UNSURE = 3
 _NEAR_ONE = 1e-3
-# `logits`, `class_scores`, `probs`, `probabilities`: parts of a name, and no part of a word such as `problem`.
+# Matches `logits`, `class_scores`, `probs`, `probabilities` as parts of a name, but not inside a word like `problem`.
 _NAMED = re.compile(r"(?:^|[\W_\d])(logits?|scores?|probs?|probabilit(?:y|ies))(?:[\W_\d]|$)", re.IGNORECASE)
 
 
 class Scores:
-    """Looks at an output call by call."""
+    """Decides, call by call, whether an output holds class scores."""
 
     def __init__(self, output: str) -> None:
         self._named = bool(_NAMED.search(output))
@@ -26,7 +26,7 @@ class Scores:
         self._columns = 0
 
     def add(self, answer: Answer) -> None:
-        """Take in what the source answers to one call."""
+        """Add the source's answer to one call."""
         value: npt.NDArray[Any] = answer.value
         self._seen = True
         self._matrix &= value.ndim == 2
@@ -38,12 +38,12 @@ class Scores:
 
     @property
     def possible(self) -> bool:
-        """A matrix of some columns: of a classifier these are scores, of an encoder they are not."""
+        """Whether the output is a matrix with enough columns: scores in a classifier, but not in an encoder."""
         return self._seen and self._matrix and self._columns >= (2 if self.sure else _FEWEST_UNSURE)
 
     @property
     def sure(self) -> bool:
-        """The source names its classes, rows are probabilities or their logarithms, or the output's name says so."""
+        """Whether the source names classes, rows are (log) probabilities, or the output's name says scores."""
         known = self._classes or self._named or self._sums_to_one
         return self._seen and self._matrix and self._columns > 1 and known
 

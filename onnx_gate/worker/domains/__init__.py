@@ -1,3 +1,3 @@
-"""What parts of models that every framework has, such as trees, know of the values that reach them."""
+"""Facts about inputs from model parts that all frameworks share, such as trees."""
 
 from __future__ import annotations

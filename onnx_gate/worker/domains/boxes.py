@@ -1,4 +1,4 @@
-"""Leaves of trees and points in space → rows of a model's inputs, followed back column by column."""
+"""Leaves of trees and points in space → rows of a model's inputs, computed backwards column by column."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, deal
 
 Array = npt.NDArray[Any]
 Ends = Mapping[Place, Interval]
-"""Of columns, the values that take the place of ±inf."""
+"""For columns, the values that replace ±inf."""
 _NO_ENDS = (-3.0, 3.0)
 _BESIDE = (0.1, 0.4)
-"""How far from a point a row lies, in deviations: near to it, distances are differences of large numbers, which float32
-hardly keeps."""
+"""The distance of a row from a point, in deviations: nearer to it, distances are differences of large numbers, which
+float32 hardly keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,11 @@ class Leaves:
 
     @property
     def size(self) -> int:
-        """How many rows there could be."""
+        """The number of rows that are possible."""
         return sum(int((np.asarray(tree.left) < 0).sum()) for tree in self.trees)
 
     def draw(self, seed: str, most: int, ends: Ends) -> list[Box]:
-        """One row in part for each of so many leaves."""
+        """One partial row for each of at most `most` leaves."""
         whole = [number for number, column in enumerate(self.columns) if column is not None and column.is_whole]
         coded = {
             number: list(column.codes.values())
@@ -55,7 +55,7 @@ class Leaves:
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """Rows that the model keeps, such as support vectors, as it sees them."""
+    """Rows that the model keeps, such as support vectors, in the values that the model sees."""
 
     rows: Array
     columns: Columns
@@ -63,11 +63,11 @@ class Points:
 
     @property
     def size(self) -> int:
-        """How many rows there could be."""
+        """The number of rows that are possible."""
         return len(self.rows)
 
     def draw(self, seed: str, most: int, ends: Ends) -> list[Box]:
-        """A small box around so many of them, within the values that occur."""
+        """A small box around each of at most `most` points, within the values that occur."""
         chosen = np.sort(rng_for(seed).permutation(len(self.rows))[:most])
         boxes: list[dict[Place, tuple[Scalar, Scalar]]] = [{} for _ in chosen]
         for number, column in enumerate(self.columns[: self.rows.shape[1]]):
@@ -80,7 +80,7 @@ class Points:
 
 
 def share_out(groups: Sequence[Leaves | Points], seed: str, most: int, ends: Ends) -> list[Box]:
-    """At most so many rows, as many of each group."""
+    """At most `most` rows, shared evenly among the groups."""
     shares = deal([group.size for group in groups], most, rng_for(seed))
     found = []
     for number, (group, share) in enumerate(zip(groups, shares, strict=True)):
@@ -89,7 +89,7 @@ def share_out(groups: Sequence[Leaves | Points], seed: str, most: int, ends: End
 
 
 def _inverted(boxes: Sequence[dict[int, Interval]], columns: Columns) -> dict[int, dict[float, float]]:
-    """All ends of intervals in the values of the input, inverted at once for each column."""
+    """All ends of intervals in the values of the input, inverted together for each column."""
     ends: dict[int, set[float]] = {}
     for box in boxes:
         for number, interval in box.items():
@@ -105,7 +105,7 @@ def _inverted(boxes: Sequence[dict[int, Interval]], columns: Columns) -> dict[in
 
 @dataclass(slots=True)
 class _Wanted:
-    """What is demanded of one column of an input."""
+    """The conditions on one column of an input."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -115,7 +115,7 @@ class _Wanted:
 def _row(
     box: dict[int, Interval], columns: Columns, inverted: dict[int, dict[float, float]], rng: np.random.Generator
 ) -> dict[Place, tuple[Scalar, Scalar]] | None:
-    """None where no row can be so."""
+    """The row for a box; None where no row can meet it."""
     wanted: dict[Place, _Wanted] = {}
     for number, interval in box.items():
         column = columns[number] if number < len(columns) else None
@@ -134,7 +134,7 @@ def _row(
 
 
 def _turned(interval: Interval, inverted: dict[float, float], rising: bool) -> Interval:
-    """In the values of the input; an end that no value of it leads to is open."""
+    """The interval in the values of the input; an end that no value of the input reaches is open."""
     low, high = interval if rising else interval[::-1]
     at_low, at_high = inverted.get(low, np.nan), inverted.get(high, np.nan)
     return (-np.inf if isnan(at_low) else at_low), (np.inf if isnan(at_high) else at_high)
@@ -161,7 +161,7 @@ def _fits(raw: Scalar, want: _Wanted) -> bool:
 
 
 def _bounded(row: dict[Place, tuple[Scalar, Scalar]], ends: Ends) -> Box:
-    """With finite ends."""
+    """The row with finite ends."""
     return {
         place: _finite(low, high, ends.get(place, _NO_ENDS)) if low == -np.inf or high == np.inf else (low, high)
         for place, (low, high) in row.items()
@@ -178,7 +178,7 @@ def _finite(low: Scalar, high: Scalar, ends: Interval) -> tuple[Scalar, Scalar]:
 
 
 def _around(values: Array, chosen: Array, column: Column) -> list[tuple[Scalar, Scalar] | None]:
-    """Beside each chosen value, towards the others; None where it is missing, or can't be followed."""
+    """Intervals next to each chosen value, towards the others; None where it is missing, or can't be inverted."""
     inputs = column.to_input(values)
     known = inputs[np.isfinite(inputs)]
     if not len(known):
@@ -196,7 +196,7 @@ def _beside(value: float, spread: float) -> tuple[float, float]:
 
 
 def _add_nearest(boxes: list[dict[Place, tuple[Scalar, Scalar]]], rows: Array, columns: Columns) -> None:
-    """Of columns that hold codes: the value whose codes come nearest."""
+    """Add, for columns with codes, the value whose codes are nearest."""
     places: dict[Place, list[int]] = {}
     for number, column in enumerate(columns[: rows.shape[1]]):
         if column is not None and column.codes is not None:

@@ -1,4 +1,4 @@
-"""Where a column that a part of a model sees comes from: the input that is fed, and the way back to its values."""
+"""The input column that a column inside a model comes from, and the way back to its values."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Column:
     place: Place
     """The column of the input."""
     dtype: str
-    """Of the input, as the schema has it."""
+    """The dtype of the input in the schema."""
     back: Change | None = None
-    """Its values → those of the input, NaN where there are none; None where it is the input itself."""
+    """Values of this column → values of the input, NaN where there are none; None if the column is the input itself."""
     trace: Callable[[Array], tuple[Array, Array, Array]] | None = None
-    """Its values → those of the input, the largest operand on the way, and the slope of the way back, all in the
-    values of the input."""
+    """Values of this column → values of the input, the largest operand on the way, and the slope of the way back, all
+    in the values of the input."""
     rising: bool = True
-    """Whether it grows with the input."""
+    """Whether the column grows with the input."""
     codes: Mapping[Scalar, float] | None = None
-    """What it holds for each value of the input, where those are a list; `back` has no meaning then."""
+    """The column's value for each value of the input, where those are a list; `back` has no meaning then."""
     misses: bool = True
-    """Whether a missing value gets here as one."""
+    """Whether a missing value is still missing here."""
 
     @property
     def is_text(self) -> bool:
@@ -44,44 +44,44 @@ class Column:
 
     @property
     def is_raw(self) -> bool:
-        """Whether it is the input itself."""
+        """Whether the column is the input itself."""
         return self.back is None and self.codes is None
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the input itself, and holds whole numbers."""
+        """Whether the column is the input itself, and holds integers."""
         return self.is_raw and not self.is_text and "float" not in self.dtype
 
     def to_input(self, values: Any) -> Array:
-        """In the values of the input."""
+        """The values of the input that lead to these values."""
         given = np.asarray(values, dtype=np.float64)
         return given if self.back is None else self.back(given)
 
     def traced(self, values: Any) -> tuple[Array, Array, Array]:
-        """Of each value: in the input, the largest operand on the way, and the slope of the way back."""
+        """For each value: the value of the input, the largest operand on the way, and the slope of the way back."""
         given = np.asarray(values, dtype=np.float64)
         return (given, np.abs(given), np.ones_like(given)) if self.trace is None else self.trace(given)
 
 
 Columns = list[Column | None]
-"""What a part sees, in order; None for what comes from several columns, or can't be followed."""
+"""The columns that a part sees, in order; None for one that comes from several columns, or can't be inverted."""
 
 
 def columns_of(given: InputSpec) -> Columns:
-    """Those of one input as it is fed."""
+    """The columns of one input, as they are fed."""
     width = given.shape[-1] if len(given.shape) > 1 else 1
     count = width if isinstance(width, int) else 1
     return [Column(place=(given.name, number), dtype=given.dtype) for number in range(count)]
 
 
 def changed(column: Column, *, forward: Change, inverse: Change, rising: bool, misses: bool) -> Column:
-    """The column after a monotone function of it."""
+    """The column after a monotone function."""
 
     def back(values: Array) -> Array:
         return column.to_input(inverse(values))
 
     def trace(values: Array) -> tuple[Array, Array, Array]:
-        # Rounding of what is computed here counts in the values of the input: times the slope of the way back.
+        # Rounding of values here is measured in the values of the input: it is multiplied by the slope of the way back.
         before = inverse(values)
         inputs, reach, slope = column.traced(before)
         step = np.maximum(np.abs(before), 1.0) * 1e-4
@@ -103,11 +103,11 @@ def changed(column: Column, *, forward: Change, inverse: Change, rising: bool, m
 
 
 MOST_TABLE_ROWS = 512
-"""Rows of a table that floats are aimed at; of a larger one, so many spread over it."""
+"""The largest number of table rows that floats are aimed at; a larger table gets an even selection."""
 
 
 def row_marks(rows: int, factor: float, shift: float) -> list[float]:
-    """A float for each row of a table that factor · x + shift chooses once it is rounded, whichever way that is."""
+    """A float for each row of a table that factor · x + shift selects after any kind of rounding."""
     chosen = np.unique(np.linspace(0, rows - 1, min(rows, MOST_TABLE_ROWS)).astype(np.int64))
-    # A quarter: down, to the nearest and off the digits give the row, and up gives the next.
+    # With a quarter, rounding down, to the nearest and towards zero give the row, and rounding up gives the next.
     return [float(each) for each in (chosen + (0.0 if (factor, shift) == (1.0, 0.0) else 0.25) - shift) / factor]

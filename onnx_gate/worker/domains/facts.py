@@ -1,4 +1,4 @@
-"""What the parts of a model say of the columns that they see, gathered into what is known of its inputs."""
+"""Facts that the parts of a model state about their columns, collected into facts about its inputs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of
 
 Array = npt.NDArray[Any]
 MOST_CUTS = 512
-"""Of one column; both sides of more would never be fed."""
+"""The limit for one column; both sides of more cuts would never be fed."""
 
 
 @dataclass
 class _Known:
-    """What is known of one column of an input so far."""
+    """The facts about one column of an input so far."""
 
     dtype: str
     origins: dict[Origin, None] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class _Known:
 
 
 class Facts:
-    """Gathers what parts of a model say, in the order of the data: of two means the first counts."""
+    """Collects the facts of a model's parts, in the order of the data: of two means, the first counts."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -48,7 +48,7 @@ class Facts:
         self._groups: list[Leaves | Points] = []
 
     def add_usual(self, column: Column | None, centre: float, spread: float) -> None:
-        """Ordinary values lie around a centre."""
+        """Add that ordinary values lie around a centre."""
         if column is None or not _is_number(column) or not np.isfinite([centre, spread]).all():
             return
         low, middle, high = column.to_input([centre - spread, centre, centre + spread]).tolist()
@@ -58,7 +58,7 @@ class Facts:
             known.usual = known.usual or (middle, wide)
 
     def add_weighed(self, column: Column | None, spread: float) -> None:
-        """Values of this size matter to the model; what else is known of the column says more."""
+        """Add that values of this size matter to the model; other facts about the column are stronger."""
         if column is None or not _is_number(column) or not np.isfinite(spread):
             return
         low, high = column.to_input([-spread, spread]).tolist()
@@ -67,7 +67,7 @@ class Facts:
             known.weighed = known.weighed or abs(high - low) / 2
 
     def add_range(self, column: Column | None, low: float, high: float, *, marked: bool = False) -> None:
-        """Ordinary values lie between two; `marked` where the model was told of these two."""
+        """Add that ordinary values lie between two; `marked` if the model itself keeps these two."""
         if column is None or not _is_number(column):
             return
         least, most = sorted(column.to_input([low, high]).tolist())
@@ -78,7 +78,7 @@ class Facts:
             known.marks.update(dict.fromkeys((least, most)) if marked else {})
 
     def add_cuts(self, column: Column | None, values: Iterable[float], origin: Origin) -> None:
-        """Values at which the model changes its mind."""
+        """Add values at which the model's decision changes."""
         if column is None or not _is_number(column):
             return
         given = np.array(sorted(set(values)), dtype=np.float64)
@@ -92,7 +92,7 @@ class Facts:
                 known[at] = max(reach, known.get(at, 0.0))
 
     def add_choices(self, column: Column | None, values: Iterable[Any], *, origin: Origin = Origin.CATEGORIES) -> None:
-        """All that the column ordinarily holds; what the input can't hold is left out, and missing values go apart."""
+        """Add the ordinary values of the column that the input can hold; missing values are added separately."""
         if column is None or not column.is_raw:
             return
         plain = [_plain(value, column.dtype) for value in values]
@@ -102,27 +102,27 @@ class Facts:
             self.add_missing(column)
 
     def add_marks(self, column: Column | None, values: Iterable[Any], origin: Origin) -> None:
-        """Other values to feed once."""
+        """Add other values to feed once."""
         if column is not None and column.is_raw:
             kept = [plain for value in values if (plain := _plain(value, column.dtype)) is not None]
             if kept:
                 self._at(column, origin).marks.update(dict.fromkeys(kept))
 
     def add_sought(self, column: Column | None, value: float, origin: Origin) -> None:
-        """A value that the model looks for: it is fed once, and only exactly it leads elsewhere."""
+        """Add a value that the model looks for: it is fed once, and only exactly this value takes another branch."""
         self.add_marks(column, (value,), origin)
         if column is not None and column.is_raw and _plain(value, column.dtype) is not None:
             self._at(column, origin).exact[float(value)] = None
 
     def add_unusual(self, column: Column | None, values: Iterable[Any], origin: Origin = Origin.CATEGORIES) -> None:
-        """Values that the source may refuse."""
+        """Add values that the source may refuse."""
         if column is not None and column.is_raw:
             kept = [plain for value in values if (plain := _plain(value, column.dtype)) is not None]
             if kept:
                 self._at(column, origin).unusual.update(dict.fromkeys(kept))
 
     def add_missing(self, column: Column | None, *, text: str | None = None) -> None:
-        """The model has an answer for a missing value, or for the text that stands for it."""
+        """Add that the model has an answer for a missing value, or for the text that stands for it."""
         if column is None or not column.misses:
             return
         if column.is_text:
@@ -132,7 +132,7 @@ class Facts:
             self._at(column, Origin.MISSING).missing = True
 
     def add_trees(self, trees: Sequence[Tree], columns: Columns) -> None:
-        """Their thresholds, their categories and the ways to their leaves."""
+        """Add the thresholds of trees, their categories and the paths to their leaves."""
         if not trees:
             return
         whole = [number for number, column in enumerate(columns) if column is not None and column.is_whole]
@@ -144,7 +144,7 @@ class Facts:
         self._groups.append(Leaves(trees=trees, columns=columns))
 
     def add_points(self, rows: Any, columns: Columns, *, deviations: Any = 0.0) -> None:
-        """Rows that the model keeps; `deviations` are those within the group that a row stands for."""
+        """Add rows that the model keeps; `deviations` are those inside the group that a row represents."""
         points = np.asarray(rows, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != len(columns) or not len(points):
             return
@@ -156,7 +156,7 @@ class Facts:
         self._groups.append(Points(rows=points, columns=columns))
 
     def domains(self) -> Domains:
-        """All of it."""
+        """All facts."""
         ends = {place: _ends(known) for place, known in self._known.items()}
         boxes = share_out(self._groups, f"{self._seed}/boxes", MOST_BOXES, ends)
         inputs: dict[str, dict[int, Values]] = {}
@@ -176,7 +176,7 @@ class Facts:
 
 
 def _ends(known: _Known) -> Interval:
-    """The values that take the place of ±inf: a little beyond the outermost cut, within what the model was made for."""
+    """The values that replace ±inf: a little beyond the outermost cut, within the range that the model was made for."""
     outer = [value for value in (*known.cuts, *known.choices) if isinstance(value, int | float)] or [0.0]
     least, most = float(min(outer)), float(max(outer))
     margin = 0.1 * (most - least) or max(1.0, 0.5 * abs(least))
@@ -193,7 +193,7 @@ def _ends(known: _Known) -> Interval:
 
 
 def _weigh(known: _Known) -> None:
-    """Where nothing else says which values are ordinary, the weights do."""
+    """Take ordinary values from the weights, where no other fact gives them."""
     said = known.usual or known.between or known.choices or known.cuts
     if known.weighed is not None and not said:
         known.usual = (0.0, known.weighed)
@@ -220,13 +220,13 @@ def _values(known: _Known) -> Values:
 
 
 def _cuts(known: _Known) -> tuple[Cut, ...]:
-    """In order. Next to 0, values are told apart that no data has: rounding counts as it does for the other cuts."""
+    """The cuts in order. Each has a minimal reach: close to 0 they would separate values that no data has."""
     sizes = [abs(at) for at in known.cuts if abs(at) > 1e-30]
     least = 1e-3 * (float(np.median(sizes)) if sizes else 1.0)
     found: list[Cut] = []
     for at, reach in sorted(known.cuts.items()):
         cut = Cut(at=at if abs(at) > 1e-30 else 0.0, reach=max(reach, least))
-        # The same one, by another way back.
+        # The same cut, found in another way.
         if found and cut.at - found[-1].at <= 1e-9 * abs(cut.at):
             cut = Cut(at=found[-1].at, reach=max(found.pop().reach, cut.reach))
         found.append(cut)
@@ -246,7 +246,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _plain(value: Any, dtype: str) -> Scalar:
-    """As the input can hold it, or None."""
+    """The value in a form that the input can hold, or None."""
     given = value.item() if isinstance(value, np.generic) else value
     if dtype == "string":
         return given if isinstance(given, str) else None

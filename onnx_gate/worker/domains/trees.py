@@ -1,6 +1,6 @@
-"""Decision trees, whoever grew them → the rows that reach their leaves, and the values at which they split.
+"""Decision trees of any library → the rows that reach their leaves, and the values at which they split.
 
-The leaves are chosen before their paths are walked, so that a large forest costs no more than the rows that it is fed.
+The leaves are chosen before their paths are computed, so that a large forest costs no more than its rows that are fed.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ Array = npt.NDArray[Any]
 Interval = tuple[float, float]
 _ANYTHING = (-np.inf, np.inf)
 _BEYOND = 1e38
-"""Larger thresholds are none of a value that a float32 input holds."""
+"""A larger threshold is compared with no value that a float32 input can hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """One binary tree as arrays, one entry a node; the first node is the root."""
+    """One binary tree as arrays, with one entry per node; the first node is the root."""
 
     feature: Array
-    """The column that a node looks at; of no meaning in a leaf."""
+    """The column that a node compares; it has no meaning in a leaf."""
     threshold: Array
-    """What it compares the column with; of no meaning in a leaf, or where the node has `members`."""
+    """The value that the column is compared with; no meaning in a leaf, or where the node has `members`."""
     left: Array
-    """The node that follows where the comparison holds; negative in a leaf."""
+    """The next node where the comparison holds; negative in a leaf."""
     right: Array
-    """The node that follows where it doesn't."""
+    """The next node where the comparison doesn't hold."""
     strict: bool | Array = False
-    """Whether `<` leads to the left; else `<=` does. Of all nodes, or of each."""
+    """Whether `<` leads to the left; else `<=` does. One value for all nodes, or one per node."""
     members: Mapping[int, Collection[float]] = field(default_factory=dict)
-    """Of nodes that look for a category: the values that lead to the left."""
+    """For nodes that test a category: the values that lead to the left."""
 
 
 class _Step(NamedTuple):
-    """One decision on the way to a leaf."""
+    """One decision on the path to a leaf."""
 
     feature: int
     at: float
@@ -57,11 +57,11 @@ def boxes_of(
     coded: Mapping[int, Sequence[float]] | None = None,
     most: int = MOST_BOXES,
 ) -> list[dict[int, Interval]]:
-    """Ways to leaves: column → what lies between is led there, ±inf where one side is open.
+    """Boxes that lead to leaves: column → the interval that leads there, ±inf where one side is open.
 
-    Both ends are the same where the column is a category. All leaves where they are at most `most`, else as many of
-    each tree, by a seeded choice. Columns in `whole` hold whole numbers, those in `coded` the values that are listed:
-    the ends of theirs lie between two of them. Leaves that no row reaches, or only a missing value, are left out.
+    Both ends are the same where the column is a category. All leaves are used if they are at most `most`, else an equal
+    number of each tree, by a seeded choice. Columns in `whole` hold integers, those in `coded` the listed values: the
+    ends of their intervals lie between two values. Leaves that no row, or only a missing value, reaches are left out.
     """
     rng = rng_for(seed)
     known = _known_members(trees)
@@ -74,7 +74,7 @@ def boxes_of(
 
 
 def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, list[float]]:
-    """Column → all values that it is compared with, in order; those of `members` are no cuts."""
+    """Column → all values that it is compared with, in order; values of `members` are not cuts."""
     columns: dict[int, list[Array]] = {}
     for tree in trees:
         inner = np.asarray(tree.left) >= 0
@@ -87,12 +87,12 @@ def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, 
 
 
 def members_of(trees: Sequence[Tree]) -> dict[int, list[float]]:
-    """Column → all categories that some node looks for, in order."""
+    """Column → all categories that a node tests, in order."""
     return {feature: sorted(values) for feature, values in _known_members(trees).items()}
 
 
 def deal(sizes: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
-    """How many to take of each, at most so many together: dealt out in rounds, so that small ones are taken whole."""
+    """The number to take from each group, at most `most` in all: dealt in rounds, so that small groups are complete."""
     shares = np.zeros(len(sizes), dtype=int)
     room = np.array(sizes, dtype=int)
     while (left := most - int(shares.sum())) > 0 and room.any():
@@ -114,7 +114,7 @@ def _known_members(trees: Sequence[Tree]) -> dict[int, set[float]]:
 
 
 def _chosen_leaves(trees: Sequence[Tree], most: int, rng: np.random.Generator) -> list[Array]:
-    """All, or so many of each tree that they are at most `most` together; of some trees alone if there are more."""
+    """All leaves, or an equal number of each tree, at most `most` together; with more trees, only of some trees."""
     leaves = [np.flatnonzero(np.asarray(tree.left) < 0) for tree in trees]
     if sum(map(len, leaves)) <= most:
         return leaves
@@ -123,7 +123,7 @@ def _chosen_leaves(trees: Sequence[Tree], most: int, rng: np.random.Generator) -
 
 
 def _ways(tree: Tree, leaves: Array, at: Array) -> Iterator[list[_Step]]:
-    """Of each leaf the decisions that lead to it."""
+    """For each leaf, the decisions that lead to it."""
     left, right = np.asarray(tree.left), np.asarray(tree.right)
     inner = np.flatnonzero(left >= 0)
     parent, is_left = np.full(len(left), -1), np.zeros(len(left), dtype=bool)
@@ -140,9 +140,9 @@ def _ways(tree: Tree, leaves: Array, at: Array) -> Iterator[list[_Step]]:
 
 
 def _thresholds(tree: Tree, whole: Collection[int], coded: Mapping[int, Sequence[float]]) -> Array:
-    """Those of whole and of coded columns are moved between the two values that they part."""
+    """The thresholds; those of whole and of coded columns are moved between the two values that they separate."""
     thresholds, features = np.array(tree.threshold, dtype=np.float64), np.asarray(tree.feature)
-    # What no input holds parts missing values from all others.
+    # A threshold beyond all inputs separates missing values from all others.
     thresholds = np.where(np.abs(thresholds) > _BEYOND, np.copysign(np.inf, thresholds), thresholds)
     strict = np.broadcast_to(np.asarray(tree.strict), thresholds.shape)
     if whole:
@@ -155,7 +155,7 @@ def _thresholds(tree: Tree, whole: Collection[int], coded: Mapping[int, Sequence
 
 
 def _between(values: Array, thresholds: Array, strict: Array) -> Array:
-    """The middle of the two values that a threshold parts. What is strict compares in float32."""
+    """The middle of the two values that a threshold separates. Strict comparisons are made in float32."""
     below = np.searchsorted(values.astype(np.float32), thresholds.astype(np.float32), side="left")
     places = np.where(strict, below, np.searchsorted(values, thresholds, side="right"))
     fenced = np.concatenate([[values[0] - 1.0], values, [values[-1] + 1.0]])
@@ -163,7 +163,7 @@ def _between(values: Array, thresholds: Array, strict: Array) -> Array:
 
 
 def _box(steps: list[_Step], known: Mapping[int, set[float]], rng: np.random.Generator) -> dict[int, Interval] | None:
-    """What all decisions allow together, or None where that is nothing."""
+    """The box that all decisions allow together, or None where it is empty."""
     box: dict[int, Interval] = {}
     for feature, at, goes_left, members in steps:
         low, high = box.get(feature, _ANYTHING)
@@ -182,7 +182,7 @@ def _box(steps: list[_Step], known: Mapping[int, set[float]], rng: np.random.Gen
 
 
 def _allowed(steps: list[_Step], between: Interval, known: set[float]) -> set[float]:
-    """The categories that go the way, or one that no node knows where only such a one does."""
+    """The categories that take this path; if there are none, an unknown category that takes it."""
     low, high = between
     names = [step for step in steps if step.members is not None]
 

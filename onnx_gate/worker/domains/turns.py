@@ -1,7 +1,7 @@
-"""Rows beside a decision: where a model's answer turns from one label to another on the way between two rows.
+"""Rows close to a decision: points where a model's label changes on the way from one row to another.
 
-No part of a model says where that is: a threshold on a probability, or on a sum, leads back to no single input. It is
-searched for instead, by halving the way between two rows with different labels.
+No part of a model shows where that is: a threshold on a probability, or on a sum, leads back to no single input. So
+the point is searched, by bisection between two rows with different labels.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from onnx_gate.records.asked import Tolerance
 
 Array = npt.NDArray[Any]
 Rows = Mapping[str, Array]
-"""By input, the rows first."""
+"""Input → array; the rows are on the first axis."""
 MOST_PAIRS = 16
-"""Ways between two rows that are searched."""
+"""The largest number of ways between two rows that are searched."""
 _HALVINGS = 16
 _WIDENINGS = 6
 _TIMES_WIDER = 4.0
 _ULPS = 1024
-"""How far rows stay from a turn at the least. Nothing says what is added up on the way to it, so it is more than from
-a threshold that is known."""
+"""The minimal distance of rows from a turn. The numbers that are summed before it are unknown, so the distance is
+larger than from a threshold that is known."""
 _PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _SINGLE = 2.0**-23
 _TIMES_TOLERANCE = 2.0
@@ -34,12 +34,12 @@ _TIMES_TOLERANCE = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a model answers to some rows."""
+    """A model's answers to some rows."""
 
     labels: Array
-    """A whole number for each row; the same for the same label."""
+    """An integer for each row; the same for the same label."""
     scores: Array
-    """Everything else that it says of them, a line for each row; no columns where that is nothing."""
+    """All other outputs, with one line per row; no columns where there are none."""
 
 
 Ask = Callable[[Rows], Told]
@@ -47,22 +47,22 @@ Ask = Callable[[Rows], Told]
 
 @dataclass(frozen=True, kw_only=True)
 class _Ways:
-    """From one row to another each, with all that has no middle as it is at the end."""
+    """Ways from one row to another; elements that have no middle are already those of the end row."""
 
     start: Rows
     end: Rows
 
     def at(self, share: Array) -> Rows:
-        """The rows at these parts of the ways, from 0 to 1."""
+        """The rows at these positions on the ways, from 0 to 1."""
         return {name: _between(self.start[name], self.end[name], share) for name in self.start}
 
     def kept(self, which: Array) -> _Ways:
-        """Some of them."""
+        """The selected ways."""
         return _Ways(start=_take(self.start, which), end=_take(self.end, which))
 
     @property
     def gaps(self) -> Array:
-        """The part of each way that is far enough to be clear of rounding."""
+        """The part of each way that is large enough to exclude rounding."""
         return np.array([self._gap(row) for row in range(len(next(iter(self.start.values()))))])
 
     def _gap(self, row: int) -> float:
@@ -78,9 +78,9 @@ class _Ways:
 def rows_beside_turns(
     rows: Rows, held: Rows, ask: Ask, *, limit: Tolerance, pairs: int, rng: np.random.Generator
 ) -> Rows | None:
-    """Rows on both sides of decisions, clear of rounding and of ties; None where all rows have one label.
+    """Rows on both sides of decisions, without rounding and ties; None where all rows have one label.
 
-    `held` are the elements that have no middle with others, such as codes.
+    `held` marks the elements that have no middle with others, such as codes.
     """
     told = ask(rows)
     first, second = _pairs(told.labels, pairs, rng)
@@ -96,14 +96,14 @@ def rows_beside_turns(
 
 
 class _Search:
-    """All ways at once, so that each step is one question."""
+    """Searches all ways together, so that each step is one call of the model."""
 
     def __init__(self, ways: _Ways, before: Array, ask: Ask, limit: Tolerance, scale: Array) -> None:
         self._ways, self._before, self._ask = ways, before, ask
         self._limit, self._scale = limit, scale
 
     def rows(self) -> Rows | None:
-        """The rows of both sides that are clear of rounding and ties."""
+        """The rows of both sides, without those that rounding or ties could change."""
         low, high = self._halve()
         sides = [self._clear(low, -1.0), self._clear(high, 1.0)]
         found = [_take(self._ways.at(share), clear) for share, clear in sides if clear.any()]
@@ -112,7 +112,7 @@ class _Search:
         return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
     def _halve(self) -> tuple[Array, Array]:
-        """The parts of each way between which the label turns."""
+        """The two positions on each way between which the label changes."""
         low, high = np.zeros(len(self._before)), np.ones(len(self._before))
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -121,9 +121,9 @@ class _Search:
         return low, high
 
     def _clear(self, at: Array, side: float) -> tuple[Array, Array]:
-        """The nearest part of each way that is clear of the turn, and whether there is one.
+        """The nearest position on each way that is far enough from the turn, and whether there is one.
 
-        Scores are held against those on the same side of it: votes jump there, and what decides them may be near.
+        Scores are compared with those on the same side of the turn: votes jump there, and the cause may be near.
         """
         turn = self._ask(self._ways.at(at)).scores
         share, clear = at.copy(), np.zeros(len(at), dtype=bool)
@@ -140,9 +140,9 @@ class _Search:
         return share, clear
 
     def _moved(self, scores: Array, turn: Array) -> Array:
-        """Whether scores are further from those at the turn than the tolerance, and the best of them leads by that.
+        """Whether scores differ from those at the turn by more than the tolerance, and the best one leads by as much.
 
-        Those that are the same as there don't move at all, as those of trees.
+        Scores that are equal to those at the turn are accepted too: the scores of trees don't move.
         """
         if not scores.shape[1]:
             return np.ones(len(scores), dtype=bool)
@@ -155,7 +155,7 @@ class _Search:
 
 
 def tied_rows(scores: Array, limit: Tolerance) -> Array:
-    """Rows whose two best scores are within the tolerance; of one score, those on the border between two classes."""
+    """Rows whose two best scores are within the tolerance; for one score, rows on the border between two classes."""
     if scores.shape[1] == 1:
         score = scores[:, 0]
         return np.asarray((np.abs(score) <= limit.atol) | (np.abs(score - 0.5) <= limit.atol + limit.rtol / 2))
@@ -164,7 +164,7 @@ def tied_rows(scores: Array, limit: Tolerance) -> Array:
 
 
 def _pairs(labels: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Rows with different labels, each two labels in turn."""
+    """Pairs of rows with different labels; all pairs of labels take turns."""
     rows = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
     kinds = list(itertools.combinations(rows, 2))
     if not kinds:
@@ -176,7 +176,7 @@ def _pairs(labels: Array, most: int, rng: np.random.Generator) -> tuple[Array, A
 
 
 def _ways(rows: Rows, held: Rows, first: Array, second: Array) -> _Ways:
-    """What has no middle changes at once, at the start: the way is then one of numbers only."""
+    """The ways; elements without a middle change at once, at the start, so that only numbers change on the way."""
     start = {}
     for name, array in rows.items():
         low, high = array[first], array[second]
@@ -205,7 +205,7 @@ def _between(start: Array, end: Array, share: Array) -> Array:
 
 
 def _ratios(start: Array, end: Array) -> Array:
-    """For each element that moves on the way: its size, in the way that it goes."""
+    """For each element that changes on the way: its size divided by the change."""
     with np.errstate(all="ignore"):
         low, high = start.astype(np.float64).ravel(), end.astype(np.float64).ravel()
         distance = np.abs(high - low)

@@ -1,4 +1,4 @@
-"""What the weights of a first linear step say of its columns: a column with a small weight holds large values."""
+"""Facts from the weights of a first linear step about its columns: a column with a small weight holds large values."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 _SMALL = 0.1
-"""Below this share of the answer, a term at a value of 1 is hardly seen."""
+"""Below this share of the result, the term of a value of 1 has hardly any effect."""
 _DEAD = 1e-7
-"""Below this one, a weight is what training left of none."""
+"""Below this share, a weight is only a remainder of training and has no meaning."""
 
 
 def spreads_of(weights: Any, offsets: Any) -> Array:
-    """Of each column, the value at which its term is as large as the answer; NaN where 1 is large enough.
+    """For each column, the value at which its term is as large as the result; NaN where 1 is large enough.
 
-    `weights` has a row for each answer. Fed with values around 1, a weight of 1e-5 beside an offset of 5 could be
-    anything: whoever trained it had values of 100,000 there.
+    `weights` has one row per output. With values around 1, a weight of 1e-5 beside an offset of 5 could be anything:
+    the training data must have had values of 100,000 there.
     """
     each = np.abs(np.asarray(weights, dtype=np.float64)).max(axis=0, initial=0.0)
     whole = max(

@@ -1,1 +1,1 @@
-"""The rows of a divergence: which fail, which are the worst, and what those that fail have in common."""
+"""Finds the rows of a divergence: which fail, which are the worst, and what the failing rows have in common."""

@@ -1,4 +1,4 @@
-"""What is the same in all differences: a factor, or an offset."""
+"""Finds a factor or an offset that all differences have in common."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from onnx_gate.worker.failing.rows import Seen
 
 Array = npt.NDArray[np.float64]
 FEWEST = 4
-"""Elements from which a factor is one."""
+"""Fewest elements that show a factor or an offset."""
 _SAME = 1e-3
-"""Spread of the factors, or of the offsets, beside their size."""
+"""Largest spread of the factors, relative to their size."""
 _SMALL = 1e-2
-"""Answers this small beside the largest say little of a factor."""
+"""Answers below this share of the largest one say little about a factor."""
 MOST_FACTS = 3
 
 
 def facts_of(seen: Seen) -> tuple[str, ...]:
-    """A sentence for each output of which there is such a fact."""
+    """A sentence for each output with a common factor or offset."""
     return tuple(_facts(seen))[:MOST_FACTS]
 
 
@@ -31,7 +31,7 @@ def _facts(seen: Seen) -> Iterator[str]:
         finite = np.isfinite(r) & np.isfinite(a)
         r, a = r[finite], a[finite]
         if r.size < FEWEST or float(np.ptp(r)) == 0.0:
-            # Of one and the same answer, any factor is an offset too.
+            # If all answers are the same, a factor can't be distinguished from an offset.
             continue
         factor = _factor(r, a)
         if factor is not None:
@@ -49,7 +49,7 @@ def _factor(r: Array, a: Array) -> float | None:
     middle = float(np.median(ratios))
     rest = np.abs(a - middle * r).max()
     same = float(np.abs(ratios - middle).max()) <= _SAME * abs(middle)
-    # Of a factor next to 1, or of 0, there is nothing to say.
+    # A factor close to 1 is not worth a sentence, and one that does not explain the differences is not a fact.
     if not same or abs(middle - 1) <= 10 * _SAME or rest > _SMALL * float(np.abs(a - r).max()):
         return None
     return middle
@@ -60,7 +60,7 @@ def _offset(r: Array, a: Array) -> float | None:
     middle = float(np.median(apart))
     if middle == 0.0 or float(np.abs(apart - middle).max()) > _SMALL * abs(middle):
         return None
-    # Answers that hardly vary beside the offset would fit a factor as well.
+    # If the answers hardly vary relative to the offset, a factor would fit as well.
     return middle if float(np.ptp(r)) > 0.1 * abs(middle) else None
 
 

@@ -1,4 +1,4 @@
-"""Properties that a row may have: each a mask over all rows, with words for it."""
+"""Properties that a row may have: each one is a mask over all rows, with a description."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 Row = tuple[Block, int]
 MOST_COLUMNS = 256
-"""Of an input, that are looked at one by one."""
+"""Most columns of an input that are examined one by one."""
 MOST_CELLS = 4_000_000
-"""Elements of an input, over all rows, up to which its columns are looked at."""
+"""Most elements of an input, over all rows, with which its columns are examined."""
 _FEW_CATEGORIES = 64
 
 
 class Tier(IntEnum):
-    """How likely it is that a fault depends on such a property: the most likely first."""
+    """Rank of a property by how likely a fault depends on it: the most likely first."""
 
     SPECIAL = 0
     """A missing value, all 0, an empty text, a size."""
@@ -35,40 +35,40 @@ class Tier(IntEnum):
     COLUMN = 2
     """A threshold in one column."""
     WHOLE = 3
-    """A number of the row as a whole."""
+    """A number that describes the whole row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """One that some rows have."""
+    """A property that some rows have."""
 
     tier: Tier
     what: str
-    """In words, with values."""
+    """Description with values."""
     private: str
-    """In words without a value of the data."""
+    """Description without values of the data."""
     about: str
-    """What it is of, such as an input or a column: of two properties of one thing, one is enough."""
+    """The thing that it describes, such as an input or a column; one property per thing is enough."""
     mask: Mask
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A number for each row, of which a threshold may tell rows apart."""
+    """A number for each row; a threshold on it may separate failing rows from others."""
 
     tier: Tier
     of: str
     about: str
     values: Array
     open: bool = False
-    """A size: it is no value of the data."""
+    """Whether it is a size, and so not a value of the data."""
 
 
 Found = Property | Measure
 
 
 def properties_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[Found]:
-    """All that are worth a look; `names` are those of the columns of the only input."""
+    """All properties that are worth checking; `names` are the column names if there is only one input."""
     yield from _sizes(rows)
     inputs = list(rows[0][0].call.feed)
     for name in inputs:
@@ -79,7 +79,7 @@ def properties_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[Found]:
 
 
 def _sizes(rows: Sequence[Row]) -> Iterator[Found]:
-    """Sizes of the case: those of the batch are not a row's own."""
+    """Properties from the sizes of the case; without the batch size, which is not a property of a row."""
     dims = dict.fromkeys(dim for block, _ in rows for dim in block.case.sizes if dim != "batch")
     for dim in dims:
         values = np.array([block.case.sizes.get(dim, -1) for block, _ in rows])
@@ -90,7 +90,7 @@ def _sizes(rows: Sequence[Row]) -> Iterator[Found]:
 
 
 def _fixed(tier: Tier, what: str, about: str, mask: Any) -> Property:
-    """One whose words hold no value of the data."""
+    """A property whose description contains no value of the data."""
     return Property(tier=tier, what=what, private=what, about=about, mask=np.asarray(mask, dtype=bool))
 
 
@@ -186,7 +186,7 @@ def _of_column(of: str, about: str, column: Array, kind: str) -> Iterator[Found]
 
 
 def _categories(of: str, about: str, known: Array, column: Array) -> Iterator[Found]:
-    """Where there are few different values."""
+    """One property per value, if there are only a few different values."""
     values = np.unique(known)
     if not 1 < len(values) <= min(_FEW_CATEGORIES, max(2, len(column) // 4)):
         return
@@ -202,7 +202,7 @@ def _categories(of: str, about: str, known: Array, column: Array) -> Iterator[Fo
 
 
 def _classes(rows: Sequence[Row]) -> Iterator[Found]:
-    """What the source answers: a label, or the class that it ranks first."""
+    """Properties from the source's answers: a label, or the class that it ranks first."""
     for name in rows[0][0].answers:
         answers = [block.answers[name][row] for block, row in rows if name in block.answers]
         if len(answers) < len(rows) or len({np.shape(answer) for answer in answers}) > 1:
@@ -232,7 +232,7 @@ def _labels(name: str, labels: Array, words: str) -> Iterator[Found]:
 
 
 def shortest(low: float, high: float, *, lower: bool) -> str:
-    """The shortest number between two; it may be the lower of them, or the higher."""
+    """The shortest number between two; it may be equal to the lower one with `lower`, else to the higher one."""
     for digits in range(1, 17):
         for near in ((low + high) / 2, high, low):
             value = float(f"{near:.{digits}g}")

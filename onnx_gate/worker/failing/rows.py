@@ -1,4 +1,4 @@
-"""Every row that was fed, with whether it is answered as the source answers it."""
+"""All rows that were run, each with whether its answers agree with the source's."""
 
 from __future__ import annotations
 
@@ -22,60 +22,60 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 Array = npt.NDArray[Any]
 MOST_ROWS = 4096
-"""Rows that are looked at."""
+"""Most rows that are examined."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Of the inputs of these."""
+"""Most bytes of the inputs of these rows."""
 MOST_ELEMENTS = 200_000
-"""Elements of an output that are kept of both sides."""
+"""Most elements of an output that are kept, for each side."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The rows of one call; a call that has none is one row as a whole."""
+    """The rows of one call; a call without rows counts as one row."""
 
     case: Case
     call: Call
     rows: int | None
-    """None where it has none."""
+    """Number of rows; None for a call without rows."""
     wrong: Array
     """For each row, whether it fails."""
     errors: Array
-    """For each row, how far off it is: infinity for labels, NaN and forms."""
+    """For each row, its largest error: infinity for labels, NaN and shapes."""
     outputs: tuple[str, ...]
-    """For each row, the output in which it is furthest off."""
+    """For each row, the output with the largest error."""
     answers: Mapping[str, Array]
-    """What the source says, of outputs that have a row for each."""
+    """The source's answers, for outputs that have one row per row of the call."""
 
     def number(self, row: int) -> int:
-        """As reports count rows."""
+        """The number of a row in reports."""
         return self.call.first_row + row
 
     def value(self, name: str, row: int) -> Any:
-        """What a row has of an input."""
+        """The value of an input in a row."""
         given = self.call.feed[name]
         return given[row] if self.has_rows(name) else given
 
     def has_rows(self, name: str) -> bool:
-        """Whether an input has a row for each."""
+        """Whether an input has one row per row of the call."""
         given = self.call.feed[name]
         return self.rows is not None and getattr(given, "shape", ())[:1] == (self.rows,)
 
 
 @dataclass
 class Seen:
-    """All rows, over all cases."""
+    """All rows of all cases."""
 
     blocks: list[Block] = field(default_factory=list)
     sides: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
-    """By output, what both sides answer in rows that fail, where that is floats."""
+    """Output → the answers of both sides in failing rows, for outputs of floats."""
     kept: dict[str, int] = field(default_factory=dict)
-    """By output, how many elements of it."""
+    """Output → the number of elements that are kept."""
     complete: bool = True
-    """Whether these are all that were fed."""
+    """Whether these are all rows that were run."""
 
 
 def look_at_rows(prepared: Prepared, session: Session, rules: Mapping[str, OutputRule], until: float) -> Seen:
-    """Both sides once more, row by row, as far as time and memory go."""
+    """Run both sides once more and compare them row by row, within the limits of time and memory."""
     seen, rows, size = Seen(), 0, 0
     for case in prepared.cases:
         if not case.held:
@@ -108,7 +108,7 @@ def _block(
     answers: dict[str, Array] = {}
     for name, value, wrong, distance, other in compared:
         if rows is not None and wrong.shape[:1] != (rows,):
-            # An answer without rows says nothing of one of them.
+            # An answer without rows says nothing about a single row.
             continue
         if rows is not None:
             answers[name] = value
@@ -131,7 +131,7 @@ def _block(
 def _compared(
     reference: Answers, actual: Mapping[str, Actual], rules: Mapping[str, OutputRule]
 ) -> Iterator[tuple[str, Array, Array, Array, Array]]:
-    """Output, the source's values, which of them differ, by how much, and the file's values."""
+    """For each output: name, the source's values, a mask of those that differ, by how much, and the file's values."""
     for name, rule in rules.items():
         if name not in reference or name not in actual:
             continue
@@ -146,13 +146,13 @@ def _compared(
 
 
 def _limit(rule: OutputRule, tolerance: Tolerance) -> Tolerance:
-    """Where the tolerance asks nothing of a single element, `max_abs` may."""
+    """The limit for a single element: `max_abs` if the rule has it, else the tolerance."""
     largest = rule.limits.get("max_abs")
     return tolerance if largest is None else Tolerance(rtol=0.0, atol=largest)
 
 
 def _rows_of(case: Case, call: Call, masks: list[Array]) -> int | None:
-    """How many rows a call has; None where that is unknown, or no answer has a row for each."""
+    """The number of rows of a call; None if it is unknown, or if no answer has one row per row of the call."""
     rows = case.sizes.get("batch")
     if rows is None:
         first = {value.shape[0] for value in call.feed.values() if getattr(value, "ndim", 0) > 1}
@@ -170,7 +170,7 @@ def _keep_sides(seen: Seen, name: str, reference: Array, actual: Array, failing:
 
 
 def once(blocks: list[Block], key: Callable[[Block, int], object]) -> list[tuple[Block, int]]:
-    """Each row once, though several cases feed it; one that fails anywhere fails."""
+    """Each row once, even if several cases contain it; a row that fails in one case counts as failing."""
     found: dict[object, tuple[Block, int]] = {}
     for block in blocks:
         for row in range(len(block.wrong)):
@@ -182,7 +182,7 @@ def once(blocks: list[Block], key: Callable[[Block, int], object]) -> list[tuple
 
 
 def identity(block: Block, row: int) -> object:
-    """What tells a row from another: rows of the data may be alike, and each counts."""
+    """A key that identifies a row; rows of the data may be equal, and each of them counts."""
     number = (block.case.name, row) if block.case.generated else block.number(row)
     return number, tuple(_key(block.value(name, row)) for name in block.call.feed)
 

@@ -1,4 +1,4 @@
-"""What rows that fail share: properties that nearly all of them have, and nearly no other row."""
+"""Finds what failing rows share: properties that nearly all of them have, and almost no other row."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NEARLY_ALL = 0.95
 _NEARLY_NONE = 0.02
 _CHANCE = {Tier.SPECIAL: 0.1}
 _OTHER_CHANCE = 0.01
-"""How likely a property may be to tell rows apart by mere chance, of all of its tier that any row has."""
+"""Largest probability that one of the tried properties of a tier separates the rows by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Telling:
-    """A property that tells rows apart."""
+    """A property that separates failing rows from others."""
 
     property: Property
     failing: int
@@ -33,7 +33,7 @@ class _Telling:
 
 
 def shared_by(rows: Sequence[Row], wrong: Mask, names: Sequence[str], *, private: bool) -> tuple[Shared, ...]:
-    """The best of them; empty where all rows fail, or no property tells."""
+    """The best shared properties; empty if all rows fail, or if no property separates the rows."""
     if not rows or wrong.all() or not wrong.any():
         return ()
     found = list(properties_of(rows, names))
@@ -47,7 +47,7 @@ def shared_by(rows: Sequence[Row], wrong: Mask, names: Sequence[str], *, private
 
 
 def _several(telling: Iterable[_Telling]) -> Iterator[_Telling]:
-    """Of the best tier, one for each thing that they are about."""
+    """The properties of the best tier with the fewest exceptions, one per thing that they describe."""
     about: set[str] = set()
     best: _Telling | None = None
     for one in telling:
@@ -76,7 +76,7 @@ def _told(one: Property, wrong: Mask) -> _Telling | None:
 
 
 def _is_no_chance(one: _Telling, wrong: Mask, tried: int) -> bool:
-    """Of so many properties that are drawn at random, hardly ever one hits just these rows."""
+    """Whether it is very unlikely that one of `tried` random properties selects exactly these rows."""
     fail, rest = int(wrong.sum()), int((~wrong).sum())
     chance = _CHANCE.get(one.property.tier, _OTHER_CHANCE)
     ways = _log_choose(fail, fail - one.failing) + _log_choose(rest, one.others)
@@ -88,7 +88,7 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def _cut(measure: Measure, wrong: Mask) -> Iterator[Property]:
-    """Above or below the value that tells best."""
+    """Properties that a measure is above or below a threshold, for the thresholds that separate the rows best."""
     values = np.asarray(measure.values, dtype=np.float64)
     known = ~np.isnan(values)
     if not (known & wrong).any() or len(np.unique(values[known])) < 2:
@@ -96,7 +96,7 @@ def _cut(measure: Measure, wrong: Mask) -> Iterator[Property]:
     for side, sign in (("above", 1.0), ("below", -1.0)):
         turned = sign * values
         least = np.sort(turned[known & wrong])
-        # All of them, or all but the few that may be exceptions.
+        # Include all failing rows, or all except the few that may be exceptions.
         for at in {0, int((1 - _NEARLY_ALL) * len(least))}:
             mask = known & (turned >= least[at])
             beyond = turned[known & ~mask]
@@ -105,7 +105,10 @@ def _cut(measure: Measure, wrong: Mask) -> Iterator[Property]:
 
 
 def _beyond(measure: Measure, mask: Any, side: str, sign: float, last: float, first: float) -> Property:
-    """Between the last row that hasn't got it and the first that has: `above 5` is true of 5.1 and not of 5."""
+    """The property with a bound between the rows that lack it and those that have it.
+
+    `above 5` is true for 5.1 and not for 5.
+    """
     bound = shortest(last, first, lower=True) if sign > 0 else shortest(-first, -last, lower=False)
     what = f"{measure.of} {side} {bound}"
     return Property(

@@ -1,4 +1,4 @@
-"""The part of triage that looks at rows: for a divergence on the provider that is furthest off."""
+"""The part of triage that examines the rows of a divergence, on the provider with the largest error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tell_failing(
     read_log: Callable[[], str],
     deadline: float,
 ) -> None:
-    """Send the worst rows, and what those that fail share; what goes wrong here changes no verdict."""
+    """Send the worst rows, and what the failing rows share; failures here change no verdict."""
     try:
         if found := find_failing(prepared, diffs, read_log, deadline):
             send(found)
@@ -50,7 +50,7 @@ def tell_failing(
 def find_failing(
     prepared: Prepared, diffs: Sequence[OutputDiff], read_log: Callable[[], str], deadline: float
 ) -> Failing | None:
-    """None where no row can be told from another, and of variants, which differ by rounding everywhere."""
+    """The failing rows; None if there are none, and for variants, which differ by rounding everywhere."""
     provider = _provider(prepared, diffs)
     if provider is None or prepared.spec.variant or time.monotonic() > deadline:
         return None
@@ -62,7 +62,7 @@ def find_failing(
 
 
 def describe_failing(prepared: Prepared, seen: Seen, provider: str) -> Failing | None:
-    """The record of what was seen."""
+    """The record of the failing rows; None if no row fails."""
     blocks = [block for block in seen.blocks if block.rows is not None] or seen.blocks
     rows = once(blocks, identity)
     wrong = np.array([bool(block.wrong[row]) for block, row in rows], dtype=bool)
@@ -88,7 +88,7 @@ def _provider(prepared: Prepared, diffs: Sequence[OutputDiff]) -> ProviderSpec |
 
 
 def _columns(prepared: Prepared) -> tuple[str, ...]:
-    """Names of the columns of a table, as the manifest or the source has them."""
+    """Names of the columns of a table, from the manifest or the source."""
     if prepared.spec.columns:
         return prepared.spec.columns
     return tuple(prepared.framework.fitted_columns(prepared.source) or ()) if prepared.source is not None else ()

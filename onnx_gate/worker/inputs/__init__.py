@@ -1,3 +1,3 @@
-"""Data files, seeded generators, batches and edge cases → the feeds that both sides get."""
+"""Data files, seeded generators, batches and edge cases → the feeds for both sides."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a case is made of: calls, each with one feed."""
+"""A case and its calls, each with one feed."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ class Call:
     feed: Feed
     """Arrays by input name, in the schema's dtype."""
     first_row: int = 0
-    """Of the data, so that a worst index can be found in it."""
+    """The position of its first row in the data, so that users can find a worst index there."""
     recorded: Feed | None = None
-    """The reference, where the data holds it."""
+    """The reference outputs, if the data holds them."""
     given: Feed | None = None
-    """The feed before it was rounded to the schema's dtype; only in calls that together hold every row once."""
+    """The feed before rounding to the schema's dtype; only in calls that together hold every row once."""
     given_answers: dict[str, Answer] | None = None
-    """What the source answered to that on another machine, by ONNX output name."""
+    """The source's answers to `given` from another machine, by ONNX output name."""
     asked: tuple[Feed, ...] = ()
-    """What the source is asked instead, where the answers to these, row after row, have to be those to the feed."""
+    """Feeds that the source gets instead; its answers to them, row after row, must equal those to the feed."""
     order: tuple[int, ...] | None = None
-    """The rows of `asked` in the order of the feed; None where it is the same."""
+    """The order of the rows of `asked` in the feed; None if the order is the same."""
     answers: dict[str, Answer] | None = None
-    """What the source answered on another machine, by ONNX output name: here nobody is asked."""
+    """The source's answers from another machine, by ONNX output name; the source is then not run here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A named line of the report."""
+    """A named case: one line of the report."""
 
     name: str
-    """Such as `batch=7,seq=16`, or `edge=zeros`."""
+    """For example `batch=7,seq=16`, or `edge=zeros`."""
     calls: Callable[[], Iterator[Call]]
-    """Made anew each time, so that only one feed is in memory."""
+    """Makes the calls again each time, so that only one feed is in memory."""
     sizes: dict[str, int]
     """The dynamic dimensions of its feeds."""
     optional: bool = False
-    """The source may refuse it: then it is left out, visibly."""
+    """The source may refuse the case: then it is skipped, and the report says so."""
     generated: bool = False
-    """Its values were drawn by us: what goes wrong only where rounding decides is then no divergence."""
+    """Its values were generated: a difference that occurs only where rounding decides is then not a divergence."""
     cut: bool = False
-    """The data at another size than its own."""
+    """Whether it is the data, cut or repeated to another size."""
     held: bool = True
-    """Where not, a difference is a warning: nobody has said that the model takes such a feed."""
+    """If False, a difference is only a warning: the manifest doesn't say that the model accepts such a feed."""
 
     @property
     def edge(self) -> str:
-        """The name of the edge case that it is; empty for ordinary feeds."""
+        """The name of the edge case; empty if it isn't one."""
         return self.name.removeprefix(EDGE_CASE) if self.name.startswith(EDGE_CASE) else ""
 
 
 def spread_calls(case: Case, most: int = 8) -> list[Call]:
-    """Some of its calls, from all over it."""
+    """Up to `most` calls of a case, evenly spread over it."""
     count = sum(1 for _ in case.calls())
     chosen = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
     return [call for number, call in enumerate(case.calls()) if number in chosen]
@@ -72,39 +72,39 @@ def spread_calls(case: Case, most: int = 8) -> list[Call]:
 
 @dataclass(frozen=True, kw_only=True)
 class DomainRows:
-    """All rows of the case, ready to be cut into calls."""
+    """All rows of the case `domain`, ready to be divided into calls."""
 
     rows: Mapping[str, Array]
-    """By input, the rows first."""
+    """Arrays by input name; their first axis is the rows."""
     fixed: Feed
-    """Inputs without a batch, in a model that has one."""
+    """Inputs without a batch dimension, in a model that has one."""
     axes: Mapping[str, int]
-    """Which dimension is the batch, by input."""
+    """The position of the batch dimension, by input."""
     batch: int | None
-    """Rows in a call; None where each row is a call."""
+    """Rows in a call; None if each row is a call."""
     sizes: Mapping[str, int]
-    """Of the named dimensions."""
+    """The sizes of the named dimensions."""
     known: int
-    """Landmarks that the model has."""
+    """Number of landmarks that the model has."""
     fed: int
-    """Landmarks in these rows."""
+    """Number of landmarks in these rows."""
     long: Feed | None = None
     """One more call, at the largest sizes that the model has room for."""
     refused: frozenset[int] = frozenset()
-    """Rows that the source does not answer."""
+    """Rows that the source refuses."""
 
     @property
     def count(self) -> int:
-        """Rows that are fed."""
+        """The number of rows that are fed."""
         return len(next(iter(self.rows.values()), ())) - len(self.refused)
 
     def case(self) -> Case:
-        """The case that feeds them; every call has a full batch, the last one repeats some rows."""
+        """The case that feeds these rows; every call has a full batch, so the last one repeats some rows."""
         sizes = {**({"batch": self.batch} if self.batch else {}), **self.sizes}
         return Case(name=DOMAIN_CASE, calls=self._calls, sizes=sizes, generated=True)
 
     def call(self, rows: Sequence[int]) -> Call:
-        """These rows, repeated until they are a batch."""
+        """A call with these rows, repeated until the batch is full."""
         indices = np.resize(np.array(rows, dtype=np.intp), self.batch or 1)
         feed = {name: self._placed(name, array[indices]) for name, array in self.rows.items()}
         return Call(feed={**feed, **self.fixed}, first_row=int(indices[0]))
@@ -116,21 +116,21 @@ class DomainRows:
         return [kept[start : start + size] for start in range(0, len(kept), size)]
 
     def without(self, refused: Iterable[int]) -> DomainRows:
-        """The same but for rows that the source refuses."""
+        """The same, without the rows that the source refuses."""
         return replace(self, refused=frozenset(refused))
 
     def more(self, rows: Mapping[str, Array]) -> DomainRows:
-        """With these rows too, each of which is a landmark."""
+        """The same, with these rows added; each of them is a landmark."""
         count = len(next(iter(rows.values())))
         joined = {name: np.concatenate([array, rows[name]]) for name, array in self.rows.items()} or rows
         return replace(self, rows=joined, known=self.known + count, fed=self.fed + count)
 
     def only(self, rows: Mapping[str, Array]) -> DomainRows:
-        """These rows instead."""
+        """The same, with these rows instead of its own."""
         return replace(self, rows=rows, refused=frozenset(), long=None)
 
     def without_long(self) -> DomainRows:
-        """The same without the call at the largest sizes."""
+        """The same, without the call at the largest sizes."""
         return replace(self, long=None)
 
     def _placed(self, name: str, array: Array) -> Array:
@@ -143,5 +143,5 @@ class DomainRows:
 
 
 def first_row(array: Array) -> Array:
-    """The first row, which stays an array where it has no dimension."""
+    """The first row; it stays an array even if it has no dimension."""
     return array[:1].reshape(array.shape[1:])

@@ -19,13 +19,13 @@ from onnx_gate.worker.inputs.edges import are_listed, plan_edges
 from onnx_gate.worker.inputs.known import generate
 
 SAMPLED_CALLS = 8
-"""Calls made at each batch size other than the largest: it alone sees every row."""
+"""Calls made at each batch size except the largest: only the largest gets every row."""
 _OTHER_SIZES = "other sizes"
-"""The case of what is left where the data has more sizes than a report can hold."""
+"""The name of the case for the remaining sizes, if the data has more sizes than a report can hold."""
 
 
 def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
-    """The inputs as the .onnx declares them; its first dynamic dimension is the batch."""
+    """The inputs as the .onnx declares them; a dynamic first dimension is the batch."""
     inputs = []
     for value in graph.inputs:
         if value.shape is None:
@@ -44,14 +44,14 @@ def schema_from_graph(graph: Graph, spec: ModelSpec) -> tuple[InputSpec, ...]:
 
 
 def outputs_by_row(graph: Graph) -> frozenset[str]:
-    """The outputs that have a row for each row of the inputs, as far as the .onnx tells."""
-    # Of dimensions without a name nobody says that they are the same.
+    """The outputs that have one row per input row, according to the .onnx."""
+    # Nothing says that dimensions without a name are the same.
     first = {value.shape[0] for value in graph.inputs if value.shape and isinstance(value.shape[0], str)}
     return frozenset(value.name for value in graph.outputs if value.shape and value.shape[0] in first)
 
 
 def has_one_batch(graph: Graph) -> bool:
-    """Whether the .onnx says that the first dynamic dimensions of its inputs are one."""
+    """Whether the .onnx says that the dynamic first dimensions of its inputs are the same."""
     first = [value.shape[0] for value in graph.inputs if value.shape and not isinstance(value.shape[0], int)]
     return len(first) < 2 or (None not in first and len(set(first)) == 1)
 
@@ -59,10 +59,10 @@ def has_one_batch(graph: Graph) -> bool:
 def plan_cases(
     spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN, *, stated: bool = True
 ) -> tuple[list[Case], list[str]]:
-    """Every case of a model whose schema is known, and notes on what was left out.
+    """Every case of a model whose schema is known, and notes about skipped cases.
 
-    Without data, values are drawn from `domains`. With `stated`, the schema is the manifest's own: a dimension with a
-    name there has to vary.
+    Without data, values are drawn from `domains`. With `stated`, the schema comes from the manifest: a dimension that
+    has a name there must vary.
     """
     check_dims(spec)
     told = list(dataset.notes) if dataset else []
@@ -89,7 +89,7 @@ def plan_cases(
 
 
 def example_feed(spec: ModelSpec, cases: list[Case], domains: Domains = NOTHING_KNOWN) -> Feed:
-    """A feed to export with: that of a case whose sizes no exporter takes for constants, else generated."""
+    """A feed to export with: from a case whose sizes no exporter mistakes for constants, else generated."""
     for case in cases:
         sizes = list(case.sizes.values())
         if min(sizes, default=2) > 1 and len(set(sizes)) == len(sizes) and not case.edge:
@@ -107,7 +107,7 @@ def _generated_case(spec: ModelSpec, sizes: dict[str, int], domains: Domains) ->
 
 
 def _no_edges(spec: ModelSpec, why: str, *, fix: str) -> list[str]:
-    """Edges that can't be run are a note, or an error where the model itself lists them."""
+    """A note that edge cases can't be run; an error if the model itself lists them."""
     if not spec.edges:
         return []
     if are_listed(spec):
@@ -150,7 +150,7 @@ def _data_cases(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str
 
 
 def _cases_by_size(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[str]]:
-    """Each size of the data at its largest batch, the one with the most rows at all of them."""
+    """Cases for each size of the data, at its largest batch; the size with the most rows runs at all batches."""
     made: dict[str, list[Case]] = {}
     run: set[int] = set()
     most = max(part.rows or 0 for part in dataset.parts)
@@ -170,13 +170,13 @@ def _cases_by_size(spec: ModelSpec, dataset: Dataset) -> tuple[list[Case], list[
 
 
 def _chained(name: str, cases: list[Case]) -> Case:
-    """The calls of several cases, one after the other."""
+    """One case with the calls of several cases, one after the other."""
     sizes = cases[0].sizes if all(case.sizes == cases[0].sizes for case in cases) else {}
     return Case(name=name, calls=lambda: (call for case in cases for call in case.calls()), sizes=sizes)
 
 
 def _fixed_batch_cases(dataset: Dataset, rows: int, batch: int) -> list[Case]:
-    """The schema's own batch size; a remainder is filled up with the rows before it."""
+    """Cases at the schema's fixed batch size; a last partial batch is filled with the rows before it."""
     cases = [_slice_case(dataset, batch, list(range(0, rows - batch + 1, batch)), whole=True)]
     if rows % batch:
         case = _slice_case(dataset, batch, [rows - batch], whole=False)
@@ -189,7 +189,7 @@ def _dynamic_first(given: InputSpec) -> bool:
 
 
 def _slice_case(dataset: Dataset, batch: int, starts: list[int], *, whole: bool) -> Case:
-    """Batches of the data; with `whole`, of those that hold every row once, and so the rows as they were given."""
+    """A case of batches of the data; `whole` batches, which together hold every row once, get unrounded rows too."""
 
     def calls() -> Iterator[Call]:
         for start in starts:

@@ -1,4 +1,4 @@
-"""Other sizes of the data: cut from it along its named dimensions, or repeated where they are longer."""
+"""Other sizes of the data: cut along its named dimensions, or repeated if the wanted size is longer."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from onnx_gate.worker.inputs.dims import combine, has_batch, named_dims
 CUT_CASE = "cut:"
 MOST_CALLS = 8
 FEWEST = 2
-"""The shortest cut that nobody has listed: many models have no answer to less."""
+"""The shortest cut that `dims` doesn't list: many models have no answer to a shorter one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """The calls that are cut: up to eight at the largest batch."""
+    """The calls to cut: up to eight at the largest batch."""
 
     size: int | None
-    """None where the data has no batch."""
+    """None if the data has no batch."""
     starts: tuple[int, ...]
 
 
 def plan_cuts(spec: ModelSpec, dataset: Dataset, *, stated: bool) -> tuple[list[Case], list[str]]:
-    """The sizes that `dims` lists, then two shorter ones of each dimension that it doesn't.
+    """Cases for the sizes that `dims` lists, then for two shorter sizes of each dimension that it doesn't list.
 
-    With `stated`, the manifest's `inputs` name the dimensions: that says that they vary.
+    With `stated`, the manifest's `inputs` name the dimensions, which means that they vary.
     """
     listed, notes = _listed_sizes(spec, dataset)
     cases = [_cut_case(spec, dataset, sizes, name=_name(spec, dataset, sizes)) for sizes in listed]
@@ -43,7 +43,7 @@ def plan_cuts(spec: ModelSpec, dataset: Dataset, *, stated: bool) -> tuple[list[
 
 
 def refuse_listed(spec: ModelSpec, why: str) -> list[str]:
-    """Listed sizes that can't be run: an error where the model itself lists them, else a note."""
+    """A note about listed sizes that can't be run; an error if the model itself lists them."""
     listed = [dim for dim in named_dims(spec) if dim in spec.dims and dim not in spec.drawn_dims]
     if not listed:
         return []
@@ -57,7 +57,7 @@ def refuse_listed(spec: ModelSpec, why: str) -> list[str]:
 
 
 def resize(feed: Feed, inputs: tuple[InputSpec, ...], sizes: Mapping[str, int]) -> Feed:
-    """The first so many along each dimension; over again from its beginning where there aren't so many."""
+    """The feed, cut to `sizes` along each dimension; repeated from its beginning if it is shorter."""
     resized = dict(feed)
     for given in inputs:
         for axis, dim in enumerate(given.shape):
@@ -69,7 +69,7 @@ def resize(feed: Feed, inputs: tuple[InputSpec, ...], sizes: Mapping[str, int]) 
 
 
 def one_size_warnings(spec: ModelSpec, cases: list[Case]) -> list[str]:
-    """Dimensions that have a name, and with it are said to vary, and that were run at one size only."""
+    """Warnings about dimensions that were run at one size only, though their name means that they vary."""
     found = []
     for dim in named_dims(spec):
         seen = {size for case in cases for size in _seen(spec, case, dim)}
@@ -96,7 +96,7 @@ def _one_batch(size: int, cases: list[Case]) -> str:
 
 
 def _seen(spec: ModelSpec, case: Case, dim: str) -> list[int]:
-    """The sizes that a case has; recorded calls keep theirs to themselves."""
+    """The sizes of a dimension in a case; for recorded calls, they are read from the feeds."""
     if case.sizes:
         return [case.sizes[dim]] if dim in case.sizes else []
     places = [(given.name, given.shape.index(dim)) for given in spec.inputs or () if dim in given.shape]
@@ -123,7 +123,7 @@ def _one_size(spec: ModelSpec, dim: str, size: int) -> str:
 
 
 def _listed_sizes(spec: ModelSpec, dataset: Dataset) -> tuple[list[dict[str, int]], list[str]]:
-    """Every combination that the data itself hasn't got."""
+    """Every listed combination that the data itself doesn't have."""
     axes = {dim: spec.dims[dim] for dim in named_dims(spec) if dim in spec.dims and dim not in spec.drawn_dims}
     if not axes:
         return [], []
@@ -139,7 +139,7 @@ def _listed_sizes(spec: ModelSpec, dataset: Dataset) -> tuple[list[dict[str, int
 
 
 def _shorter_sizes(spec: ModelSpec, dataset: Dataset) -> Iterator[tuple[str, int]]:
-    """One less and half of each dimension that the data has at one size only, as near as its limits allow."""
+    """For each dimension that the data has at one size only: one less, and half, as near as its limits allow."""
     for dim in named_dims(spec):
         if dim in spec.dims and dim not in spec.drawn_dims:
             continue

@@ -1,4 +1,4 @@
-"""Sizes of the dynamic dimensions: which to run, which to export with, the ends of what is allowed."""
+"""Sizes of the dynamic dimensions: those to run, those to export with, and the smallest and largest allowed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def named_dims(spec: ModelSpec) -> list[str]:
 
 
 def has_batch(spec: ModelSpec) -> bool:
-    """Whether the schema leaves the batch open."""
+    """Whether the schema has a dynamic batch."""
     return any("batch" in given.shape for given in spec.inputs or ())
 
 
 def check_dims(spec: ModelSpec) -> None:
-    """What the model's own `dims` name must be a dimension; the manifest could tell only where it has the schema."""
+    """Check that the model's own `dims` are dimensions; the manifest can check that only if it has the schema."""
     known = named_dims(spec)
     for name in spec.dims if "dims" in spec.own else ():
         if name not in known:
@@ -37,14 +37,14 @@ def check_dims(spec: ModelSpec) -> None:
 
 
 def sizes_to_run(spec: ModelSpec) -> tuple[list[dict[str, int]], list[str]]:
-    """Every combination of the sizes to try, and a note where those are too many."""
+    """Every combination of the sizes to try, and a note if there are too many."""
     _require_sizes(spec)
     batches = {"batch": spec.batches} if has_batch(spec) else {}
     return combine({**batches, **{name: spec.dims[name] for name in named_dims(spec)}})
 
 
 def _require_sizes(spec: ModelSpec) -> None:
-    """All dimensions that lack some, in one go; the line to paste holds those that `dims` has already."""
+    """Report all dimensions without sizes at once; the line to paste keeps those that `dims` already has."""
     lacking = [name for name in named_dims(spec) if name not in spec.dims]
     if not lacking:
         return
@@ -57,7 +57,7 @@ def _require_sizes(spec: ModelSpec) -> None:
 
 
 def combine(axes: dict[str, tuple[int, ...]]) -> tuple[list[dict[str, int]], list[str]]:
-    """All combinations; where those are too many, each value of each dimension at least once."""
+    """All combinations; if there are too many, each value of each dimension at least once."""
     count = math.prod(len(values) for values in axes.values())
     if count <= MOST_COMBINATIONS:
         return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())], []
@@ -67,15 +67,15 @@ def combine(axes: dict[str, tuple[int, ...]]) -> tuple[list[dict[str, int]], lis
 
 
 def example_sizes(spec: ModelSpec) -> dict[str, int]:
-    """Sizes to export with: within the limits, above 1, which exporters take for a constant, and each one different."""
+    """Sizes to export with: within the limits, all different, and above 1, as exporters take 1 for a constant."""
     candidates = {name: _candidates(spec, name) for name in named_dims(spec)}
     sizes = {"batch": 2}
-    # Those with the least choice first: the others can give way.
+    # Dimensions with the fewest candidates choose first: the others have more alternatives.
     for name in sorted(candidates, key=lambda name: len(candidates[name])):
         allowed = candidates[name]
         free = [size for size in allowed if size > 1 and size not in sizes.values()]
         if not free and sizes["batch"] in allowed and sizes["batch"] > 1:
-            # The batch has no limits: it gives way too.
+            # The batch has no limits, so it can take another size.
             free = [sizes["batch"]]
         sizes[name] = (free or allowed)[0]
         if sizes["batch"] == sizes[name]:
@@ -94,14 +94,14 @@ def _candidates(spec: ModelSpec, name: str) -> list[int]:
 
 
 def shortest(spec: ModelSpec, name: str) -> int | None:
-    """The smallest size that the manifest names for a dimension; None where it names none."""
+    """The smallest size that the manifest names for a dimension; None if it names no size."""
     limits = spec.dim_limits.get(name)
     least = [math.ceil(limits.min / limits.multiple) * limits.multiple] if limits else []
     return min([*spec.dims.get(name, ()), *least], default=None)
 
 
 def longest(spec: ModelSpec, name: str) -> int | None:
-    """The largest size that the manifest names for a dimension; None where it names none."""
+    """The largest size that the manifest names for a dimension; None if it names no size."""
     limits = spec.dim_limits.get(name)
     most = [limits.max // limits.multiple * limits.multiple] if limits and limits.max else []
     return max([*spec.dims.get(name, ()), *most], default=None)

@@ -1,4 +1,4 @@
-"""Edge cases that are made of rows: how many there are, which ones, in which order."""
+"""Edge cases about rows: how many there are, which ones, and in which order."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ODD_BATCH = 13
 LARGE_BATCH = 257
 REPEATED, PERMUTED, CONSISTENT = 5, 7, 5
 MOST_ELEMENTS = 1 << 22
-"""Of all inputs in one call of the large batch: what a model makes of them takes many times that."""
+"""Most elements of all inputs in one call of the large batch: the model's own values take many times that."""
 
 
 class Supply:
-    """Ordinary rows: the data's own where there are any, else generated ones."""
+    """Ordinary rows: those of the data if there is any, else generated ones."""
 
     def __init__(self, spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN) -> None:
         self.spec = spec
@@ -35,7 +35,7 @@ class Supply:
             self.dims |= dataset.sizes
 
     def take(self, count: int, seed: str) -> Feed:
-        """So many rows, spread over the data; the whole feed where the schema has no batch."""
+        """`count` rows, spread over the data; the whole feed if the schema has no batch."""
         data = self._dataset
         if data is None:
             sizes = {**self.dims, "batch": count}
@@ -47,7 +47,7 @@ class Supply:
         return self.pick(data.inputs, spread)
 
     def pick(self, feed: Feed, rows: Sequence[int]) -> Feed:
-        """Some rows of a feed; inputs without a batch dimension whole."""
+        """Some rows of a feed; inputs without a batch dimension stay whole."""
         indices = np.array(rows, dtype=np.intp)
         return {
             name: np.take(array, indices, axis=self._axes[name]) if name in self._axes else array
@@ -55,7 +55,7 @@ class Supply:
         }
 
     def row_elements(self) -> int:
-        """Elements of one row of all inputs."""
+        """The number of elements in one row of all inputs."""
         return sum(math.prod(array.shape) for array in self.take(1, "single-row").values())
 
 
@@ -67,7 +67,7 @@ def _plain(name: str) -> Callable[[Supply, int], Call]:
 
 
 def _large(supply: Supply) -> int:
-    """As many rows as may be; 0 where those are no more than in other cases."""
+    """The largest allowed number of rows; 0 if that is no more than in other cases."""
     count = min(LARGE_BATCH, MOST_ELEMENTS // max(1, supply.row_elements()))
     return count if count > ODD_BATCH else 0
 
@@ -77,15 +77,15 @@ def _repeated(supply: Supply, count: int) -> Call:
 
 
 def _permuted(supply: Supply, count: int) -> Call:
-    """The answers have to be those to the rows in their first order, permuted."""
-    # Backwards, and shifted by two.
+    """A call with permuted rows; its answers must be those to the original order, permuted in the same way."""
+    # Reversed, and shifted by two.
     order = tuple((count + 2 - i) % count for i in range(count))
     rows = supply.take(count, "permuted-rows")
     return Call(feed=supply.pick(rows, order), asked=(rows,), order=order)
 
 
 def _consistent(supply: Supply, count: int) -> Call:
-    """The answers have to be those to each row alone."""
+    """A call whose answers must be the same as those to each row alone."""
     rows = supply.take(count, "row-consistency")
     return Call(feed=rows, asked=tuple(supply.pick(rows, [i]) for i in range(count)))
 
@@ -99,4 +99,4 @@ BY_ROWS: dict[str, RowEdge] = {
     "permuted-rows": (lambda _: PERMUTED, _permuted),
     "row-consistency": (lambda _: CONSISTENT, _consistent),
 }
-"""How many rows, and the call with them."""
+"""Edge case → the number of its rows, and the call with them."""

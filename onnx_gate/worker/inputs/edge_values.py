@@ -1,4 +1,4 @@
-"""Edge cases that are made of certain values: which ones an input can take, by its dtype and schema."""
+"""Edge cases about special values: which ones an input can take, according to its dtype and schema."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SCATTERED_SHARE = 0.25
 
 
 def fill(given: InputSpec, shape: tuple[int, ...], value: Any) -> Array:
-    """The value everywhere."""
+    """An array with the value in every element."""
     return np.full(shape, value, dtype_of(given))
 
 
 def scatter(array: Array, items: tuple[Any, ...], rng: np.random.Generator) -> Array:
-    """A copy with the items in all of the first row and here and there in the others: the rest stays ordinary."""
+    """A copy with the items in the whole first row and at random places in the others; the rest stays ordinary."""
     scattered = array.copy()
     chosen = np.asarray(rng.random(array.shape) < _SCATTERED_SHARE)
     chosen[(slice(1),) if array.ndim else ()] = True
@@ -43,7 +43,7 @@ def _number(value: float) -> Callable[[InputSpec], Any]:
 
 
 def _float(values: Mapping[str, float]) -> Callable[[InputSpec], Any]:
-    """The value of the input's dtype, if it is one of floats and the schema allows it."""
+    """The value for the input's dtype, if that is a float and the schema allows the value."""
     return lambda given: values[given.dtype] if given.dtype in values and _allows(given, values[given.dtype]) else None
 
 
@@ -62,7 +62,7 @@ def _allows(given: InputSpec, value: float) -> bool:
 
 
 def _end(which: int) -> Callable[[InputSpec], Any]:
-    """The lowest or the highest that the schema names; integers without a range stay where they are drawn from."""
+    """The lowest or the highest value that the schema names; None for an input without `range` or `values`."""
 
     def extreme(given: InputSpec) -> Any:
         if given.dtype == "string":
@@ -77,12 +77,12 @@ def _end(which: int) -> Callable[[InputSpec], Any]:
 
 
 def _allowed(word: str, value: float) -> Callable[[InputSpec], Any]:
-    """What is no number, where the schema says that the model has to answer it."""
+    """NaN or an infinity, if the schema says that the model must answer it."""
     return lambda given: (value,) if word in given.allow else None
 
 
 def _unseen(given: InputSpec) -> Any:
-    """A category that isn't among `values`; any unknown word where text is free."""
+    """A category that isn't in `values`; for text, an unknown word."""
     if given.dtype == "string":
         return (_UNSEEN,)
     if given.values is None or is_float(given) or given.dtype == "bool":
@@ -115,7 +115,7 @@ FILLED: dict[str, Callable[[InputSpec], Any]] = {
     "negative-zero": _float(dict.fromkeys(_HUGE, -0.0)),
     "denormal": _float(_DENORMAL),
 }
-"""Input → the value that it gets everywhere; None where it has no place for one."""
+"""Input → the value for all its elements; None if the input can't take it."""
 
 SCATTERED: dict[str, Callable[[InputSpec], Any]] = {
     "nan": _allowed("nan", math.nan),
@@ -125,4 +125,4 @@ SCATTERED: dict[str, Callable[[InputSpec], Any]] = {
     "empty-string": _empty_string,
     "non-ascii": _non_ascii,
 }
-"""Input → the values that are mixed into its rows; None where it has no place for them."""
+"""Input → the values that are mixed into its rows; None if the input can't take them."""

@@ -1,4 +1,4 @@
-"""Edge cases: feeds that random data never holds, a named case each; what a schema has no place for is left out."""
+"""Edge cases: feeds that random data never holds, one named case each; those that don't fit a schema are skipped."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ NEEDS: dict[str, str] = {
     "unknown-category": "a string input, or integers with `values`",
     **dict.fromkeys(("empty-string", "non-ascii"), _TEXT),
 }
-"""What a schema must have for an edge case to have a place."""
+"""Edge case → what a schema must have for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """How an edge case is made, where there is a place for it."""
+    """How to make an edge case that fits the schema."""
 
     call: Callable[[], Call]
     sizes: dict[str, int]
 
 
 def plan_edges(spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTHING_KNOWN) -> list[Case]:
-    """A case for each edge that is asked for; one that the model itself lists has to have a place."""
+    """A case for each requested edge case; one that the model itself lists must fit the schema."""
     listed = are_listed(spec)
     supply = Supply(spec, dataset, domains)
     asked = [name for name in EDGES if spec.edges == "all" or name in spec.edges]
@@ -55,7 +55,7 @@ def plan_edges(spec: ModelSpec, dataset: Dataset | None, domains: Domains = NOTH
 
 
 def are_listed(spec: ModelSpec) -> bool:
-    """Whether the model itself names its edge cases: then each has to be run."""
+    """Whether the model itself lists its edge cases: then each must be run."""
     return spec.edges != "all" and "edges" in spec.own
 
 
@@ -83,7 +83,7 @@ def _plan_rows(supply: Supply, name: str) -> _Plan | None:
 
 
 def _plan_length(supply: Supply, name: str) -> _Plan | None:
-    """Every dynamic dimension at its end; the data has but one size, so that these are generated."""
+    """Every dynamic dimension at its shortest or longest; generated, because the data has only one size."""
     spec, measure = supply.spec, shortest if name == "shortest" else longest
     ends = {dim: size for dim in named_dims(spec) if (size := measure(spec, dim)) is not None}
     if not ends:
@@ -94,7 +94,7 @@ def _plan_length(supply: Supply, name: str) -> _Plan | None:
 
 
 def _plan_values(supply: Supply, name: str) -> _Plan | None:
-    """The values in every input that can take them; the others stay ordinary."""
+    """The special values in every input that can take them; the other inputs stay ordinary."""
     inputs = supply.spec.inputs or ()
     choose = FILLED.get(name) or SCATTERED[name]
     chosen = {given.name: value for given in inputs if (value := choose(given)) is not None}
@@ -115,7 +115,7 @@ def _plan_values(supply: Supply, name: str) -> _Plan | None:
 
 
 def _rows(spec: ModelSpec) -> int:
-    """A batch that other cases have too, if it is a small one: a divergence is then not taken for one of its size."""
+    """A small batch size that other cases use too, if any: else a divergence could be blamed on the batch size."""
     return min((batch for batch in spec.batches if _ROWS <= batch <= 3 * _ROWS), default=_ROWS)
 
 

@@ -1,4 +1,4 @@
-"""Seeded values as the schema allows them: the same on every machine and in every run."""
+"""Seeded random values that the schema allows: the same on every machine and in every run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DEFAULT_WORDS = ("alpha", "beta", "gamma", "delta")
 
 
 def shape_of(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The schema's shape with its names replaced by sizes."""
+    """The schema's shape, with sizes in place of names."""
     return tuple(size if isinstance(size, int) else sizes[size] for size in given.shape)
 
 
 def is_float(given: InputSpec) -> bool:
-    """Whether an input is of floats, of any width (numpy has no kind for bfloat16)."""
+    """Whether an input holds floats of any width (numpy has no kind for bfloat16)."""
     return "float" in given.dtype
 
 
@@ -30,14 +30,14 @@ def dtype_of(given: InputSpec) -> np.dtype[Any]:
     try:
         return np.dtype(given.dtype)
     except TypeError:
-        # Imported here: numpy knows bfloat16 and the like only once this is.
+        # numpy knows bfloat16 and similar types only after this import.
         import ml_dtypes  # noqa: F401
 
         return np.dtype(given.dtype)
 
 
 def draw(given: InputSpec, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Random values as the schema allows: `values`, `range`, else normal floats and small integers."""
+    """Random values that the schema allows: from `values` or `range`, else normal floats and small integers."""
     if given.dtype == "string":
         return rng.choice(np.array(given.values or DEFAULT_WORDS, dtype=object), size=shape)
     dtype = dtype_of(given)

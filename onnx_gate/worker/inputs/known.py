@@ -1,4 +1,4 @@
-"""Values drawn from what a model knows of its inputs, clear of where rounding alone decides."""
+"""Values drawn from what a model knows about its inputs, away from places where rounding alone decides."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from onnx_gate.worker.inputs.generate import draw, dtype_of, integer_limits, int
 
 Array = npt.NDArray[Any]
 ULPS = 64
-"""How far values stay from a cut: rounding on the way to it moves them by less."""
+"""How far values stay from a cut: the rounding before it moves them by less."""
 _PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-# Converted models compute in float32 in places, whatever the schema's dtype.
+# Parts of a converted model compute in float32, whatever the schema's dtype.
 _SINGLE = 2.0**-23
-# A cut at 0 has two sides as well.
+# A cut at 0 needs a gap on both sides too.
 NEAR_ZERO = 1e-6
 _CODES = 4
 _MOST_IDS = 1 << 16
-"""Ids of a table that are fed one by one; of a larger one, so many spread over it."""
+"""Most ids of a table that are fed; from a larger table, this number of ids, spread over it."""
 
 
 def gap_at(given: InputSpec, at: float, reach: float = 0.0) -> float:
@@ -34,24 +34,24 @@ def gap_at(given: InputSpec, at: float, reach: float = 0.0) -> float:
 
 
 def draws_known(given: InputSpec, domain: Domain | None) -> bool:
-    """Whether an input is drawn from what the model knows: what the manifest says of its values comes first."""
+    """Whether an input is drawn from what the model knows: `range` and `values` of the manifest take precedence."""
     return domain is not None and given.range is None and given.values is None and given.form == "tensor"
 
 
 def each_values(domain: Domain | None) -> Iterator[Values]:
-    """All that is known of an input: of each element, and of its columns."""
+    """Everything known about an input: about all its elements, and about single columns."""
     if domain is not None:
         yield from (domain.every,) if domain.every else ()
         yield from domain.columns.values()
 
 
 def says_ordinary(domain: Domain | None) -> bool:
-    """Whether the model says which values are ordinary; the sizes of its weights only hint at it."""
+    """Whether the model says which values are ordinary; the sizes of its weights are only a hint."""
     return any(set(values.origins) - {Origin.WEIGHTS} for values in each_values(domain))
 
 
 def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Ordinary values: those that the model knows, and where it knows nothing, those of the schema."""
+    """Ordinary values: those that the model knows; where it knows nothing, those of the schema."""
     array = draw(given, shape, rng)
     if not draws_known(given, domain) or domain is None or not array.size:
         return array
@@ -70,7 +70,7 @@ def draw_known(given: InputSpec, domain: Domain | None, shape: tuple[int, ...], 
 def generate(
     inputs: tuple[InputSpec, ...], sizes: Mapping[str, int], *, seed: str, domains: Domains = NOTHING_KNOWN
 ) -> dict[str, Array]:
-    """One feed of the given sizes."""
+    """One generated feed of the given sizes."""
     return {
         given.name: draw_known(
             given, domains.inputs.get(given.name), shape_of(given, sizes), rng_for(f"{seed}/{given.name}")
@@ -80,7 +80,7 @@ def generate(
 
 
 def _fitting(given: InputSpec, drawn: Array | None, instead: Array) -> Array:
-    """In the input's dtype; what was there before, where nothing could be drawn."""
+    """The drawn values in the input's dtype; `instead` if nothing could be drawn."""
     if drawn is None:
         return instead
     if given.dtype == "string":
@@ -91,7 +91,7 @@ def _fitting(given: InputSpec, drawn: Array | None, instead: Array) -> Array:
     if is_float(given):
         with np.errstate(over="ignore"):
             fitted = drawn.astype(dtype)
-        # What the dtype can't hold stays what it was.
+        # Values that the dtype can't hold are not used.
         return np.where(np.isfinite(fitted.astype(np.float64)), fitted, instead.reshape(fitted.shape))
     least, most = integer_limits(given)
     whole = np.clip(np.rint(np.asarray(drawn, dtype=np.float64)), float(least), min(float(most), 2.0**62))
@@ -99,7 +99,7 @@ def _fitting(given: InputSpec, drawn: Array | None, instead: Array) -> Array:
 
 
 def ordinary(given: InputSpec, values: Values, count: int, rng: np.random.Generator) -> Array | None:
-    """So many ordinary values; None where the model only knows unusual ones."""
+    """`count` ordinary values; None if the model knows only unusual ones."""
     choices = [value for value in values.choices if can_hold(given, value)]
     if choices:
         return rng.choice(np.array(choices, dtype=object if given.dtype == "string" else None), size=count)
@@ -116,7 +116,7 @@ def ordinary(given: InputSpec, values: Values, count: int, rng: np.random.Genera
 
 
 def _around(values: Values, count: int, rng: np.random.Generator) -> Array | None:
-    """Around the centre, within the range, as far as they are known."""
+    """Values around the centre and within the range, as far as these are known; None if neither is."""
     low, high = values.low, values.high
     if values.centre is not None:
         drawn = values.centre + (values.spread or 0.0) * rng.standard_normal(count)
@@ -125,9 +125,9 @@ def _around(values: Values, count: int, rng: np.random.Generator) -> Array | Non
 
 
 def _between(given: InputSpec, values: Values, count: int, rng: np.random.Generator) -> Array:
-    """Anywhere between two cuts, or beyond the outermost."""
+    """Random values between two neighbouring cuts, or beyond the outermost ones."""
     at = np.unique([cut.at for cut in values.cuts])
-    # Whole numbers that are compared with many others are codes: beyond the last there is none.
+    # Integers that the model compares with many numbers are codes: no code lies beyond the last one.
     beyond = beyond_cuts(values) if is_float(given) or len(at) < _CODES else 0.0
     ends = np.concatenate([[_end(values.low, at[0] - beyond, at[0])], at, [_end(values.high, at[-1] + beyond, at[-1])]])
     first = rng.integers(0, len(ends) - 1, size=count)
@@ -142,13 +142,13 @@ def beyond_cuts(values: Values) -> float:
 
 
 def _end(limit: float | None, usual: float, cut: float) -> float:
-    """The end of the range, where it lies on the same side of the cut."""
+    """The end of the range if it lies on the same side of the cut as `usual`, else `usual`."""
     same_side = limit is not None and (limit - cut) * (usual - cut) > 0
     return limit if same_side and limit is not None else usual
 
 
 def clear_of(given: InputSpec, drawn: Array, cuts: Iterable[Cut]) -> Array:
-    """The values, moved away from the cuts that they are too near to."""
+    """The values, moved away from cuts that are too near."""
     at, gaps = sorted_cuts(given, cuts)
     if not at.size:
         return drawn
@@ -167,7 +167,7 @@ def clear_of(given: InputSpec, drawn: Array, cuts: Iterable[Cut]) -> Array:
 
 
 def sorted_cuts(given: InputSpec, cuts: Iterable[Cut]) -> tuple[Array, Array]:
-    """Where the cuts are, each once, and the gap to keep from each."""
+    """The distinct positions of the cuts, sorted, and the gap to keep from each."""
     widest: dict[float, float] = {}
     for cut in cuts:
         if math.isfinite(cut.at):
@@ -177,14 +177,14 @@ def sorted_cuts(given: InputSpec, cuts: Iterable[Cut]) -> tuple[Array, Array]:
 
 
 def shrunk(given: InputSpec, low: float, high: float, reach: float) -> tuple[float, float]:
-    """The interval without what is too near to its ends."""
+    """The interval without the values that are too near to its ends."""
     least = low + 2 * gap_at(given, low, reach) if math.isfinite(low) else low
     most = high - 2 * gap_at(given, high, reach) if math.isfinite(high) else high
     return least, most
 
 
 def finite_ends(low: float, high: float, values: Values | None) -> tuple[float, float]:
-    """Ends to draw between, where the interval has none."""
+    """Finite ends to draw between, in place of infinite ones."""
     cuts: Iterable[Cut] = values.cuts if values else ()
     usual = beyond_cuts(values) if values and cuts else 1.0
     if math.isfinite(low) and math.isfinite(high):
@@ -195,7 +195,7 @@ def finite_ends(low: float, high: float, values: Values | None) -> tuple[float, 
 
 
 def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
-    """Every value that is to be fed once, but for missing and unusual ones."""
+    """Every value that must be fed once, except missing and unusual ones."""
     yield from (value for value in (*values.choices, *values.marks) if can_hold(given, value))
     if given.dtype == "string":
         return
@@ -210,7 +210,7 @@ def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
 
 
 def _sides(given: InputSpec, values: Values) -> Iterator[Scalar]:
-    """Both sides of every cut, where no other cut is so near that rounding could cross it."""
+    """A value on each side of every cut, unless another cut is so near that rounding could cross it."""
     at, gaps = sorted_cuts(given, values.cuts)
     if not at.size:
         return
@@ -229,7 +229,7 @@ def _is_clear(given: InputSpec, value: float, values: Values) -> bool:
 
 
 def mend_rows(given: InputSpec, array: Array, values: Values) -> None:
-    """The first element of each row keeps a mask from being empty, or full: what looks back only sees no further."""
+    """Fix one element of each row, so that no mask is empty or full: the first, as causal models only look back."""
     if array.ndim < 2 or array.dtype.kind not in "biuf" or not array.size:
         return
     something = next((value for value in values.choices if value and can_hold(given, value)), None)
@@ -240,7 +240,7 @@ def mend_rows(given: InputSpec, array: Array, values: Values) -> None:
 
 
 def can_hold(given: InputSpec, value: Scalar) -> bool:
-    """Whether the input's dtype has such a value."""
+    """Whether the input's dtype can hold the value."""
     if given.dtype == "string":
         return isinstance(value, str)
     if isinstance(value, str) or value is None:
@@ -255,7 +255,7 @@ def can_hold(given: InputSpec, value: Scalar) -> bool:
 
 
 def within_range(given: InputSpec, values: Values) -> Values:
-    """What the manifest's range leaves of it: no end of a range of the model's own, and nothing that is missing."""
+    """The values within the manifest's range: its ends replace the model's own, and missing values are dropped."""
     if given.range is None:
         return values
     low, high = given.range if is_float(given) else integer_range(given)
@@ -269,7 +269,7 @@ def within_range(given: InputSpec, values: Values) -> Values:
 
 
 def ways_of(domains: Domains, places: Iterable[Place]) -> dict[Place, list[Box]]:
-    """Of each column that may miss its value: the ways that ask for it. Those that differ in it alone are one."""
+    """For each column that may be missing: the paths that test it. Paths that differ only in this column count once."""
     found: dict[Place, list[Box]] = {}
     for place in dict.fromkeys(places):
         if others := {_beside(way, place): way for way in domains.boxes if place in way}:
@@ -282,7 +282,7 @@ def _beside(way: Box, place: Place) -> frozenset[Any]:
 
 
 def joined(first: Domains, second: Domains) -> Domains:
-    """Both: ordinary values are those of the first, where it has any, and landmarks those of both."""
+    """The union of both: ordinary values come from the first if it has any; landmarks come from both."""
     inputs = dict(first.inputs)
     for name, other in second.inputs.items():
         inputs[name] = _join_domain(inputs[name], other) if name in inputs else other
@@ -310,7 +310,7 @@ def _join_domain(first: Domain, second: Domain) -> Domain:
 
 
 def _join_values(first: Values, second: Values) -> Values:
-    """What the first one knows is ordinary; from the second come its landmarks."""
+    """The union of both: ordinary values come from the first if it has any; the second adds its landmarks."""
     return Values(
         origins=tuple(dict.fromkeys((*first.origins, *second.origins))),
         centre=first.centre if first.centre is not None else second.centre,
@@ -330,13 +330,13 @@ def _join_values(first: Values, second: Values) -> Values:
 
 
 def _other_ends(first: Values, second: Values) -> Iterator[Scalar]:
-    """Where two ranges disagree, the ends of the second are worth a try."""
+    """The ends of the second range that differ from those of the first: worth feeding as unusual values."""
     if first.low is not None and second.low is not None:
         yield from (end for end in (second.low, second.high) if end not in (first.low, first.high))
 
 
 def fixed_elements(value: Array, given: InputSpec, domain: Domain | None) -> Array:
-    """Which elements are one of the values that the manifest lists, or that the model looks for, or takes alone."""
+    """Which elements hold a value that the manifest lists, that the model looks for, or that is one of its choices."""
     fixed = np.isin(value, np.array(given.values, dtype=value.dtype)) if given.values else np.zeros(value.shape, bool)
     if domain is None:
         return np.asarray(fixed)

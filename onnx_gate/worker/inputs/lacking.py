@@ -1,4 +1,4 @@
-"""What the user's data holds none of, though the model has learnt what to do with it."""
+"""Values that the user's data doesn't contain, though the model has learnt how to handle them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lacking(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[str
 
 
 def _columns(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[tuple[str, Values, Array]]:
-    """Every column of which something is known: its name, what is known, and what it holds."""
+    """Every column that the model knows something about: its name, what is known, and its data."""
     for given in spec.inputs or ():
         domain, array = domains.inputs.get(given.name), dataset.inputs.get(given.name)
         if domain is None or not isinstance(array, np.ndarray):

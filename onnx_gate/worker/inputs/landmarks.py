@@ -1,4 +1,4 @@
-"""The rows of the case `domain`: every landmark of what a model knows of its inputs, once."""
+"""The rows of the case `domain`: every landmark that a model knows in its inputs, once."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from onnx_gate.worker.inputs.known import (
 Array = npt.NDArray[Any]
 MOST_ROWS = 1024
 MOST_CALLS = 64
-"""Of a model that has no batch: each row is a call of its own."""
+"""Most calls for a model without a batch, where each row is a separate call."""
 MOST_CELLS = 1 << 22
-"""Elements of all inputs in all rows together."""
+"""Most elements of all inputs in all rows together."""
 FEW_CELLS = 1 << 16
-"""Elements that are fed to a small model in any case."""
+"""Elements that a small model may always be fed."""
 SMALL_FILE = 1 << 20
 _MISSING_ROWS = 16
 _PAIR_ROWS = 8
-"""For each two columns that miss their values at once; a tree may send both on, one after the other."""
+"""Rows for each pair of columns that are missing together; a tree may test both, one after the other."""
 _MOST_PAIR_ROWS = 128
 _APART = 4
-"""One in so many rows may be for values that the source might refuse; more, where the others leave room."""
+"""One row in this many may hold values that the source might refuse; more if the other values leave room."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Column:
-    """A column of an input, or all of its elements, with what is to be fed there."""
+    """A column of an input, or all of its elements, with the values to feed there."""
 
     given: InputSpec
     column: int | None
@@ -58,22 +58,22 @@ class _Column:
 
     @property
     def place(self) -> Place:
-        """Of all elements, that of the first."""
+        """Input name and column; column 0 if this stands for all elements."""
         return self.given.name, self.column or 0
 
     @property
     def may_miss(self) -> bool:
-        """Whether a missing value is to be fed there."""
+        """Whether a missing value must be fed there."""
         return self.values.missing and is_float(self.given) and self.given.range is None
 
     def cells(self, array: Array) -> Array:
-        """The part of the rows that it stands for, one line for each row."""
+        """The elements of this column in the rows, one line per row."""
         part = array if self.column is None or array.ndim == 1 else array[..., self.column]
         return part.reshape(len(array), -1)
 
 
 def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int, spared: int = 0) -> DomainRows | None:
-    """The rows for all landmarks; None where the model knows of none. `spared` rows are left for others."""
+    """The rows for all landmarks; None if the model knows no landmark. `spared` rows are left for other uses."""
     sizes = {name: max(spec.dims[name]) for name in named_dims(spec) if name in spec.dims}
     if any(given.form != "tensor" for given in spec.inputs or ()) or len(sizes) < len(named_dims(spec)):
         return None
@@ -97,7 +97,7 @@ def _unit(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _width(given: InputSpec, sizes: Mapping[str, int]) -> int:
-    """Columns of an input; one without further dimensions is a column by itself."""
+    """The number of columns of an input; an input with no other dimension has one column."""
     return (_unit(given, sizes) or (1,))[-1]
 
 
@@ -114,13 +114,13 @@ def _columns(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Ite
 
 
 _Apart = tuple[tuple[_Column, ...], Scalar]
-"""Columns of one row, and the value that they have there."""
+"""Columns of one row, and the value that they get there."""
 
 
 def _apart(columns: list[_Column], ways: Mapping[Place, Sequence[Box]]) -> Iterator[_Apart]:
-    """Values that the source might refuse, with their columns: each in rows of its own.
+    """Values that the source might refuse, with their columns: each in separate rows.
 
-    A missing value once on each way to a leaf that asks for the column: every node has a direction of its own for it.
+    A missing value is fed once on each path to a leaf that tests the column: every node has its own direction for it.
     """
     for each in columns:
         if each.may_miss:
@@ -135,7 +135,7 @@ def _apart(columns: list[_Column], ways: Mapping[Place, Sequence[Box]]) -> Itera
 
 
 def _longest(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Feed | None:
-    """A feed at the largest sizes that the model has room for, if those are more than the manifest lists."""
+    """A feed at the largest sizes that the model has room for, if they are larger than those in the manifest."""
     longer = {}
     for name, size in domains.longest.items():
         limits = spec.dim_limits.get(name)
@@ -154,7 +154,7 @@ def _longest(spec: ModelSpec, domains: Domains, sizes: Mapping[str, int]) -> Fee
 
 
 def _most_rows(spec: ModelSpec, columns: list[_Column], sizes: Mapping[str, int], file_size: int) -> int:
-    """Fewer where rows are large, or where each element is one that a large model computes with."""
+    """The most rows to feed: fewer if rows are large, or if a large model computes with every element."""
     row = sum(math.prod(shape_of(given, {**sizes, "batch": 1})) for given in spec.inputs or ())
     most = min(MOST_ROWS, MOST_CELLS // max(1, row)) if has_batch(spec) else MOST_CALLS
     if any(each.column is None for each in columns):
@@ -184,14 +184,14 @@ class _Plan:
         self._batched = has_batch(spec)
         self._arrays: dict[str, Array] = {}
         self._reaches: dict[Place, float] = {}
-        # Shuffled, for not all of them may find a row; each is taken once before any is taken again.
+        # Shuffled, because there may not be a row for each path; each is used once before any is used again.
         self._ways = {
             place: itertools.cycle([boxes[i] for i in self._rng.permutation(len(boxes))])
             for place, boxes in ways.items()
         }
 
     def place(self, columns: list[_Column], landmarks: list[list[Scalar]], apart: list[_Apart]) -> int:
-        """Fill the rows; returns how many landmarks found a place."""
+        """Fill the rows; returns how many landmarks were placed."""
         needed = max(
             (math.ceil(2 * len(each) / self._cells(column)) for column, each in zip(columns, landmarks, strict=True)),
             default=0,
@@ -209,7 +209,7 @@ class _Plan:
         return fed + sum(placed) + len(apart)
 
     def finish(self, *, known: int, fed: int, long: Feed | None) -> DomainRows | None:
-        """The rows, with how they are cut into calls."""
+        """The rows, and how they are divided into calls."""
         axes = {given.name: given.shape.index("batch") for given in self._spec.inputs or () if "batch" in given.shape}
         apart = [name for name in self._arrays if self._batched and name not in axes]
         rows = {name: array for name, array in self._arrays.items() if name not in apart}
@@ -224,13 +224,13 @@ class _Plan:
         )
 
     def _some(self, items: Sequence[Any], most: int) -> list[Any]:
-        """All of them, or a seeded sample in their order."""
+        """All items, or a seeded sample of them in the same order."""
         if len(items) <= most:
             return list(items)
         return [items[i] for i in np.sort(self._rng.choice(len(items), size=max(0, most), replace=False))]
 
     def _cells(self, column: _Column) -> int:
-        """Cells of a row that it has."""
+        """The number of elements that a column has in one row."""
         unit = _unit(column.given, self._sizes)
         return max(1, math.prod(unit if column.column is None else unit[:-1]))
 
@@ -241,14 +241,14 @@ class _Plan:
         }
 
     def _domain(self, given: InputSpec) -> Domain | None:
-        """Of rows that stand side by side: what has one dimension and no batch has no columns there."""
+        """The domain of an input in stacked rows: an input of one dimension and no batch has no columns there."""
         domain = self._domains.inputs.get(given.name)
         if domain is None or "batch" in given.shape or len(given.shape) != 1 or 0 not in domain.columns:
             return domain
         return Domain(every=domain.columns[0])
 
     def _scatter(self, column: _Column, landmarks: list[Scalar], rows: int) -> int:
-        """Each landmark into a cell of its own among the first rows; returns how many found one."""
+        """Put each landmark into a separate element of the first rows; returns how many were placed."""
         if not rows or not landmarks:
             return 0
         cells = column.cells(self._arrays[column.given.name][:rows])
@@ -268,7 +268,7 @@ class _Plan:
         mend_rows(column.given, array, column.values)
 
     def _apart(self, row: int, columns: tuple[_Column, ...], value: Scalar) -> None:
-        """One value in a row that is ordinary but for it; a missing one on the way to a leaf that asks for it."""
+        """Put one value into an ordinary row; a missing value into a row on a path that tests its column."""
         if value != value and (ways := self._ways.get(columns[0].place)):
             self._box(row, next(ways))
         for column in columns:
@@ -277,7 +277,7 @@ class _Plan:
             self._write(column, slice(row, row + 1), cells)
 
     def _box(self, row: int, box: Box) -> bool:
-        """Put the row into the box; False where rounding alone decides what is inside."""
+        """Move the row into the box; False if rounding alone decides what lies inside."""
         found: list[tuple[str, int, Scalar]] = []
         for (name, column), (low, high) in box.items():
             given = next((each for each in self._spec.inputs or () if each.name == name), None)
@@ -293,14 +293,14 @@ class _Plan:
         return bool(found)
 
     def _reach(self, name: str, column: int, values: Values | None) -> float:
-        """The largest operand on the way to any cut of a column; thousands of boxes ask for it."""
+        """The largest operand before any cut of a column; cached, because thousands of boxes need it."""
         if (name, column) not in self._reaches:
             cuts = values.cuts if values else ()
             self._reaches[name, column] = max((cut.reach for cut in cuts), default=0.0)
         return self._reaches[name, column]
 
     def _inside(self, given: InputSpec, column: int, row: int, low: Scalar, high: Scalar) -> Scalar:
-        """A value of the column in the interval, the ordinary one where it lies in it; None where there is none."""
+        """A value for the column in the interval, its ordinary value if that lies inside; None if there is no value."""
         if low == high or isinstance(low, str) or isinstance(high, str) or low is None or high is None:
             return low if can_hold(given, low) else None
         if given.dtype == "string":

@@ -1,1 +1,1 @@
-"""How large honest rounding is in each output, measured by computing the same in other ways."""
+"""Measures the rounding noise of each output by computing the same values in other ways."""

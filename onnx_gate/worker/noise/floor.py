@@ -1,4 +1,4 @@
-"""Deviations of many elements → the tolerance that covers them all, and errors in units of it."""
+"""Computes, from the deviations of many elements, the tolerance that covers them all, and errors as multiples of it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from onnx_gate.records.asked import Tolerance
 
 Array = npt.NDArray[Any]
 _STEPS = 8
-"""Bins of an octave: what falls into one is taken for as large as the smallest of it, which is 9 % off at most."""
+"""Bins per octave: each element counts with the smallest size of its bin, which is at most 9 % off."""
 _ZERO = -(10**6)
 _TOP = 4.0
-"""Elements within this factor of the largest say how large the relative part is."""
+"""Elements within this factor of the largest determine the relative part of the tolerance."""
 _JUMP = 100.0
-"""What deviates so many times more than the others of an output is a jump: a value crossed a threshold or a tie."""
+"""An element that deviates this many times more than the others is a jump: a value crossed a threshold or a tie."""
 SMOOTH = 1e-4
-"""Of the size of an element: a last digit of an input or of a weight that is worth more makes a jump."""
+"""If the last digit of an input or weight changes an element by more than this share of its size, it is a jump."""
 _LEAST = 2.0
-"""Roundings of the output's dtype that count as deviation of the others, where they are all exact."""
+"""Least usual deviation, in rounding steps of the output's dtype; it applies if the other elements are exact."""
 
 
 class Envelope:
-    """The largest deviation for each size of the reference."""
+    """The largest deviation per size of the reference."""
 
     def __init__(self) -> None:
         self._largest: dict[int, float] = {}
         self._counts: dict[int, int] = {}
 
     def add(self, reference: Array, deviation: Array) -> None:
-        """Take in elements; those that are not finite on both sides are left out."""
+        """Add elements; those that are not finite are left out."""
         sizes, deviation = np.abs(reference.astype(np.float64).ravel()), deviation.ravel()
         finite = np.isfinite(sizes) & np.isfinite(deviation)
         sizes, deviation = sizes[finite], deviation[finite]
@@ -49,22 +49,22 @@ class Envelope:
             self._counts[key] = self._counts.get(key, 0) + count
 
     def merge(self, other: Envelope) -> None:
-        """Take in all that another has."""
+        """Add all elements of another envelope."""
         for key, most in other._largest.items():
             self._largest[key] = max(self._largest.get(key, 0.0), most)
             self._counts[key] = self._counts.get(key, 0) + other._counts[key]
 
     def sizes_only(self) -> Envelope:
-        """The same references, with no deviation."""
+        """The same sizes, without deviations."""
         bare = Envelope()
         bare._largest, bare._counts = dict.fromkeys(self._largest, 0.0), dict(self._counts)
         return bare
 
     def fit(self, eps: float) -> Tolerance:
-        """The tolerance that covers it; no less than a rounding of the output's dtype.
+        """The tolerance that covers all deviations; at least one rounding step of the output's dtype.
 
-        Large elements say what is relative; what that leaves of the small ones, which are mostly sums of larger
-        numbers, is absolute.
+        Large elements determine the relative part. Small elements are mostly sums of larger numbers: the deviation
+        that the relative part does not cover there determines the absolute part.
         """
         sizes = {_size(key): most for key, most in self._largest.items()}
         top = max(sizes, default=0.0)
@@ -74,12 +74,12 @@ class Envelope:
         return Tolerance(rtol=rtol, atol=max(eps * self._typical(), 0.0, *left))
 
     def over(self, floor: Tolerance) -> float:
-        """How many times what a tolerance allows the largest deviation is."""
+        """The largest deviation, as a multiple of what a tolerance allows."""
         allowed = ((most, floor.atol + floor.rtol * _size(key)) for key, most in self._largest.items())
         return max((most / limit if limit else math.inf for most, limit in allowed if most), default=0.0)
 
     def _typical(self) -> float:
-        """The median size of what is not 0."""
+        """The median size of the elements that are not 0."""
         keys = sorted(key for key in self._counts if key != _ZERO)
         half, seen = sum(self._counts[key] for key in keys) / 2, 0
         for key in keys:
@@ -90,14 +90,14 @@ class Envelope:
 
 
 def rounding_of(dtype: np.dtype[Any]) -> float:
-    """The distance of two neighbours beside 1."""
+    """The distance from 1 to the next larger number of a dtype."""
     return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def without_jumps(reference: Array, deviation: Array, eps: float, *, most: float = np.inf) -> Array:
-    """The deviations with NaN for those that no rounding of a sum makes: a few elements that move by far the most.
+    """The deviations, with NaN for those that rounding of a sum can't make: a few elements that move by far the most.
 
-    And those that move by more than a share of their size, where a rounding can't be worth so much.
+    Elements that move by more than the share `most` of their size become NaN as well.
     """
     sizes = np.abs(reference.astype(np.float64))
     finite = np.isfinite(sizes) & np.isfinite(deviation)

@@ -1,4 +1,4 @@
-"""Honest rounding of the outputs of one provider, and the errors beside it, within a deadline."""
+"""Measures the rounding noise of the outputs of one provider, and the errors relative to it, within a deadline."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_KEPT = 64 * 1024 * 1024
-"""Bytes of answers that noise is measured on; beyond that, errors alone are looked at."""
+"""Most bytes of answers on which noise is measured; for further calls only the errors are measured."""
 Envelopes = dict[str, Envelope]
 
 
 @dataclass
 class Errors:
-    """How far both sides of a provider are apart, over all calls, and the calls to measure noise on."""
+    """The differences between the source and one provider over all calls, and the calls to measure noise on."""
 
     envelopes: Envelopes = field(default_factory=lambda: defaultdict(Envelope))
     given: Envelopes = field(default_factory=lambda: defaultdict(Envelope))
-    """The same without cases that were generated: there, what rounding decides is no error."""
+    """The same without generated cases: in those, a difference that rounding decides is not an error."""
     broken: set[str] = field(default_factory=set)
     """Outputs that are NaN or infinite on one side only."""
     eps: dict[str, float] = field(default_factory=dict)
-    """One rounding of each output's dtype."""
+    """Size of one rounding step of each output's dtype."""
     kept: list[Kept] = field(default_factory=list)
     complete: bool = True
     _bytes: int = 0
 
     def add(self, case: Case, call: Call, references: Arrays, actuals: Arrays) -> None:
-        """Take in both sides of a call."""
+        """Add the answers of both sides to a call."""
         for name, actual in actuals.items():
             reference, given = (side.astype(np.float64) for side in (references[name], actual))
             self.eps[name] = max(self.eps.get(name, 0.0), rounding_of(actual.dtype))
@@ -68,7 +68,10 @@ def measure_noise(
     *,
     deadline: float,
 ) -> tuple[list[Noise], Errors]:
-    """Of those outputs that are floats, and the errors beside it; of each case all calls, or those of some numbers."""
+    """The noise of the outputs that are floats, and their errors.
+
+    Each case comes with the numbers of the calls to use, or None for all calls.
+    """
     errors = _look(prepared, provider, set(outputs), cases, read_log, deadline)
     return _Measuring(Ways(prepared, provider, read_log), provider.name, errors, deadline).noises(), errors
 
@@ -105,7 +108,7 @@ def _calls(cases: Iterable[tuple[Case, frozenset[int] | None]]) -> Iterator[tupl
 
 
 def shaped(answer: Answer, actual: Any) -> Any:
-    """A single target may be a row on one side and a column on the other."""
+    """The answer in the shape of the actual one: a single target may be a row on one side and a column on the other."""
     value = answer.value
     fits = answer.column and isinstance(value, np.ndarray) and value.size == actual.size
     return value.reshape(actual.shape) if fits else value
@@ -120,7 +123,7 @@ def _is_comparable(reference: Any, actual: Any) -> bool:
 
 
 class _Measuring:
-    """Asks one way after the other, as long as there is time."""
+    """Tries one way after the other, as long as there is time."""
 
     def __init__(self, ways: Ways, provider: str, errors: Errors, deadline: float) -> None:
         self._ways = ways
@@ -129,7 +132,7 @@ class _Measuring:
         self._deadline = deadline
         self._complete = errors.complete
         self._asked: dict[str, set[str]] = defaultdict(set)
-        """Output → the ways that answered it."""
+        """Output → the ways that gave an answer for it."""
 
     def noises(self) -> list[Noise]:
         kept = self._errors.kept
@@ -153,7 +156,7 @@ class _Measuring:
         return found
 
     def _ask(self, way: str, ask: Callable[[], Pairs]) -> Envelopes:
-        """What goes wrong in a way goes to the log: there are others."""
+        """The deviations by output in one way; errors are only logged, because there are other ways."""
         found: Envelopes = defaultdict(Envelope)
         try:
             for number, answered, otherwise in ask():
@@ -178,10 +181,10 @@ class _Measuring:
             self._asked[name].add(way)
 
     def _judge(self, name: str, grounds: Mapping[str, Envelopes], spreads: Mapping[str, Envelopes]) -> Noise:
-        """Spreads count as rounding where they stay near the grounds, or where there are none."""
+        """The noise of an output; spreads count as rounding if they stay near the grounds, or without grounds."""
         whole, errors = Envelope(), self._errors
         asked = [way for way in grounds if way in self._asked[name]]
-        # Sizes count also where nothing deviates: they say what one rounding of the dtype is.
+        # Sizes count even without deviations: the size of one rounding step of the dtype depends on them.
         whole.merge(errors.envelopes[name].sizes_only())
         for way in asked:
             whole.merge(grounds[way][name])

@@ -1,4 +1,4 @@
-"""When noise is measured: for what failed, as a part of triage; and for everything, to calibrate tolerances."""
+"""The stages that measure noise: for outputs that failed, in triage; and for all outputs, to calibrate tolerances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onnx_gate.worker.trial.run import failure_of, run_case
 from onnx_gate.worker.user_code import describe
 
 SHARE = 0.9
-"""Of `timeout`, when calibration has to be at its end."""
+"""Share of `timeout` after which calibration has to end."""
 NO_TIME = "how many times the noise the errors are was not measured: triage had no time left"
 NOT_MEASURED = "how many times the noise the errors are was not measured: {}"
 Send = Callable[[Event], None]
@@ -31,9 +31,9 @@ Send = Callable[[Event], None]
 def tell_noise(
     prepared: Prepared, diffs: Sequence[OutputDiff], send: Send, read_log: Callable[[], str], deadline: float
 ) -> None:
-    """How many times the noise the errors of a model that diverged are; what goes wrong here changes no verdict.
+    """Send the errors of a model that diverged, as multiples of the noise; failures here change no verdict.
 
-    A variant has another precision on purpose, so that there is no such number.
+    A variant has another precision on purpose, so nothing is sent for it.
     """
     failed = [] if prepared.spec.variant else worst_first(diff for diff in diffs if _is_of_values(diff))
     for provider in prepared.spec.providers:
@@ -58,7 +58,7 @@ def _tell(
     read_log: Callable[[], str],
     deadline: float,
 ) -> None:
-    """On the calls that hold the worst elements."""
+    """Measure and send the noise on the calls that hold the worst elements."""
     calls: dict[str, frozenset[int]] = {}
     for diff in wrong.values():
         calls[diff.case] = calls.get(diff.case, frozenset()) | _worst_call(prepared, diff)
@@ -68,7 +68,7 @@ def _tell(
 
 
 def _is_of_values(diff: OutputDiff) -> bool:
-    """Whether elements are out of tolerance, which noise can be held against."""
+    """Whether elements are out of tolerance, so that they can be compared with the noise."""
     return bool(diff.breaches) and not diff.contract and diff.tolerance is not None and diff.mismatched > 0
 
 
@@ -83,7 +83,7 @@ def _worst_call(prepared: Prepared, diff: OutputDiff) -> frozenset[int]:
 def calibrate(
     prepared: Prepared, providers: Sequence[ProviderSpec], send: Send, read_log: Callable[[], str], *, started: float
 ) -> None:
-    """The noise of every output that has a tolerance, over all cases, on each provider that answered."""
+    """Send the noise of every output that has a tolerance, over all cases, on each of these providers."""
     deadline = started + SHARE * prepared.spec.timeout
     for provider in providers:
         send(Stage(name=f"noise on {provider.name}", provider=provider.name))
@@ -116,7 +116,7 @@ def _excused(
     errors: Errors,
     read_log: Callable[[], str],
 ) -> list[Noise]:
-    """What goes far beyond the noise only on generated rows, and only where rounding decides, is left out."""
+    """The noises, without errors far beyond the noise that occur only on generated rows where rounding decides."""
     floors = {noise.output: Tolerance(rtol=noise.rtol, atol=noise.atol) for noise in found}
     doubtful = {
         noise.output: errors.given[noise.output].over(floors[noise.output])

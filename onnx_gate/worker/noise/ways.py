@@ -1,8 +1,8 @@
-"""Ways to compute the same: what they answer otherwise is rounding.
+"""Ways to compute the same values: differences between them are rounding.
 
-*Grounds* say how much rounding there has to be: the source in float64, the file in float64, and the source on inputs
-moved by one rounding. *Spreads* run the same file differently. They add to it, unless they go far beyond the grounds:
-an optimisation that changes the answers is no rounding.
+***Grounds* show how much rounding is unavoidable: the source in float64, the file in float64, and inputs or weights
+moved by one rounding step. *Spreads* run the same file with other settings. They add to the noise, unless they go far
+beyond the grounds: an optimisation that changes the answers is not rounding.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ CPU = ProviderSpec(name="cpu")
 SOURCE, FILE = "source in float64", "file in float64"
 INPUTS, WEIGHTS, AGAIN = "inputs moved by a rounding", "weights moved by a rounding", "conversion in float64"
 MOVED = frozenset((INPUTS, WEIGHTS))
-"""Ways that show how much the last digit of something is worth, which may be a jump."""
+"""Ways that change the last digit of inputs or weights; the effect may be a jump."""
 NUDGES = 4
-"""How often the source is asked with inputs moved by a rounding."""
+"""Number of runs with inputs moved by one rounding step."""
 THREADS = (2, 4)
 LEVELS: tuple[Literal["disabled", "basic", "extended", "all"], ...] = ("disabled", "basic", "extended", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Both sides on one feed, by ONNX output name; outputs that are float tensors."""
+    """The answers of both sides to one feed, by ONNX output name; only outputs that are float tensors."""
 
     call: Call
     references: Arrays
-    """In the shape of the actual ones."""
+    """The source's answers, in the shape of the actual ones."""
     actuals: Arrays
 
 
 Pairs = Iterator[tuple[int, Arrays, Arrays]]
-"""The number of the call, what was answered, and what was answered otherwise."""
+"""Tuples of the number of the call, the answers, and the answers of the other way."""
 
 
 class Ways:
-    """What one provider's answers to some calls are held against."""
+    """Other ways to compute one provider's answers to some calls."""
 
     def __init__(self, prepared: Prepared, provider: ProviderSpec, read_log: Callable[[], str]) -> None:
         self._prepared = prepared
@@ -62,23 +62,23 @@ class Ways:
         self._read_log = read_log
 
     def grounds(self, calls: Sequence[Kept]) -> dict[str, Callable[[], Pairs]]:
-        """By name; each is made only when it is asked for."""
+        """The grounds by name; each one runs only when it is called."""
         ways = {FILE: lambda: self._file(calls)}
         if self._prepared.source is not None:
             ways[SOURCE] = lambda: self._source(calls)
         if not has_trees(self._prepared.onnx):
-            # Trees split at values of their training data: a neighbour of such a value goes another way.
+            # Trees split at values of their training data, and the neighbour of such a value takes another branch.
             ways[INPUTS] = lambda: self._inputs(calls)
             ways[WEIGHTS] = lambda: self._weights(calls)
         return ways
 
     def last_resort(self, calls: Sequence[Kept]) -> dict[str, Callable[[], Pairs]]:
-        """What takes longer, and is asked only before an error is called a divergence."""
+        """A slower ground, which is only used before an error is called a divergence."""
         converted = self._prepared.spec.onnx is None and self._prepared.source is not None
         return {AGAIN: lambda: self._conversion(calls)} if converted else {}
 
     def spreads(self, calls: Sequence[Kept]) -> dict[str, Callable[[], Pairs]]:
-        """The same file on the same provider, set up differently."""
+        """The spreads by name: the same file on the same provider, with other session settings."""
         asked = self._provider.session
         set_up = {f"optimisation {level}": replace(asked, optimization=level) for level in LEVELS}
         if self._provider.name == "cpu":
@@ -90,7 +90,7 @@ class Ways:
         }
 
     def _source(self, calls: Sequence[Kept]) -> Pairs:
-        """A source that computes in float64 anyway has no rounding of its own."""
+        """The source in float64; nothing if the source already computes in float64."""
         prepared = self._prepared
         wide = prepared.framework.widen(prepared.source, prepared.spec)
         if wide is None or wide[0] is prepared.source:
@@ -102,7 +102,7 @@ class Ways:
             yield number, kept.references, named
 
     def _file(self, calls: Sequence[Kept]) -> Pairs:
-        """On the CPU without optimisations, both: what a provider or an optimisation does wrong is no part of it."""
+        """The file in float32 and float64, both on the CPU without optimisations: faults of these are not rounding."""
         custom_ops = self._prepared.spec.ort_custom_ops
         path = Path(self._prepared.onnx)
         narrow = open_session(str(path), CPU, self._read_log, optimize=False, custom_ops=custom_ops)
@@ -125,7 +125,7 @@ class Ways:
                 yield number, before, ask(moved(kept.call.feed, seed))
 
     def _weights(self, calls: Sequence[Kept]) -> Pairs:
-        """A sum that is rounded at each step is the exact sum of products of slightly other weights."""
+        """The file with moved weights: a sum rounded at each step equals an exact sum with slightly other weights."""
         path, custom_ops = Path(self._prepared.onnx), self._prepared.spec.ort_custom_ops
         plain = open_session(str(path), CPU, self._read_log, optimize=False, custom_ops=custom_ops)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -140,7 +140,7 @@ class Ways:
         return {name: np.copy(answers[own].value) for name, own in prepared.names.items() if own in answers}
 
     def _conversion(self, calls: Sequence[Kept]) -> Pairs:
-        """The model converted in float64, for operators that compute in float32 whatever they are given."""
+        """The model converted in float64, for operators that compute in float32 whatever their input is."""
         prepared = self._prepared
         wide = prepared.framework.widen(prepared.source, prepared.spec)
         if wide is None or (wide[0] is prepared.source and wide[1].inputs == prepared.spec.inputs):
@@ -162,18 +162,18 @@ class Ways:
 
 
 def has_trees(path: str) -> bool:
-    """Whether a file's answers jump where an input crosses a threshold."""
+    """Whether a file has tree ensembles: their answers jump if an input crosses a threshold."""
     graph = onnx.load(path, load_external_data=False).graph
     return any(node.op_type.startswith("TreeEnsemble") for each in all_graphs(graph) for node in each.node)
 
 
 def arrays_of(answers: Mapping[str, Any]) -> Arrays:
-    """Those outputs that are one array."""
+    """The outputs that are single arrays."""
     return {name: given.value for name, given in answers.items() if isinstance(given.value, np.ndarray)}
 
 
 def in_dtypes(feed: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
-    """The feed in the dtypes of a wider schema."""
+    """The feed in the dtypes of the float64 schema."""
     dtypes = {given.name: given.dtype for given in spec.inputs or ()}
     return {name: np.asarray(value, dtypes[name]) if value.dtype.kind == "f" else value for name, value in feed.items()}
 

@@ -1,8 +1,8 @@
-"""The judged file in float64: the same nodes, with every float32 number as a float64 one.
+"""A copy of the judged file in float64: the same nodes, with every float32 number as float64.
 
-What the file answers in float32 differs from what this copy answers by the runtime's own rounding, and by nothing
-else: a wrong weight is as wrong in both. Operators of ai.onnx.ml answer in float32 whatever they are given, so a cast
-follows each; trees are given float64 thresholds and leaves, and add these up as such.
+The answers of the file and of this copy differ only by the runtime's own rounding: a wrong weight is equally wrong in
+both. Operators of ai.onnx.ml output float32 whatever their input is, so a Cast follows each of them; trees get float64
+thresholds and leaves, and add these up in float64.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _TREES_IN_DOUBLE = 3
 
 
 class NotWidened(Exception):
-    """Why there is no such copy."""
+    """Raised with the reason why there is no copy."""
 
 
 def open_wide(
     path: Path, folder: Path, cpu: ProviderSpec, read_log: Callable[[], str], custom_ops: str | None
 ) -> Session:
-    """A session of the copy, without optimisations; raises whatever keeps it from being made."""
+    """A session of the copy, without optimisations; raises any error that prevents it."""
     copy = folder / "float64.onnx"
     try:
         save(_widened(onnx.load(path), copy, custom_ops), copy)
@@ -51,7 +51,7 @@ def open_wide(
 def open_moved(
     path: Path, folder: Path, cpu: ProviderSpec, read_log: Callable[[], str], custom_ops: str | None
 ) -> Session:
-    """A session of the file with every float32 weight moved to one of its neighbours; raises as the other does."""
+    """A session of the file with every float32 weight moved to one of its neighbours; raises like `open_wide`."""
     model, copy, rng = onnx.load(path), folder / "moved.onnx", np.random.default_rng(0)
     if size_of(model) > LARGE // 2:
         raise NotWidened("its weights are too large for a copy")
@@ -93,7 +93,7 @@ def _widened(model: Any, beside: Path, custom_ops: str | None) -> Any:
 
 
 def _float_values(model: Any, beside: Path, custom_ops: str | None) -> set[str]:
-    """The names of all float32 values, as the runtime knows their types."""
+    """The names of all float32 values; the runtime infers their types."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     known = {value.name for value in model.graph.output}
@@ -106,7 +106,7 @@ def _float_values(model: Any, beside: Path, custom_ops: str | None) -> set[str]:
 
 
 def _widen_attributes(node: Any) -> None:
-    """Dtypes, plain numbers of constants, and the numbers of trees; those of other operators have no wider form."""
+    """Widen dtypes, numbers of constants, and numbers of trees; attributes of other operators have no float64 form."""
     for attribute in list(node.attribute):
         if attribute.name in _DTYPES and attribute.i == _FLOAT:
             attribute.i = _DOUBLE

@@ -1,1 +1,1 @@
-"""What an .onnx file says of itself, and the files that belong to it."""
+"""What an .onnx file declares about itself, and the files that belong to it."""

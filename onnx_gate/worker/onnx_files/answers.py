@@ -1,6 +1,7 @@
-"""The answers of a file put into another order: its outputs, the columns of one, the labels in one.
+"""Changes to the order of a file's answers: its outputs, the columns of an output, the labels in an output.
 
-Each changes a graph in place, and says so in words. Raises ValueError where a graph can't be changed like that.
+Each function changes a graph in place and returns a description of the change. It raises ValueError if the graph can't
+be changed like that.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ import onnx
 from onnx import helper, numpy_helper
 
 _KEYS = 2
-"""The version of ai.onnx.ml from which on LabelEncoder has keys; before, it had a list of classes."""
+"""The first version of ai.onnx.ml in which LabelEncoder has keys; before, it had a list of classes."""
 _SHOWN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """Classes that are at other places of their axis."""
+    """Classes that are at other positions on their axis."""
 
     axis: int
-    """Along which the classes lie."""
+    """The axis of the classes."""
     order: tuple[int, ...]
-    """For each class, the place at which it is."""
+    """For each class, its position in the file's answer."""
 
 
 def exchange_outputs(model: Any, under: Mapping[str, str]) -> list[str]:
-    """Give each output the name of the one whose answers it holds: output → the one under whose name it is."""
+    """Rename outputs that hold each other's answers; `under` maps an output to the name that its answers have now."""
     graph = model.graph
     made = {name for node in graph.node for name in node.output}
     if not made >= {*under, *under.values()}:
@@ -49,7 +50,7 @@ def exchange_outputs(model: Any, under: Mapping[str, str]) -> list[str]:
 
 
 def reorder_columns(model: Any, output: str, found: Moved) -> str:
-    """Put the classes of an output into their order; those of a ZipMap are its keys."""
+    """Put the classes of an output into the right order; the classes of a ZipMap are its keys."""
     graph = model.graph
     indices = f"{output}.order"
     graph.initializer.append(numpy_helper.from_array(np.asarray(found.order, "int64"), indices))
@@ -68,7 +69,7 @@ def reorder_columns(model: Any, output: str, found: Moved) -> str:
 
 
 def exchange_labels(model: Any, output: str, right: Mapping[Any, Any]) -> str:
-    """Answer the right label for each that is answered; labels that are not among these stay as they are."""
+    """Replace each label of an output by the right one; labels that `right` doesn't contain stay as they are."""
     graph = model.graph
     before = _set_free(graph, output)
     add = _words if isinstance(next(iter(right)), str) else _numbers
@@ -87,7 +88,7 @@ def _numbers(model: Any, output: str, before: str, right: Mapping[int, int]) -> 
         value = _store(model.graph, f"{output}.right{number}", np.array(wanted, dtype))
         model.graph.node.extend(
             [
-                # Each is held against what was answered, not against what it has become.
+                # Each key is compared with the original answer, not with a label that was already replaced.
                 helper.make_node("Equal", [before, key], [f"{output}.is{number}"], f"{output}.is{number}"),
                 helper.make_node("Where", [f"{output}.is{number}", value, made], [fresh], f"{output}.put{number}"),
             ]
@@ -96,7 +97,7 @@ def _numbers(model: Any, output: str, before: str, right: Mapping[int, int]) -> 
 
 
 def _words(model: Any, output: str, before: str, right: Mapping[str, str]) -> None:
-    """By way of numbers: ONNX's Equal takes no text in most versions."""
+    """Replace text labels by way of numbers: ONNX's Equal doesn't accept text in most versions."""
     version = next((entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"), 0)
     if not version:
         version = _KEYS
@@ -126,7 +127,7 @@ def _maker(graph: Any, output: str) -> Any:
 
 
 def _set_free(graph: Any, output: str) -> str:
-    """Give what an output was another name, for whoever reads it, so that something else can be the output."""
+    """Rename the value that is an output, also where nodes read it, so that another value can become the output."""
     _maker(graph, output)
     fresh = f"{output}.as_it_was"
     for node in graph.node:

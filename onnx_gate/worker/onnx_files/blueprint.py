@@ -1,7 +1,7 @@
-"""The judged file as wrong models are made of it: its graph without its weights, and its weights by name.
+"""The judged file as the base of wrong models: its graph without its weights, and its weights by name.
 
-A session for each wrong model is what this costs. Weights are handed to it in memory or mapped from their file, so that
-nothing is copied but what a wrong model changes.
+Each wrong model needs a session of its own. The session gets the weights in memory or maps them from their file, so
+that only those weights are copied that a wrong model changes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from onnx_gate.worker.runtime.values import run_session
 
 Array = npt.NDArray[Any]
 NodePath = tuple[int | str, ...]
-"""Where a node is: its place in the main graph, then the attribute and the place in a sub-graph, and so on."""
+"""The path to a node: its position in the main graph, then an attribute and the position in that sub-graph, etc."""
 SMALL = 1024
-"""Bytes up to which weights stay in the graph: the runtime looks at the values of such while it loads."""
+"""Bytes up to which weights stay in the graph: the runtime reads the values of small weights while it loads."""
 SLICE = 32 * 1024 * 1024
-"""Bytes of a tensor that are changed at the most; of a larger one, a slice is."""
+"""Most bytes of a tensor that are changed; of a larger tensor, only a slice is changed."""
 READABLE = 4 * 1024 * 1024
-"""Bytes of a tensor up to which its values say anything of the inputs."""
+"""Bytes of a tensor up to which its values say something about the inputs."""
 PATIENCE = 10.0
-"""Seconds for one run of a model that has loops: a wrong one may never leave them."""
+"""Seconds for one run of a model with loops: in a wrong model, a loop may never end."""
 _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16}
 _COMPUTED = {
     f"tensor({name})": np.dtype(dtype)
@@ -45,29 +45,29 @@ _COMPUTED = {
         *((name, name) for name in ("int8", "int16", "int32", "int64")),
     )
 }
-"""Types of numbers with a sign, as the runtime calls them."""
+"""The runtime's names of signed number types → numpy dtypes."""
 _OPSET = 13
 LARGE = 8 * 1024 * 1024
-"""Bytes of a file from which on its weights are used as they lie there: packed for speed, each session has a copy."""
+"""Bytes of a file from which its weights are not packed for speed: each session would hold a packed copy."""
 _PACKED = "session.disable_prepacking"
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 class Blueprint:
-    """A file that wrong models are made of."""
+    """The judged file, from which wrong models are made."""
 
     def __init__(self, path: str, *, session: SessionSpec, custom_ops: str | None = None) -> None:
         self.path = path
         self.size = Path(path).stat().st_size
-        """Bytes of the file, with its weights."""
+        """Bytes of the file, including its weights."""
         read = onnx.load(path, load_external_data=False)
         external = external_files(path, read, Path(path).name)
         self.size += sum(file.stat().st_size for file in external)
         self.model = inliner.inline_local_functions(read) if read.functions else read
-        """The graph; large weights are taken out of it."""
+        """The graph, without large weights."""
         _lift_constants(self.model.graph)
         if not any(entry.domain in ("", "ai.onnx") for entry in self.model.opset_import):
-            # Wrong models need operators of ONNX's own, such as Identity.
+            # Wrong models need standard ONNX operators, such as Identity.
             self.model.opset_import.add(domain="", version=_OPSET)
         self._session, self._custom_ops = session, custom_ops
         self._loops = any(node.op_type == "Loop" for _, node in nodes_in(self.model.graph))
@@ -91,7 +91,7 @@ class Blueprint:
                 continue
             self._weights[tensor.name] = array
             if is_external(tensor):
-                # It stays where it is: the runtime maps it as well, and would copy what it is handed.
+                # The tensor stays in its file: the runtime maps it too, but would copy an array that it gets in memory.
                 self._mapped_from[tensor.name] = tensor
                 continue
             name, kind, dims = tensor.name, tensor.data_type, list(tensor.dims)
@@ -101,7 +101,7 @@ class Blueprint:
             tensor.external_data.add(key="location", value="in-memory")
 
     def _large(self, tensor: Any) -> Array | None:
-        """The content of floats that are worth taking out; None for all others."""
+        """The content of a float tensor that is large enough to take out; None for all others."""
         if tensor.data_type not in _FLOATS:
             return None
         if is_external(tensor):
@@ -110,7 +110,7 @@ class Blueprint:
         return array if array.nbytes > SMALL else None
 
     def _mapped(self, tensor: Any, mode: Any) -> Array | None:
-        """The content in its file; None where it has none."""
+        """The content of a tensor, mapped from its file; None if the tensor is empty."""
         info = external_data_helper.ExternalDataInfo(tensor)
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         shape = tuple(tensor.dims)
@@ -122,7 +122,7 @@ class Blueprint:
         ).reshape(shape)
 
     def copy(self, name: str) -> Array:
-        """A content that can be written; of what is mapped from a file, only the pages that are written are copied."""
+        """A writable copy of a tensor's content; if it is mapped from a file, only changed pages are copied."""
         place = self._mapped_from.get(name)
         mapped = self._mapped(place, "c") if place is not None else None
         if mapped is not None:
@@ -133,7 +133,7 @@ class Blueprint:
         return np.array(array)
 
     def readable(self) -> Any:
-        """The graph with its weights, for whoever reads it; without the largest ones."""
+        """A copy of the graph for reading, with all weights except the largest ones."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         for tensor in model.graph.initializer:
@@ -143,15 +143,15 @@ class Blueprint:
         return model
 
     def names(self) -> Iterator[str]:
-        """Of all tensors that are stored in the main graph."""
+        """The names of all tensors that are stored in the main graph."""
         return (tensor.name for tensor in self.model.graph.initializer)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a stored tensor."""
+        """The shape of a stored tensor."""
         return tuple(next(tensor.dims for tensor in self.model.graph.initializer if tensor.name == name))
 
     def array(self, name: str) -> Array | None:
-        """The content of a stored tensor; None where it is of a type that numpy hasn't got, or elsewhere."""
+        """The content of a stored tensor; None if numpy has no such type, or if the content is in another file."""
         if name in self._weights:
             return self._weights[name]
         tensor = self._small.get(name)
@@ -160,11 +160,11 @@ class Blueprint:
         return numpy_helper.to_array(tensor)
 
     def stored(self, name: str) -> bool:
-        """Whether it is handed over in memory instead of in the graph."""
+        """Whether a tensor is kept outside of the graph."""
         return name in self._weights
 
     def open(self, draft: Draft | None = None, *, optimize: bool = True, on: ProviderSpec | None = None) -> Mutated:
-        """A session of the file, or of a changed copy of it, on the CPU; or on another provider, with its options."""
+        """A session of the file, or of a changed copy, on the CPU; with `on`, on another provider with its options."""
         asked = on.session if on else self._session
         options = session_options(optimize=optimize, custom_ops=self._custom_ops, asked=asked)
         options.log_severity_level = 4
@@ -176,10 +176,10 @@ class Blueprint:
         values = {**self._values, **own}
         shared = {name for name in own if name in self._tables and draft and draft.weights[name].nbytes > SLICE}
         for name in shared:
-            # Neither copied nor looked at while the file is loaded, which is right where rows are looked up only.
+            # The runtime neither copies nor reads it while loading, which is fine if only rows are looked up in it.
             options.add_initializer(name, values[name])
         read = None if draft is None or not draft.edited else _read_names(draft.model.graph)
-        # The runtime drops what nothing reads, and then refuses to be handed it.
+        # The runtime drops a weight that nothing reads, and then refuses to accept it.
         handed = {name: value for name, value in values.items() if name not in shared and (not read or name in read)}
         if handed:
             options.add_external_initializers(list(handed), list(handed.values()))
@@ -191,16 +191,16 @@ class Blueprint:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputForm:
-    """What a file says of an output, whatever is fed."""
+    """What a file says about an output, whatever is fed."""
 
     dtype: Any
-    """Of numbers that can be computed with; None for all else."""
+    """The dtype of signed numbers; None for all other types."""
     columns: int | None
-    """On the last of several axes; None where there is one axis, or its size isn't fixed."""
+    """The size of the last of several axes; None if there is only one axis, or if the size isn't fixed."""
 
 
 class Mutated:
-    """A session, with the weights that it looks at."""
+    """A session, with the weights that it uses."""
 
     def __init__(self, session: Any, values: Mapping[str, Any], *, loops: bool) -> None:
         self._session = session
@@ -209,16 +209,16 @@ class Mutated:
 
     @property
     def inputs(self) -> set[str]:
-        """Names of what has to be fed."""
+        """The names of the inputs."""
         return {given.name for given in self._session.get_inputs()}
 
     @property
     def outputs(self) -> dict[str, OutputForm]:
-        """Of each output, its form as far as the runtime can infer it from the file."""
+        """The form of each output, as far as the runtime can infer it from the file."""
         return {output.name: _form_of(output) for output in self._session.get_outputs()}
 
     def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
-        """Feed → answers by output name; raises where a loop does not come to its end."""
+        """Feed → answers by output name; raises an error if a loop does not end in time."""
         options = ort.RunOptions()
         watch = threading.Timer(PATIENCE, _end, [options]) if self._loops else None
         if watch:
@@ -243,33 +243,33 @@ def _form_of(output: Any) -> OutputForm:
 
 
 class Draft:
-    """A copy of the judged file that becomes a wrong model; what is not asked for is not copied."""
+    """A copy of the judged file that becomes a wrong model; only the parts that are needed are copied."""
 
     def __init__(self, blueprint: Blueprint) -> None:
         self._blueprint = blueprint
         self._model: Any = None
         self.weights: dict[str, Array] = {}
-        """Changed tensors that are handed over in memory."""
+        """Changed tensors that the session gets in memory."""
 
     @property
     def edited(self) -> bool:
-        """Whether its graph is another."""
+        """Whether the graph itself was copied, to be changed."""
         return self._model is not None
 
     @property
     def model(self) -> Any:
-        """Its graph, to be changed."""
+        """The copied graph, which may be changed."""
         if self._model is None:
             self._model = onnx.ModelProto()
             self._model.CopyFrom(self._blueprint.model)
         return self._model
 
     def copy(self, name: str) -> Array:
-        """The content of a stored tensor, to be changed and put back."""
+        """The content of a stored tensor, which may be changed and put back with `put`."""
         return self._blueprint.copy(name)
 
     def put(self, name: str, array: Array) -> None:
-        """Give a stored tensor another content."""
+        """Replace the content of a stored tensor."""
         if self._blueprint.stored(name):
             self.weights[name] = np.ascontiguousarray(array)
             return
@@ -277,7 +277,7 @@ class Draft:
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), name))
 
     def node(self, path: NodePath) -> Any:
-        """A node of its graph."""
+        """A node of the copied graph."""
         return node_at(self.model.graph, path)
 
 
@@ -289,7 +289,7 @@ _OTHERS = {
 
 
 def nodes_in(graph: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any]]:
-    """All nodes, those of sub-graphs too, each with where it is."""
+    """All nodes, including those of sub-graphs, each with its path."""
     for place, node in enumerate(graph.node):
         yield (*path, place), node
         for attribute in node.attribute:
@@ -298,7 +298,7 @@ def nodes_in(graph: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any]]:
 
 
 def node_at(graph: Any, path: NodePath) -> Any:
-    """The node there."""
+    """The node at a path."""
     node = graph.node[path[0]]
     if len(path) == 1:
         return node
@@ -307,12 +307,12 @@ def node_at(graph: Any, path: NodePath) -> Any:
 
 
 def _read_names(graph: Any) -> set[str]:
-    """All that is read by a node, or given as an output."""
+    """The names of all values that a node reads, or that are outputs."""
     return {name for _, node in nodes_in(graph) for name in node.input} | {output.name for output in graph.output}
 
 
 def _looked_up(graph: Any) -> frozenset[str]:
-    """Stored tensors of which rows are looked up, and that nothing else reads."""
+    """Stored tensors that are only read by looking up rows."""
     tables, others = set[str](), {output.name for output in graph.output}
     for _, node in nodes_in(graph):
         table = list(node.input[:1]) if node.op_type == "Gather" and node.domain in ("", "ai.onnx") else []
@@ -322,7 +322,7 @@ def _looked_up(graph: Any) -> frozenset[str]:
 
 
 def _lift_constants(graph: Any) -> None:
-    """Constants of the main graph become stored tensors, as the runtime makes them itself when it loads the file."""
+    """Turn constants of the main graph into stored tensors, as the runtime does when it loads the file."""
     kept = []
     for node in graph.node:
         value = next((each.t for each in node.attribute if each.name == "value"), None)

@@ -1,4 +1,4 @@
-"""Sizes that an .onnx compares with a number: what it does on one side of it says nothing of the other."""
+"""Sizes that an .onnx compares with a number: its behaviour on one side says nothing about the other side."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _ROUNDED: dict[str, Callable[[Fraction], int]] = {
     "Less": math.ceil,
     "GreaterOrEqual": math.ceil,
 }
-"""The whole number that a size can be compared with instead, with the same answer."""
+"""How to round the number to an integer so that comparing a size with it has the same result."""
 _SAME = ("Squeeze", "Unsqueeze", "Cast", "Identity", "Reshape", "ReduceMax", "ReduceMin", "ReduceSum")
-"""Operators after which one size is the same number."""
+"""Operators that leave a single size unchanged."""
 _NUMBERS = (
     *(onnx.TensorProto.INT64, onnx.TensorProto.INT32),
     *(onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE),
 )
 _MOST_NUMBERS = 16
-"""Of a constant that is computed with: a shape has few."""
+"""Most elements of a constant that is followed: a shape has few."""
 Numbers = list[Fraction]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Size:
-    """A number that is made of one dimension of an input: factor · size + more."""
+    """A number that depends on one dimension of an input: factor · size + more."""
 
     input: str
     axis: int
@@ -52,17 +52,17 @@ class _Size:
     more: Fraction = Fraction(0)
 
     def times(self, number: Fraction) -> _Size:
-        """After multiplying by it."""
+        """The number after multiplying by a constant."""
         return _Size(input=self.input, axis=self.axis, factor=self.factor * number, more=self.more * number)
 
     def plus(self, number: Fraction) -> _Size:
-        """After adding it."""
+        """The number after adding a constant."""
         return _Size(input=self.input, axis=self.axis, factor=self.factor, more=self.more + number)
 
 
 _Item = _Size | Fraction | None
 _Items = tuple[_Item, ...]
-"""A shape, or some numbers of one; None where nobody knows."""
+"""A shape, or some numbers of a shape; None for an unknown number."""
 
 
 def size_branches(model: Any) -> tuple[SizeBranch, ...]:
@@ -71,7 +71,7 @@ def size_branches(model: Any) -> tuple[SizeBranch, ...]:
 
 
 class _Walk:
-    """One pass over the nodes; branches and bodies see the values around them."""
+    """One pass over the nodes; sub-graphs see the values of the graph around them."""
 
     def __init__(self, graph: Any) -> None:
         self._items: dict[str, _Items] = {}
@@ -86,7 +86,7 @@ class _Walk:
             self._shapes.setdefault(value.name, tuple(_of_names(value, named)))
 
     def branches(self, graph: Any) -> Iterator[SizeBranch]:
-        """Of this graph, and of those within it."""
+        """The comparisons of sizes in this graph and its sub-graphs."""
         for tensor in graph.initializer:
             self._keep(tensor.name, _numbers(tensor))
         for node in graph.node:
@@ -102,7 +102,7 @@ class _Walk:
             self._items[name] = tuple(items)
 
     def _made(self, node: Any) -> Sequence[_Item] | None:
-        """What a node makes of sizes and constants; None where it is something else."""
+        """What a node computes from sizes and constants; None if it computes something else."""
         given = [self._items.get(name) for name in node.input]
         first = given[0] if given else None
         if node.op_type == "Constant":
@@ -142,7 +142,7 @@ class _Walk:
 
 
 def _solved(op: str, size: _Size, number: Fraction) -> Iterator[SizeBranch]:
-    """The same question, asked of the dimension itself."""
+    """The same comparison, solved for the dimension itself."""
     if not size.factor:
         return
     op = _TURNED.get(op, op) if size.factor < 0 else op
@@ -154,7 +154,7 @@ def _solved(op: str, size: _Size, number: Fraction) -> Iterator[SizeBranch]:
 
 
 def _inputs_own(value: Any) -> Iterator[_Item]:
-    """The shape of an input: numbers, and sizes that vary; where it has none, so may all of its sizes."""
+    """The shape of an input: fixed numbers, and sizes that vary; without a declared shape, all sizes may vary."""
     if not value.type.tensor_type.HasField("shape"):
         yield from (_Size(input=value.name, axis=axis) for axis in range(_MOST_NUMBERS))
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -162,13 +162,13 @@ def _inputs_own(value: Any) -> Iterator[_Item]:
 
 
 def _of_names(value: Any, named: Mapping[str, _Item]) -> Iterator[_Item]:
-    """The shape of a value within, as far as its sizes are named as those of an input."""
+    """The shape of an inner value: fixed numbers, and sizes that have the name of an input's size."""
     for dim in value.type.tensor_type.shape.dim:
         yield Fraction(dim.dim_value) if dim.HasField("dim_value") else named.get(dim.dim_param)
 
 
 def _product(items: Sequence[_Item]) -> _Item:
-    """Of all; None where more than one of them varies."""
+    """The product of all items; None if more than one of them varies."""
     made: _Item = Fraction(1)
     for item in items:
         made = _computed("Mul", made, item)
@@ -199,7 +199,7 @@ def _computed(op: str, first: _Item, second: _Item) -> _Item:
 def untried_branches(
     branches: tuple[SizeBranch, ...], shapes: Mapping[str, tuple[int | str, ...]], run: Mapping[str, set[int]]
 ) -> list[str]:
-    """Warnings of comparisons that came out the same at every size that was run."""
+    """Warnings about comparisons that had the same result at every size that was run."""
     warnings = []
     for branch in dict.fromkeys(branches):
         shape = shapes.get(branch.input, ())
@@ -235,13 +235,13 @@ def _constant(node: Any) -> Numbers | None:
 
 
 def _numbers(tensor: Any) -> Numbers | None:
-    """A constant of a few numbers."""
+    """The numbers of a small constant; None if it is large, or can't be read."""
     if is_external(tensor) or tensor.data_type not in _NUMBERS or math.prod(tensor.dims) > _MOST_NUMBERS:
         return None
     try:
         return _fractions(onnx.numpy_helper.to_array(tensor).reshape(-1).tolist())
     except (ValueError, TypeError, IndexError):
-        # A broken tensor, which the runtime refuses.
+        # The tensor is broken, and the runtime refuses it.
         return None
 
 

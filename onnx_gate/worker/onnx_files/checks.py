@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, against what was asked for."""
+"""Comparison of what an ONNX file declares with what the manifest asks for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Finding = tuple[OutputDiff, Cause | None]
 
 
 def checker_note(path: str) -> str | None:
-    """What onnx.checker has to say: a hint only, since it flags models that run and passes models that don't."""
+    """The message of onnx.checker: only a hint, since it flags models that run and accepts models that don't."""
     try:
         onnx.checker.check_model(path)
     except Exception as error:
@@ -26,7 +26,7 @@ def checker_note(path: str) -> str | None:
 
 
 def random_warnings(graph: Graph) -> list[str]:
-    """Of nodes that draw random numbers: the one feed that is run twice may not show it."""
+    """A warning about nodes that draw random numbers: running one feed twice may not reveal them."""
     if not graph.random_nodes:
         return []
     return [
@@ -36,7 +36,7 @@ def random_warnings(graph: Graph) -> list[str]:
 
 
 def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Finding]:
-    """Where the file isn't what was asked for, each with its cause, if it has one of its own."""
+    """The differences between the file and what was asked for, each with its cause if it has a specific one."""
     found = [*_opset_breach(spec, graph)]
     found += [
         _breach(
@@ -63,7 +63,7 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Finding]:
 def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Finding]:
     asked, got = spec.convert.get("opset"), graph.opsets.get("", 0)
     info = REGISTRY.get(spec.framework)
-    # Some converters write the lowest opset that the model needs, which every runtime for the one asked for takes.
+    # Some converters write the lowest opset that the model needs. A runtime for the requested opset accepts it too.
     lower_suffices = info is not None and info.lower_opset_suffices
     if asked is None or asked == got or (got < asked and lower_suffices):
         return []

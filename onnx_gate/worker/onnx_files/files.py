@@ -1,4 +1,4 @@
-"""The files of a model: the .onnx, and the weights that it keeps beside it."""
+"""The files of a model: the .onnx, and the weights in files beside it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from onnx_gate.worker.runtime.tensors import is_external, tensors_in
 
 
 def external_files(path: str, model: Any, shown: str) -> list[Path]:
-    """The files that hold the model's weights; raises CannotJudge for any that is missing, or not the model's own."""
+    """The files that hold the model's weights; raises CannotJudge if one is missing, or isn't the model's own."""
     return list(_own_files(path, model, shown).values())
 
 
 def _own_files(path: str, model: Any, shown: str) -> dict[str, Path]:
-    """By the name that the model has for each, the file that was looked at."""
+    """The name that the model uses for a file → the checked file."""
     names = {entry.value for tensor in tensors_in(model) if (entry := _location(tensor))}
     return {name: _own_file(Path(path).parent, name, shown) for name in sorted(names)}
 
@@ -35,14 +35,14 @@ def weights_of(path: str) -> tuple[str, ...]:
 
 
 def name_weights(path: str) -> None:
-    """Give the weights of a converted model names of its own: some exporters name a file after each tensor."""
+    """Name the weight files of a converted model after the model: some exporters name a file after each tensor."""
     stem = Path(path).name
     if any(not name.startswith(f"{stem}.") for name in weights_of(path)):
         keep_copy(path, Path(path).parent, stem.removesuffix(".onnx"), stem)
 
 
 def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
-    """Copy a shipped model and its weights under a name of its own, so that no two models share a file."""
+    """Copy a shipped model and its weights under a unique name, so that no two models share a file."""
     model = onnx.load(path, load_external_data=False)
     own = _own_files(path, model, shown)
     copy = folder / f"{name}.onnx"
@@ -59,7 +59,7 @@ def keep_copy(path: str, folder: Path, name: str, shown: str) -> str:
 
 
 def _location(tensor: Any) -> Any:
-    """The entry that names the file of a tensor that is stored outside of the model; else None."""
+    """The entry that names the file of a tensor stored outside of the model; None for other tensors."""
     if not is_external(tensor):
         return None
     entries = [entry for entry in tensor.external_data if entry.key == "location"]
@@ -73,13 +73,13 @@ def _location(tensor: Any) -> Any:
 
 
 def _own_file(folder: Path, name: str, shown: str) -> Path:
-    """A plain file beside the model or below it.
+    """The path of a plain file in the model's folder or below; raises CannotJudge for any other.
 
-    A model is data, and loading it runs no code. So it must not be a way to have somebody else's file read and copied:
-    one outside of the repository, what a link leads to, or Git's own.
+    A model is data, and loading it runs no code. So a model must not be able to have other files read and copied: a
+    file outside of the repository, the target of a link, or one of Git's own files.
     """
     if "\\" in name:
-        # A border between folders for some who read it, a letter for others: they would read two files.
+        # Some programs read a backslash as a folder separator, others as a letter: they would read different files.
         raise _not_its_own(shown, name, "under a name with a backslash")
     given = PurePosixPath(name)
     if not given.parts or given.is_absolute() or ".." in given.parts or "\0" in name:
@@ -117,20 +117,20 @@ def _not_its_own(shown: str, name: str, where: str) -> CannotJudge:
 
 
 LARGE = 1536 * 1024 * 1024
-"""Bytes from which weights go into a file of their own: protobuf ends at 2 GiB."""
+"""Bytes from which weights go into a separate file: protobuf is limited to 2 GiB."""
 
 
 def size_of(model: Any) -> int:
-    """Bytes of a model in memory, most of which are its weights."""
+    """Bytes of a model's weights in memory, which are most of the model."""
     return sum(len(tensor.raw_data) for tensor in model.graph.initializer) + sum(
         4 * len(tensor.float_data) for tensor in model.graph.initializer
     )
 
 
 def typed(path: Path) -> Any:
-    """The model with what shape inference knows; by path, since in memory it ends at 2 GiB.
+    """The model with inferred types and shapes; inference runs by path, since in memory it is limited to 2 GiB.
 
-    What the file itself says of its values goes first: exporters leave shapes there that are no longer true.
+    The file's own value_info is removed first: exporters leave shapes there that are no longer true.
     """
     model = onnx.load(path, load_external_data=False)
     for graph in all_graphs(model.graph):
@@ -146,7 +146,7 @@ def typed(path: Path) -> Any:
 
 
 def all_graphs(graph: Any) -> Iterator[Any]:
-    """The graph, and those within its nodes."""
+    """The graph, and all sub-graphs of its nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -155,18 +155,18 @@ def all_graphs(graph: Any) -> Iterator[Any]:
 
 
 def save(model: Any, path: Path) -> None:
-    """Written whole; large weights beside it."""
+    """Write a model to one file; large weights go into a second file beside it."""
     _drop_unused_domains(model)
     if size_of(model) < LARGE:
         onnx.save(model, path)
         return
-    # What is there already would be kept, and added to.
+    # An existing file would be kept, and the weights appended to it.
     path.with_name(f"{path.name}.data").unlink(missing_ok=True)
     onnx.save(model, path, save_as_external_data=True, all_tensors_to_one_file=True, location=f"{path.name}.data")
 
 
 def tidy(path: Path) -> None:
-    """Take the imports of domains that nobody uses out of a file: optimisers add all that they know."""
+    """Remove the imports of unused domains from a file: optimisers add all domains that they know."""
     model = onnx.load(path, load_external_data=False)
     _drop_unused_domains(model)
     onnx.save(model, path)

@@ -1,4 +1,4 @@
-"""What an ONNX file declares: inputs, outputs, opsets, nodes in training mode."""
+"""What an ONNX file declares: inputs, outputs, opsets, and nodes in training mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_gate.worker.user_code import describe, require_content
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
-"""Operators that draw random numbers: no two runtimes draw the same."""
+"""Operators that draw random numbers: no two runtimes draw the same numbers."""
 
 
 def read_graph(path: str, shown: str) -> Graph:
@@ -55,12 +55,12 @@ def read_graph(path: str, shown: str) -> Graph:
 
 
 def _is_own(node: Any) -> bool:
-    """Whether it is an operator of ONNX itself: others may be called the same."""
+    """Whether a node is a standard ONNX operator: operators of other domains may have the same name."""
     return node.domain in ("", "ai.onnx")
 
 
 def every_node(model: Any) -> Iterator[Any]:
-    """All nodes of a model, those in functions and sub-graphs too."""
+    """All nodes of a model, including those in functions and sub-graphs."""
     yield from _inside(model.graph)
     for function in model.functions:
         yield from _inside(function)
@@ -75,7 +75,7 @@ def _inside(graph: Any) -> Iterator[Any]:
 
 
 def _training_nodes(model: Any) -> tuple[str, ...]:
-    """Dropout and BatchNormalization that were exported in training mode, those in functions and sub-graphs too."""
+    """Dropout and BatchNormalization nodes in training mode, including those in functions and sub-graphs."""
     functions = {(function.domain, function.name): function for function in model.functions}
     true = {tensor.name for tensor in model.graph.initializer if _is_true(tensor)}
     return tuple(dict.fromkeys(_in_training(model.graph.node, true, functions, "")))
@@ -84,7 +84,7 @@ def _training_nodes(model: Any) -> tuple[str, ...]:
 def _in_training(
     nodes: Iterable[Any], outer: set[str], functions: Mapping[tuple[str, str], Any], within: str
 ) -> Iterator[str]:
-    """Their names; `outer` are the values that are known to be true, `within` is the function that calls them."""
+    """The names of nodes in training mode; `outer`: values known to be true; `within`: the calling function."""
     true = set(outer)
     for number, node in enumerate(nodes):
         constant = node.op_type == "Constant" and any(a.name == "value" and _is_true(a.t) for a in node.attribute)
@@ -101,7 +101,7 @@ def _in_training(
         key = (node.domain, node.op_type)
         if called := functions.get(key):
             given = {name for name, value in zip(called.input, node.input, strict=False) if value in true}
-            # A broken file may have one that calls itself.
+            # In a broken file, a function may call itself.
             others = {name: function for name, function in functions.items() if name != key}
             yield from _in_training(called.node, given, others, f"{within}{node.name or node.op_type}/")
 
@@ -122,7 +122,7 @@ def _value(value: Any) -> GraphValue:
 
 
 def _element(declared: Any) -> str:
-    """The dtype at the bottom of a sequence, a map or an optional value."""
+    """The element dtype of a sequence, a map or an optional value, however deeply nested."""
     kind = declared.WhichOneof("value")
     if kind is None:
         return "undeclared"

@@ -1,4 +1,4 @@
-"""Lower precision that a file shows by itself: quantised or half tensors, and the nodes that go with them."""
+"""Lower precision that is visible in a file: quantised or half-precision tensors, and the nodes that use them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _HALF = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
 
 @dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """What a file holds of lower precision."""
+    """How much of a file has lower precision."""
 
     precision: str
-    """Such as `int8`."""
+    """For example `int8`."""
     nodes: int
-    """Nodes that compute in it, or bring values to it."""
+    """Number of nodes that compute in this precision, or convert values to it."""
     tensors: int
-    """Stored tensors of it."""
+    """Number of stored tensors in this precision."""
 
     @property
     def words(self) -> str:
-        """What was seen, as a sentence's end."""
+        """What was found, as the end of a sentence."""
         parts = [
             f"{count} {what if count == 1 else what + 's'}"
             for count, what in ((self.nodes, "node"), (self.tensors, "stored tensor"))
@@ -36,14 +36,14 @@ class Lowered:
 
 
 def is_lowered(node: Any) -> bool:
-    """Whether a node computes in lower precision, or brings values to it."""
+    """Whether a node computes in lower precision, or converts values to it."""
     if any(sign in node.op_type for sign in _QUANTISED):
         return True
     return node.op_type == "Cast" and any(each.name == "to" and each.i in _HALF for each in node.attribute)
 
 
 def lowered_in(graph: Any) -> Lowered | None:
-    """The lowest precision that a graph shows; None where it has none below float32."""
+    """The lower precision that a graph shows, int8 before half; None if nothing is below float32."""
     nodes = [node for _, node in nodes_in(graph)]
     quantised = sum(any(sign in node.op_type for sign in _QUANTISED) for node in nodes)
     small = sum(

@@ -1,8 +1,8 @@
-"""Which names the outputs of a source have, and how the values of an exported graph get them.
+"""The names of a source's outputs, and how the values of an exported graph get these names.
 
-An exporter that is given a name which the graph already uses inside writes an invalid model and reports success. So it
-is given names that nothing else can have, and these are replaced afterwards. Where a node says which module it comes
-from, the module that we wrapped around the user's is left out.
+If an exporter is given a name that the graph already uses inside, it writes an invalid model and reports success. So it
+is given placeholders that nothing else can be called, and these are replaced afterwards. Where a node names its module,
+our own wrapper around the user's module is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnx_gate.vocabulary import Cause
 
 Steps = tuple[str, ...]
 WRAPPED = "onnx_gate_source"
-"""The attribute of our own module that holds the user's."""
+"""The attribute of our own module that holds the user's module."""
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _OWN_FRAME = re.compile(r'\s*File "[^"]*onnx_gate[/\\]frameworks[/\\][^"]*", line \d+, in \w+\n(?:    .*(?:\n|$))?')
 _OWN_CLASS = re.compile(r"(?:'onnx_gate\.[\w.]+', )|(?:onnx_gate\.[\w.]+/)")
@@ -46,7 +46,7 @@ def leaves_of(
 
 
 def choose_output_names(found: Sequence[str], spec: ModelSpec, *, returned_by: str) -> list[str]:
-    """The names that the manifest gives, or else those that were found; each output has one of its own."""
+    """The names from the manifest, else the names that were found; each output must have a different name."""
     if not found:
         raise CannotJudge(Cause.LOAD_FAILED, f"{returned_by} returns no tensor", fix="return what is to be compared")
     if spec.output_names and len(spec.output_names) != len(found):
@@ -67,14 +67,14 @@ def choose_output_names(found: Sequence[str], spec: ModelSpec, *, returned_by: s
 
 
 def placeholder(kind: str, number: int) -> str:
-    """A name for the exporter."""
+    """A unique name that the exporter is given for an input or an output."""
     return f"onnx_gate_{kind}_{number}"
 
 
 def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
-    """Replace the placeholders; an inner value that has a wanted name already gets another one.
+    """Replace the placeholders; an inner value that already has a wanted name gets another name.
 
-    Returns the exporter's name of each value that a node of the main graph makes → the name that it has now.
+    Returns, for each value that a node of the main graph computes: the exporter's name → its name now.
     """
     if clashing := [name for name in outputs if name in inputs]:
         raise CannotJudge(
@@ -100,7 +100,7 @@ def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> di
 
 
 def _require(kind: str, got: list[str], count: int) -> None:
-    """All that was asked for, in order: what the exporter dropped, added or swapped would be taken for another."""
+    """Check that the exporter wrote all values in order: a dropped, added or swapped one would get a wrong name."""
     wanted = [placeholder(kind, number) for number in range(count)]
     if got == wanted:
         return
@@ -116,7 +116,7 @@ def _require(kind: str, got: list[str], count: int) -> None:
 
 
 def name_dims(path: Path, shapes: dict[str, tuple[int | str, ...]]) -> None:
-    """Call dynamic dimensions what the manifest calls them: exporters make up names such as `s77`."""
+    """Give dynamic dimensions their names from the manifest: exporters invent names such as `s77`."""
     model = onnx.load(str(path), load_external_data=False)
     renamed: dict[str, str] = {}
     for value in model.graph.input:
@@ -136,7 +136,7 @@ def name_dims(path: Path, shapes: dict[str, tuple[int | str, ...]]) -> None:
 
 
 def _names(graph: Any) -> list[str]:
-    """Of every stored tensor and every value that a node makes."""
+    """The names of all stored tensors, and of all values that nodes compute."""
     names = [tensor.name for tensor in graph.initializer]
     for node in graph.node:
         names += node.output
@@ -160,7 +160,7 @@ def _rename(graph: Any, renamed: dict[str, str]) -> None:
 
 
 def _unwrap(node: Any) -> None:
-    """Where the node comes from, without our own module and its lines."""
+    """Remove our own module and its lines from a node's notes about its origin."""
     for entry in node.metadata_props:
         if entry.key.endswith("stack_trace"):
             entry.value = _OWN_FRAME.sub("", entry.value).strip()

@@ -1,4 +1,4 @@
-"""Where a node comes from, by what the exporter wrote down: the module, and the line in the user's code."""
+"""The origin of a node, as the exporter recorded it: the module, and the line in the user's code."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _OWN = str(Path(__file__).parents[2])
 
 
 def line_of(node: Any, folder: str = "") -> str:
-    """`model.py:42` for a node of an ONNX graph; empty where nobody wrote down where it comes from."""
+    """`model.py:42` for a node of an ONNX graph; empty if the exporter did not record its origin."""
     keys = trace_keys()
     return user_line(next((entry.value for entry in node.metadata_props if entry.key in keys), ""), folder)
 
 
 def user_line(text: str, folder: str = "") -> str:
-    """`model.py:42`: the innermost frame of a stack trace that is the user's own; empty where there is none.
+    """`model.py:42`: the innermost frame of a stack trace in the user's own code; empty if there is no such frame.
 
-    A file within `folder` is named by its path from there, every other one by its name alone.
+    A file in `folder` is shown with its path from there, any other file with its name only.
     """
     frame = user_frame(text)
     if frame is None:
@@ -36,7 +36,7 @@ def user_line(text: str, folder: str = "") -> str:
 
 
 def user_frame(text: str) -> tuple[str, int] | None:
-    """File and line of the last frame, the innermost, that belongs to no library."""
+    """File and line of the innermost frame that doesn't belong to a library."""
     libraries = _library_folders()
     theirs = [(file, int(line)) for file, line in _FRAME.findall(text) if not _is_library(file, libraries)]
     return theirs[-1] if theirs else None
@@ -52,9 +52,9 @@ def _is_library(file: str, folders: tuple[str, ...]) -> bool:
 
 
 def _library_folders() -> tuple[str, ...]:
-    """Of Python, of this package, and of frameworks, which somebody may have installed from a checkout.
+    """The folders of Python, of this package, and of frameworks, which may be installed from a checkout.
 
-    Frameworks shorten paths of their own files, so that these begin with the name of the package.
+    Frameworks shorten the paths of their own files, so these begin with the name of the package.
     """
     loaded = [getattr(sys.modules.get(name), "__file__", None) for name in packages()]
     folders = [str(Path(file).parent) for file in loaded if file]
@@ -63,10 +63,10 @@ def _library_folders() -> tuple[str, ...]:
 
 
 def module_of(node: Any) -> str:
-    """The module that the exporter wrote down, or the folders of the node's name."""
+    """The module that the exporter recorded; else the part of the node's name before the last slash."""
     for entry in node.metadata_props:
         if entry.key in scope_keys():
-            # The last is the operator; some before it name no module, but how the exporter came to it.
+            # The last scope is the operator. Some scopes before it are not modules, but steps of the exporter.
             scopes = [scope for scope in _listed(entry.value)[:-1] if not scope.startswith("_")]
             return scopes[-1] if scopes else ""
     return str(node.name).rpartition("/")[0].strip("/")

@@ -1,4 +1,4 @@
-"""Sizes that a shipped .onnx fixes, against those that the manifest asks for."""
+"""Comparison of the sizes that a shipped .onnx fixes with those that the manifest asks for."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from onnx_gate.worker.onnx_files.checks import structural_breaches
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSizes:
-    """What the file can't do."""
+    """The sizes that a file can't run."""
 
     spec: ModelSpec
-    """The model with what the file can do."""
+    """The model, with only the sizes that the file can run."""
     breaches: tuple[OutputDiff, ...] = ()
-    """Sizes that the model itself asks for."""
+    """Sizes that the file can't run, though the model's own keys ask for them."""
     warnings: tuple[str, ...] = ()
-    """Sizes that nobody asks for, and that were not compared."""
+    """Sizes that the file can't run and that the model's own keys don't ask for: they were not compared."""
 
 
 def fixed_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes:
-    """Of a model whose schema is that of the file: what its own keys name and the file fixes is a breach."""
+    """For a model with the schema of the file: a size that its own keys ask for, but the file fixes, is a breach."""
     batch = _fixed_batch(graph)
     dims, lacking = _fixed_dims(spec, graph)
     own = "dims" in spec.own
@@ -38,7 +38,7 @@ def fixed_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes:
 
 
 def stated_sizes(spec: ModelSpec, graph: Graph) -> FixedSizes | None:
-    """Of a file that is its own source: where it fixes what `inputs` leave open, it is run at that size alone."""
+    """For a file that is its own source: if it fixes a size that is dynamic in `inputs`, only that size is run."""
     breaches = [found for found, cause in structural_breaches(spec, graph) if cause is Cause.BATCH_BAKED]
     if not breaches:
         return None
@@ -56,7 +56,7 @@ def _as_fixed(asked: tuple[int | str, ...], has: tuple[int | str | None, ...] | 
 
 
 def _fixed_batch(graph: Graph) -> tuple[str, int] | None:
-    """An input that has its first size fixed, where none leaves it open."""
+    """An input and its fixed first size; None unless all inputs fix theirs."""
     first = {value.name: value.shape[0] for value in graph.inputs if value.shape}
     fixed = [(name, size) for name, size in first.items() if isinstance(size, int)]
     unknown = any(value.shape is None for value in graph.inputs)
@@ -71,10 +71,10 @@ def _batch_warning(name: str, size: int) -> str:
 
 
 def _fixed_dims(spec: ModelSpec, graph: Graph) -> tuple[dict[str, tuple[int, ...]], list[tuple[str, str]]]:
-    """The dimensions under `dims` that the file has; of each that it fixes, the place and what is asked for.
+    """The dimensions under `dims` that the file has; for each one that it fixes, the input and what is asked for.
 
-    An unknown name is a slip, which is reported elsewhere, where the file has another one that nobody mentions, or has
-    the sizes that are asked for.
+    If the file has another named dimension that `dims` doesn't mention, or has the sizes that are asked for, an unknown
+    name is a spelling mistake, which is reported elsewhere.
     """
     named = {size for value in graph.inputs for axis, size in enumerate(value.shape or ()) if _is_open(size, axis)}
     fixed = [value for value in graph.inputs if any(isinstance(size, int) for size in (value.shape or ())[1:])]

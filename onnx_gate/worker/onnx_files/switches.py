@@ -1,6 +1,6 @@
-"""Places of a file that decide by a value which no input is: what each row decided there.
+"""Nodes of a file that decide on a computed value, not on an input itself: what was decided there for each row.
 
-A Clip, a Min or a comparison behind a layer is in the graph for all to see, and nothing says which inputs reach it.
+A Clip, a Min or a comparison after a layer is visible in the graph, but the graph doesn't show which inputs reach it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
 
 Array = npt.NDArray[Any]
 MOST_BYTES = 16 * 1024 * 1024
-"""Of a file that is run again and again."""
+"""Most bytes of a file that is examined: it is run many times."""
 MOST_PLACES = 64
 _CUTS = frozenset({"Clip", "Min", "Max"})
 _QUESTIONS = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
@@ -25,16 +25,16 @@ _QUESTIONS = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """A node that decides."""
+    """A node that takes a decision."""
 
     given: str
-    """What it cuts; empty where it compares."""
+    """The value that the node clips; empty if it compares."""
     made: str
-    """What comes out."""
+    """The output of the node."""
 
 
 class Switches:
-    """A file that shows what it decides."""
+    """A file whose inner decisions can be read."""
 
     def __init__(self, path: str, custom_ops: str | None) -> None:
         blueprint = Blueprint(path, session=SessionSpec(), custom_ops=custom_ops)
@@ -42,7 +42,7 @@ class Switches:
         self._session = blueprint.open(_shown(blueprint, self._places), optimize=False) if self._places else None
 
     def decided(self, feed: dict[str, Any], rows: int) -> dict[tuple[int, int | str], Array] | None:
-        """What was decided → which rows did; None where the file has no such place."""
+        """Each decision → the rows that took it; None if the file has no such node."""
         if self._session is None:
             return None
         answers = self._session.run(feed)
@@ -58,7 +58,7 @@ class Switches:
 
 
 def _places(graph: Any) -> Iterator[_Place]:
-    """Nodes of the main graph that decide by something that was computed from the inputs."""
+    """Nodes of the main graph that decide on a value computed from the inputs."""
     stored = {tensor.name for tensor in graph.initializer}
     inputs = {value.name for value in graph.input if value.name not in stored}
     live = set(inputs)
@@ -96,7 +96,7 @@ def _decided(made: Any, given: Any) -> Iterator[tuple[str, Array]]:
 
 
 def _by_row(which: Array, rows: int) -> Array | None:
-    """Whether any element of a row did."""
+    """Which rows have at least one such element; None if the elements can't be divided into rows."""
     if not which.ndim or not which.size or which.shape[0] % rows:
         return None
     return np.asarray(which.reshape(rows, -1).any(axis=1))

@@ -1,3 +1,3 @@
-"""Where in a graph a divergence begins, and which exchange makes it go."""
+"""Finds where in a graph a divergence begins, and which exchange removes it."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A file whose inner values can be looked at, and replaced, while it runs.
+"""A copy of an ONNX file whose inner values can be read, and replaced, while it runs.
 
-The graph gets a node of its own before each output and before each input of a node that reads weights. What is missing
-in a file, such as a last activation or a first scaling, is then missing *between* two values, and has a place.
+onnx-gate adds an Identity node before each output and before each input of a node that reads weights. If the file lacks
+an operation, such as a last activation or a first scaling, the gap is then *between* two values, and has a place.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ Array = npt.NDArray[Any]
 Feed = dict[str, Any]
 Values = dict[str, Array]
 MARK = "onnx-gate:"
-"""What the names of nodes and values begin with that are not the file's own."""
+"""Prefix of the names of nodes and values that onnx-gate added, and that are not in the file itself."""
 LARGEST = 16 * 1024 * 1024
-"""Bytes of one value; a larger one is not looked at."""
+"""Most bytes of one value; a larger value is not read."""
 SLICE = 64 * 1024 * 1024
-"""Bytes of all values that are looked at in one run, and of those that are kept."""
+"""Most bytes of all values that are read in one run, and of the values that are kept."""
 LEARNT = {
     *("MatMul", "Gemm", "Conv", "ConvTranspose", "LSTM", "GRU", "RNN", "Gather", "BatchNormalization"),
     *("LayerNormalization", "GroupNormalization", "InstanceNormalization", "PRelu", "MatMulInteger", "QLinearConv"),
     *("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble", "LinearClassifier", "LinearRegressor"),
     *("SVMClassifier", "SVMRegressor", "Einsum", "RMSNormalization", "SimplifiedLayerNormalization"),
 }
-"""Operators that hold what was learnt: as stored tensors among their inputs, or as attributes."""
+"""Operators that hold learnt parameters: as stored tensors among their inputs, or as attributes."""
 
 LEARNT_ATTRIBUTES = (
     *("nodes_", "class_", "target_", "leaf_", "tree_", "base_values"),
     *("coefficients", "intercepts", "support_vectors"),
 )
-"""Beginnings of attributes that hold what was learnt."""
+"""Prefixes of the attributes that hold learnt parameters."""
 COMPARISONS = "nodes_modes"
-"""How trees compare: no training has changed it."""
+"""The attribute that says how trees compare; training does not change it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,27 +48,27 @@ class Node:
     """One node of the main graph."""
 
     at: int
-    """Its place in the order of the graph."""
+    """Position of the node in the order of the graph."""
     proto: Any
     reads: tuple[str, ...]
-    """Values that it reads, those that its sub-graphs read from outside too; stored tensors are not among them."""
+    """Values that the node and its sub-graphs read; stored tensors are not among them."""
     stored: tuple[str, ...]
-    """Stored tensors that it reads."""
+    """Stored tensors that the node reads."""
 
     @property
     def own(self) -> bool:
-        """Whether it is one of the file's own."""
+        """Whether the node is from the file, and not added by onnx-gate."""
         return not self.proto.name.startswith(MARK)
 
 
 class Bench:
-    """A graph, run with any of its values shown, or replaced."""
+    """A graph that can be run with any of its values shown or replaced."""
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self._folded: dict[str, Array | None] = {}
         self.model = onnx.ModelProto()
-        """The graph, with the nodes that are ours."""
+        """The graph, with the nodes that onnx-gate added."""
         self.model.CopyFrom(blueprint.model)
         self._fold()
         self._mark()
@@ -82,7 +82,7 @@ class Bench:
         self.made_by = {name: node for node in self.nodes for name in node.proto.output if name}
         """Value → the node that computes it."""
         self.live = self._reached()
-        """Values that depend on what is fed, in the order in which they are computed."""
+        """Values that depend on the inputs, in the order in which they are computed."""
 
     def _node(self, at: int, proto: Any) -> Node:
         names = [*dict.fromkeys((*proto.input, *_outer(proto)))]
@@ -102,7 +102,7 @@ class Bench:
         return list(reached)
 
     def _fold(self) -> None:
-        """Store what does not depend on what is fed: a weight behind an Identity or a Transpose is a weight."""
+        """Store the values that do not depend on the inputs: a weight behind an Identity or a Transpose is a weight."""
         graph = self.model.graph
         stored = {tensor.name for tensor in graph.initializer}
         live = {value.name for value in graph.input if value.name not in stored}
@@ -134,7 +134,7 @@ class Bench:
             graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values[name]), name))
 
     def constant(self, name: str) -> Array | None:
-        """The content of a stored tensor; None where it is of a type that numpy hasn't got."""
+        """The content of a stored tensor; None if numpy does not have its type."""
         found = self.blueprint.array(name)
         if found is not None or name not in self.stored:
             return found
@@ -144,7 +144,7 @@ class Bench:
         return self._folded[name]
 
     def _mark(self) -> None:
-        """Put nodes of ours where something may be missing."""
+        """Add an Identity node at each place where the file may lack an operation."""
         graph = self.model.graph
         stored = {tensor.name for tensor in graph.initializer}
         nodes: list[Any] = []
@@ -153,7 +153,7 @@ class Bench:
             if learns(node, stored):
                 for place, name in enumerate(node.input):
                     if name and name not in stored:
-                        # What is missing before one is missing before all that read the same.
+                        # An operation that is missing before one reader is missing before all readers of the value.
                         if name not in marks:
                             marks[name] = f"{MARK}{at}.{place}"
                             nodes.append(_same(name, marks[name]))
@@ -172,11 +172,11 @@ class Bench:
 
     @property
     def opset(self) -> int:
-        """Of ONNX's own operators."""
+        """The opset version of ONNX's own operators."""
         return int(max(entry.version for entry in self.model.opset_import if entry.domain in ("", "ai.onnx")))
 
     def label(self, name: str) -> str:
-        """The name that the file has for a value: of one that is ours, that of what it passes on."""
+        """The name of a value in the file; a value that onnx-gate added has the name of the value that it passes on."""
         node = self.made_by.get(name)
         while node is not None and not node.own and node.proto.name.startswith(f"{MARK}same.{MARK}"):
             name = node.proto.input[0]
@@ -184,7 +184,7 @@ class Bench:
         return name.removeprefix(f"{MARK}end.")
 
     def draft(self) -> Draft:
-        """A copy to be changed."""
+        """A copy of the graph that can be changed."""
         draft = Draft(self.blueprint)
         draft.model.CopyFrom(self.model)
         return draft
@@ -197,9 +197,9 @@ class Bench:
         draft: Draft | None = None,
         on: ProviderSpec | None = None,
     ) -> Values:
-        """What these values are, where others are given instead of computed; on the CPU, or on another provider.
+        """The values named in `look`, with the `given` values in place of computed ones; on the CPU, or on `on`.
 
-        A value that is given is still computed for whoever looks at it: all that read it read what is given.
+        A given value that is also in `look` is still computed; only the nodes that read it read the given value.
         """
         wanted = list(dict.fromkeys(look))
         copy = Draft(self.blueprint)
@@ -209,13 +209,13 @@ class Bench:
         handed = _give(copy.model.graph, given or {})
         _show(copy.model.graph, wanted, alone=True)
         session = self.blueprint.open(copy, optimize=False, on=on)
-        # The session is asked once: it makes the list anew each time.
+        # Read once: the session builds the list again on each access.
         inputs = session.inputs
         answers = session.run({name: value for name, value in {**feed, **handed}.items() if name in inputs})
         return {name: answers[name].value for name in wanted if isinstance(answers[name].value, np.ndarray)}
 
     def cut(self, end: str, given: Mapping[str, Array], draft: Draft | None = None) -> Any:
-        """The nodes that compute a value from those that are given, with their weights, as a model of its own."""
+        """A separate model: the nodes that compute a value from the given ones, with their weights."""
         model, weights = (draft.model, draft.weights) if draft else (self.model, {})
         part = _part(model, [end], given)
         part.graph.name = "place"
@@ -236,7 +236,7 @@ class Bench:
         return part
 
     def sizes(self, feed: Feed, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """The shape of each value on a feed, without keeping any."""
+        """The shape of each value on a feed; the values themselves are not kept."""
         copy = self.draft()
         graph = copy.model.graph
         for name in names:
@@ -246,7 +246,7 @@ class Bench:
         return {name: tuple(int(size) for size in answers[f"{MARK}shape.{name}"].value) for name in names}
 
     def between(self, end: str, starts: Iterable[str]) -> list[Node]:
-        """The nodes that compute a value from others, in their order."""
+        """The nodes that compute a value from others, in graph order."""
         stops, found, waiting = set(starts), dict[int, Node](), [end]
         first = True
         while waiting:
@@ -261,7 +261,7 @@ class Bench:
 
 
 def learns(node: Any, stored: Iterable[str]) -> bool:
-    """Whether a node holds what was learnt."""
+    """Whether a node holds learnt parameters."""
     if node.op_type not in LEARNT:
         return False
     if node.op_type == "Gather":
@@ -270,12 +270,12 @@ def learns(node: Any, stored: Iterable[str]) -> bool:
 
 
 def is_learnt(attribute: str) -> bool:
-    """Whether an attribute of this name holds what was learnt."""
+    """Whether an attribute of this name holds learnt parameters."""
     return attribute.startswith(LEARNT_ATTRIBUTES) and attribute != COMPARISONS
 
 
 def _part(model: Any, wanted: Sequence[str], given: Iterable[str]) -> Any:
-    """The model with no more than computes these values from those that are given."""
+    """The model reduced to the nodes that compute these values from the given ones."""
     graph, stops = model.graph, set(given)
     needed, kept = set(wanted), []
     for node in reversed(graph.node):
@@ -294,7 +294,7 @@ def _part(model: Any, wanted: Sequence[str], given: Iterable[str]) -> Any:
 
 
 def _give(graph: Any, given: Mapping[str, Array]) -> Values:
-    """Let all that read a value read an input instead; gives what has to be fed."""
+    """Make all nodes that read a given value read a new input instead; returns the values for these inputs."""
     fed = {name: f"{MARK}given.{name}" for name in given}
     for node in graph.node:
         node.input[:] = [fed.get(name, name) for name in node.input]
@@ -315,7 +315,7 @@ def _show(graph: Any, names: Sequence[str], *, alone: bool = False) -> None:
         del graph.output[:]
     for name in names:
         if name in fed:
-            # The runtime gives no input back.
+            # The runtime does not return an input as an output.
             continue
         if name not in shown or alone:
             graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
@@ -336,7 +336,7 @@ def _graphs(node: Any) -> list[Any]:
 
 
 def _outer(node: Any) -> list[str]:
-    """Values that the sub-graphs of a node read from outside."""
+    """Values of the outer graph that the sub-graphs of a node read."""
     return [name for inner in _graphs(node) for name in _free(inner)]
 
 

@@ -1,8 +1,8 @@
 """Whether a file takes the columns of its inputs in another order.
 
-Where all columns hold the same number, their order does not matter; where one of them then holds another, the answers
-say which column it is. So both sides are asked of rows like that, and columns that have the same effect are the same.
-What is found counts only if it makes the answers to the real rows agree.
+If all columns hold the same number, their order does not matter. If one column then gets another number, the change of
+the answers identifies this column. So both sides run on such rows, and columns with the same effect are the same.
+The order that is found counts only if it makes the answers to the real rows agree.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Reordered:
     """The order in which a file takes the columns."""
 
     order: tuple[int, ...]
-    """For each column of the source, its place in the file."""
+    """For each column of the source, its position in the file."""
     names: tuple[str, ...] = ()
-    """Of the columns, where the source knows them."""
+    """Names of the columns, if the source knows them."""
     mended: Mended | None = None
-    """The file with that order put right."""
+    """The file with the order corrected."""
 
     @property
     def advice(self) -> str:
-        """Which columns, and what to change."""
+        """Advice that names the columns in another order and what to change."""
         moved = [(at, place) for at, place in enumerate(self.order) if at != place]
         told = [f"{self._named(at)} is read from place {place}" for at, place in moved[:_SHOWN]]
         more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
@@ -54,18 +54,18 @@ Feed = dict[str, Any]
 Ask = Callable[[Feed], Mapping[str, Array]]
 MOST_COLUMNS = 256
 MOST_SEARCHED = 24
-"""Columns whose order is searched for, one exchange after the other."""
+"""Most columns for which `search_order` tries exchanges one after the other."""
 PROBES = 12
-"""How many pairs of numbers each column is tried with."""
+"""Number of pairs of numbers that each column is tried with."""
 _NEAR = 1e-4
-"""By how much two effects may differ, beside the largest of all."""
+"""Largest difference between two effects that count as the same, relative to the largest effect of all."""
 
 
 def find_order(feed: Feed, source: Ask, file: Ask) -> tuple[int, ...] | None:
-    """For each column that the source takes, the place at which the file takes it; None where there is no such order.
+    """For each column of the source, its position in the file; None if no such order exists, or it is the same one.
 
-    Columns are those of all inputs that are tables of numbers, one input after the other. Both sides are asked for
-    their answers as numbers, by output name.
+    The columns are those of all inputs that are tables of numbers, one input after the other. Both sides return their
+    answers as numbers, by output name.
     """
     tables = {name: value for name, value in feed.items() if _is_table(value)}
     widths = [value.shape[1] for value in tables.values()]
@@ -81,9 +81,9 @@ def find_order(feed: Feed, source: Ask, file: Ask) -> tuple[int, ...] | None:
 
 
 def search_order(feed: Feed, answers: Mapping[str, Array], file: Ask, until: float) -> tuple[int, ...] | None:
-    """The same where the source can't be asked: columns change places as long as the answers come nearer to these.
+    """The order of the columns if the source can't run: swaps columns as long as that brings the file's answers closer.
 
-    What is found is only a proposal: the nearest order need not be the right one.
+    The order is only a proposal: the closest order need not be the right one.
     """
     tables = {name: value for name, value in feed.items() if _is_table(value)}
     count = sum(value.shape[1] for value in tables.values())
@@ -119,7 +119,7 @@ def _apart(reference: Array, actual: Array) -> float:
 
 
 def reordered(feed: Feed, order: tuple[int, ...]) -> Feed:
-    """The feed as a file with this order of columns takes it."""
+    """The feed, in the order of columns that the file takes."""
     tables = {name: value for name, value in feed.items() if _is_table(value)}
     whole = np.hstack(list(tables.values()))
     moved = np.empty_like(whole)
@@ -132,7 +132,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _probes(whole: Array) -> list[tuple[Any, Any]]:
-    """Pairs of numbers as the columns hold them: what all hold, and what one holds instead."""
+    """Pairs of numbers from the range of the columns: one for all columns, and another for a single column."""
     finite = np.unique(whole[np.isfinite(whole)])
     if finite.size < 2:
         return []
@@ -142,7 +142,7 @@ def _probes(whole: Array) -> list[tuple[Any, Any]]:
 
 
 def _spread(probes: list[tuple[Any, Any]], count: int) -> Array:
-    """The rows: for each pair, one row without the other number and one for each column with it."""
+    """The rows to run: for each pair, one row of the first number, and one per column with the second number in it."""
     rows = [np.full((count + 1, count), one) for one, _ in probes]
     for block, (_, two) in zip(rows, probes, strict=True):
         block[np.arange(1, count + 1), np.arange(count)] = two
@@ -150,7 +150,7 @@ def _spread(probes: list[tuple[Any, Any]], count: int) -> Array:
 
 
 def _effects(rows: Array, tables: Mapping[str, Array], feed: Feed, ask: Ask, count: int) -> Array | None:
-    """Column → what it does to the answers, one number for each pair and answer."""
+    """The effect of each column on the answers, one number per pair and answer; None if nothing can be measured."""
     size = len(next(iter(tables.values())))
     answered = []
     for start in range(0, len(rows), size):
@@ -171,7 +171,7 @@ def _effects(rows: Array, tables: Mapping[str, Array], feed: Feed, ask: Ask, cou
 
 
 def _matched(source: Array, file: Array) -> tuple[int, ...] | None:
-    """For each column of the source, the one of the file with the same effect; each is taken once."""
+    """For each column of the source, the column of the file with the same effect; each one is used once."""
     if source.shape != file.shape or not np.isfinite(source).all() or not np.isfinite(file).all():
         return None
     allowed = _NEAR * max(float(np.abs(source).max()), 1e-12)

@@ -1,4 +1,4 @@
-"""What two parts of graphs that ought to compute the same have that differs: weights, constants, attributes, nodes."""
+"""Differences between two parts of graphs that should compute the same: weights, constants, attributes, nodes."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from onnx_gate.worker.place.exchange import (
 from onnx_gate.worker.place.values import layouts
 
 MOST_TRIED = 24
-"""Exchanges that are tried of one part."""
+"""Most exchanges that are tried for one part."""
 MOST_REMOVED = 16
-"""Ways through a part that are tried without their nodes."""
+"""Most paths through a part whose nodes are removed on trial."""
 MOST_INSIDE = 64
-"""Nodes of a part that ways are looked for in."""
+"""Most nodes of a part in which paths are searched."""
 _LEAST_UNITS = 4
-"""Units of a layer that an epsilon has to explain."""
+"""Fewest units of a layer in which an epsilon is recognised."""
 _LEAST_CHANGE = 1e-4
-"""Below that, rounding may have made it."""
+"""A smaller change may come from rounding."""
 _SAME_EPSILON = 0.02
-"""Share of the difference of two epsilons that rounding may leave."""
+"""Largest error of the fit that rounding may leave, as a share of the difference of the two epsilons."""
 _NOT_COMPUTED = ("Identity", "Dropout")
 
 
 def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
-    """Exchanges that may make one part compute what the other does, the smallest first."""
+    """Exchanges that may make one part compute the same as the other, the smallest first."""
     single: list[StoredExchange | AttributeExchange] = [
         *_attributes(ours, theirs),
         *_stored(bench, right, ours, theirs),
@@ -52,7 +52,7 @@ def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequenc
 
 
 def _one_of_each(single: Sequence[StoredExchange | AttributeExchange]) -> list[StoredExchange | AttributeExchange]:
-    """The first exchange of each tensor and attribute."""
+    """The first exchange for each tensor and attribute."""
     found: dict[tuple[int, str], StoredExchange | AttributeExchange] = {}
     for one in single:
         found.setdefault((one.node.at, one.name), one)
@@ -62,7 +62,7 @@ def _one_of_each(single: Sequence[StoredExchange | AttributeExchange]) -> list[S
 def _choices(
     single: Sequence[StoredExchange | AttributeExchange],
 ) -> Iterator[list[StoredExchange | AttributeExchange]]:
-    """Where a tensor may be any of several, each combination, as far as there are few."""
+    """All combinations, if some tensors have several exchanges; nothing if there are too many combinations."""
     by_place: dict[tuple[int, str], list[StoredExchange | AttributeExchange]] = {}
     for one in single:
         by_place.setdefault((one.node.at, one.name), []).append(one)
@@ -95,7 +95,7 @@ def _attributes(ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Attrib
 
 
 def aligned(ours: Sequence[Node], theirs: Sequence[Node]) -> list[tuple[Node, Node]]:
-    """Nodes of the same operator, in the same order."""
+    """Pairs of nodes with the same operator, in the same order."""
     mine, wanted = computing(ours), computing(theirs)
     matcher = SequenceMatcher(
         None, [node.proto.op_type for node in mine], [node.proto.op_type for node in wanted], autojunk=False
@@ -108,7 +108,7 @@ def aligned(ours: Sequence[Node], theirs: Sequence[Node]) -> list[tuple[Node, No
 
 
 def computing(nodes: Sequence[Node]) -> list[Node]:
-    """Without those that only pass a value on."""
+    """The nodes, without those that only pass a value on."""
     return [node for node in nodes if node.own and node.proto.op_type not in _NOT_COMPUTED]
 
 
@@ -145,18 +145,18 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _stored(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[StoredExchange]:
-    """Tensors of the judged part that the other part does not have, each with those that may stand for it."""
+    """Exchanges for tensors that only the judged part has, each with a tensor that only the other part has."""
     wanted = {name: right.constant(name) for node in theirs for name in node.stored}
     yield from _of_these(bench, ours, wanted, _partners(ours, theirs))
 
 
 def of_parameters(bench: Bench, ours: Sequence[Node], parameters: Mapping[str, Array], module: str) -> list[Exchange]:
-    """Exchanges of what a part has stored for what the source itself holds, that of the same module first."""
+    """Exchanges of stored tensors of a part for parameters of the source, those of the same module first."""
     near = [name for name in parameters if module and name.startswith(f"{module}.")]
     wanted = {name: parameters[name] for name in dict.fromkeys((*near, *parameters))}
     learnt = [node for node in ours if any(_is_table(bench.constant(name)) for name in node.stored)]
     single: list[StoredExchange | AttributeExchange] = list(_of_these(bench, learnt, wanted, {}, known=True))
-    # What the source holds somewhere may be at the wrong place; first comes what it holds nowhere.
+    # A tensor that the source holds somewhere may only be in the wrong place; tensors that it holds nowhere come first.
     single.sort(key=lambda one: isinstance(one, StoredExchange) and _is_known(one.before, wanted))
     weights = [one for one in single if one.kind == "weights"]
     groups = (_one_of_each(weights), *_choices(weights))
@@ -164,7 +164,7 @@ def of_parameters(bench: Bench, ours: Sequence[Node], parameters: Mapping[str, A
 
 
 def of_settings(bench: Bench, ours: Sequence[Node], settings: Mapping[str, float], module: str) -> list[Exchange]:
-    """Exchanges of single numbers of a part for those that the source was made with, those of the same module first."""
+    """Exchanges of single numbers of a part for settings of the source, those of the same module first."""
     near = [name for name in settings if module and name.startswith((f"{module}.", f"{module.rpartition('.')[0]}."))]
     numbers: dict[float, str] = {}
     for name in (*near, *settings):
@@ -215,7 +215,7 @@ def _other_numbers(bench: Bench, node: Node, numbers: Mapping[float, str], modul
 
 
 def removals(bench: Bench, ours: Sequence[Node], values: Mapping[str, Array]) -> list[Removal]:
-    """A part without some of its nodes: those that lower precision first, then the shortest ways between two values."""
+    """Removals of nodes from a part: nodes that lower precision first, then the shortest paths between two values."""
     if len(ours) > MOST_INSIDE:
         return []
     ways = [way for node in computing(ours) for way in _ways(bench, ours, node, values)]
@@ -232,7 +232,7 @@ def _joined(ways: Sequence[Removal]) -> Removal:
 
 
 def _ways(bench: Bench, ours: Sequence[Node], last: Node, values: Mapping[str, Array]) -> Iterator[Removal]:
-    """From every value before a node that has the form of the one that it gives."""
+    """Removals of the path to the output of a node, from each earlier value with the same shape and dtype."""
     made = [name for name in last.proto.output if name]
     if len(made) != 1 or made[0] not in values:
         return
@@ -241,7 +241,7 @@ def _ways(bench: Bench, ours: Sequence[Node], last: Node, values: Mapping[str, A
     for name in before:
         if name in values and (values[name].shape, values[name].dtype) == (wanted.shape, wanted.dtype):
             nodes = bench.between(made[0], [name])
-            # A way that begins elsewhere as well reads what this value has no part in.
+            # If the path leaves the part, it also starts from other values than this one.
             if {node.at for node in nodes} <= known and all(node.own for node in nodes):
                 yield Removal(ways=((name, made[0]),), nodes=tuple(nodes))
 
@@ -258,7 +258,7 @@ def _of_these(
     *,
     known: bool = False,
 ) -> Iterator[StoredExchange]:
-    """With those that the other side has too, where that is asked for."""
+    """Exchanges of stored tensors for those that the part lacks; `known` includes tensors that the other side has."""
     mine = [(node, name, bench.constant(name)) for node in ours for name in node.stored]
     missing = {name: array for name, array in wanted.items() if array is not None and not _is_among(array, mine)}
     for node, name, array in mine:
@@ -271,7 +271,7 @@ def _of_these(
 
 
 def _partners(ours: Sequence[Node], theirs: Sequence[Node]) -> dict[str, list[str]]:
-    """Tensor → those that the same node of the other part reads at the same place."""
+    """Tensor → the tensors that the same node of the other part reads at the same position."""
     found: dict[str, list[str]] = {}
     for node, other in aligned(ours, theirs):
         for name, true in zip(node.proto.input, other.proto.input, strict=False):
@@ -280,7 +280,7 @@ def _partners(ours: Sequence[Node], theirs: Sequence[Node]) -> dict[str, list[st
 
 
 def _neutral(node: Node, name: str, array: Array) -> list[tuple[str, Array]]:
-    """A source that adds nothing, or multiplies by one, is often exported without the tensor."""
+    """A tensor of zeros or ones: if the source adds nothing or multiplies by one, exporters often leave it out."""
     if array.dtype.kind != "f":
         return []
     op, place = node.proto.op_type, list(node.proto.input).index(name) if name in node.proto.input else -1
@@ -290,7 +290,7 @@ def _neutral(node: Node, name: str, array: Array) -> list[tuple[str, Array]]:
 
 
 def _kind(array: Array) -> ExchangeKind:
-    """Single numbers, and whole numbers, are part of what a node computes; the rest was learnt."""
+    """The kind of a stored tensor: single numbers and integers are constants, the others are weights."""
     return "weights" if array.dtype.kind == "f" and array.size > 1 else "constant"
 
 
@@ -303,7 +303,7 @@ def _is_known(array: Array, wanted: Mapping[str, Array | None]) -> bool:
 
 
 def same_content(one: Array, other: Array) -> bool:
-    """Whether two stored tensors are the same, whatever their layout, and whichever of them is in float64."""
+    """Whether two stored tensors are the same, in any layout; floats are compared in the narrower dtype."""
     if one.size != other.size or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
         return False
     if one.dtype.kind not in "fiub" or one.size == 0:
@@ -315,7 +315,7 @@ def same_content(one: Array, other: Array) -> bool:
 
 
 def _forms(array: Array, missing: Mapping[str, Array], true: str) -> Iterator[Array]:
-    """The contents that a tensor may get from another one: as it is, transposed, or put together with its like."""
+    """The contents that a tensor may get from another one: unchanged, transposed, or joined with similar tensors."""
     other = missing[true]
     if other.dtype.kind != array.dtype.kind:
         return
@@ -331,7 +331,7 @@ def _forms(array: Array, missing: Mapping[str, Array], true: str) -> Iterator[Ar
 
 
 def _put_together(array: Array, like: Sequence[Array]) -> Iterator[Array]:
-    """Such as the weights of query, key and value, as one."""
+    """All ways to join tensors into one, such as the weights of query, key and value."""
     for order in permutations(like):
         for axis in range(array.ndim):
             for parts in (order, [part.T for part in order]):
@@ -349,10 +349,10 @@ def other_epsilon(before: Array, after: Array, weights: Iterable[Array]) -> bool
     for ratio in _ratios(before, after):
         factor = ratio**-2 - 1
         if not ((factor > 0).all() or (factor < 0).all()):
-            # It makes all units smaller, or all larger.
+            # Another epsilon makes all units smaller, or all larger.
             continue
         for variance in (array.ravel().astype("float64") for array in weights if array.size == ratio.size):
-            # (variance + epsilon) · factor is the difference of the two epsilons, the same for all units.
+            # (variance + epsilon) · factor is the difference of the two epsilons; it is the same for all units.
             if not (variance > 0).all():
                 continue
             known = np.stack([np.ones_like(factor), -factor], axis=1)
@@ -364,7 +364,7 @@ def other_epsilon(before: Array, after: Array, weights: Iterable[Array]) -> bool
 
 
 def _ratios(before: Array, after: Array) -> Iterator[Array]:
-    """What each unit was multiplied by, along every axis where it is one number for each."""
+    """The factors between two tensors, for every axis along which each unit has one factor."""
     if before.shape != after.shape or before.dtype.kind != "f":
         return
     for axis, count in enumerate(before.shape):
@@ -384,7 +384,7 @@ def _ratios(before: Array, after: Array) -> Iterator[Array]:
 
 
 def comes_first(bench: Bench, nodes: Sequence[Node], starts: Sequence[str]) -> bool:
-    """Whether a part of a graph lies before the first node that has learnt anything."""
+    """Whether a part of a graph lies before the first node with learnt parameters."""
     before: set[int] = set()
     waiting = [*starts, *(name for node in nodes for name in node.reads)]
     while waiting:

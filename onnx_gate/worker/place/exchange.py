@@ -1,4 +1,4 @@
-"""Exchanges: a part of the judged graph for the same part of the right one."""
+"""Exchanges that replace a part of the judged graph by the same part of the right graph."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Exchange(Protocol):
 
     @property
     def kind(self) -> ExchangeKind:
-        """What is exchanged."""
+        """The kind of thing that is exchanged."""
         ...
 
     @property
     def node(self) -> Node | None:
-        """The node that it changes; None where it changes several."""
+        """The node that the exchange changes; None if it changes several."""
         ...
 
     def apply(self, draft: Draft) -> None:
@@ -39,21 +39,21 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class StoredExchange:
-    """Another content for a stored tensor, as one node reads it."""
+    """New content for a stored tensor, for one of the nodes that read it."""
 
     kind: ExchangeKind
     node: Node
     name: str
-    """Of the tensor in the judged file."""
+    """Name of the tensor in the judged file."""
     true: str
-    """Its name in the right one."""
+    """Name of the tensor in the right graph."""
     before: Array
     after: Array
     elsewhere: str = ""
     """The setting of another part of the source that the number was taken from: this part may have none."""
 
     def apply(self, draft: Draft) -> None:
-        """All others that read the tensor go on reading what it was."""
+        """Make the node read the new content; all other nodes keep reading the old tensor."""
         fresh = f"{self.name}.of_source.{self.node.at}"
         store(draft, fresh, self.after.astype(self.before.dtype, copy=False))
         proto = draft.model.graph.node[self.node.at]
@@ -62,21 +62,21 @@ class StoredExchange:
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeExchange:
-    """Another attribute for a node."""
+    """A new value for an attribute of a node."""
 
     kind: ExchangeKind
     node: Node
     name: str
     before: Any
-    """None where the file leaves it to its default, and that isn't known."""
+    """The value in the file; None if the file does not set it and the default is not known."""
     after: Any
     proto: Any
-    """The attribute as the right graph has it; None where it has none."""
+    """The attribute in the right graph; None if the right graph does not set it."""
     elsewhere: str = ""
     """The setting of another part of the source that the number was taken from: this part may have none."""
 
     def apply(self, draft: Draft) -> None:
-        """Put it in the place of the other."""
+        """Replace the attribute, or remove it if the right graph does not set it."""
         node = draft.model.graph.node[self.node.at]
         kept = [_copied(each) for each in node.attribute if each.name != self.name]
         del node.attribute[:]
@@ -85,47 +85,47 @@ class AttributeExchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Several:
-    """All of these."""
+    """Several exchanges that are applied together."""
 
     parts: tuple[StoredExchange | AttributeExchange, ...]
 
     @property
     def kind(self) -> ExchangeKind:
-        """The kind of the parts; where they differ, that of the largest."""
+        """The kind of the parts; if they differ, the first of weights, attribute, constant."""
         kinds = {part.kind for part in self.parts}
         order: tuple[ExchangeKind, ...] = ("weights", "attribute", "constant")
         return next(kind for kind in order if kind in kinds)
 
     @property
     def node(self) -> Node | None:
-        """Where all are about one."""
+        """The node that all parts change; None if they change several."""
         return self.parts[0].node if len({part.node.at for part in self.parts}) == 1 else None
 
     def apply(self, draft: Draft) -> None:
-        """One after the other."""
+        """Apply the parts one after the other."""
         for part in self.parts:
             part.apply(draft)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodesExchange:
-    """The nodes of the right graph in the place of those that compute a value."""
+    """Nodes of the right graph, in place of the nodes that compute a value in the judged graph."""
 
     bench: Bench
     """The judged graph."""
     right: Bench
     nodes: tuple[Node, ...]
-    """Of the right graph, in their order."""
+    """Nodes of the right graph, in graph order."""
     end: Pair
     starts: Mapping[str, Pair]
-    """True name → the pair that brings it."""
+    """Name in the right graph → the pair whose value is read in its place."""
     shapes: Mapping[str, tuple[int, ...]]
-    """Of the true values."""
+    """Shapes of the true values."""
     kind: ExchangeKind = "structure"
     node: None = None
 
     def apply(self, draft: Draft) -> None:
-        """What computed the value before stays, and is read by nobody; the nodes are not in their order then."""
+        """Add the nodes at the end of the graph, unsorted; the old nodes stay, but nothing reads their value."""
         graph = draft.model.graph
         prefix = f"{MARK}source.{self.end.value}."
         names = {true: self._bring(graph, true, pair) for true, pair in self.starts.items()}
@@ -149,7 +149,7 @@ class NodesExchange:
         return found
 
     def _bring(self, graph: Any, true: str, pair: Pair) -> str:
-        """A value of the judged graph in the form that it has in the right one."""
+        """The name of a value of the judged graph, brought into the layout that it has in the right graph."""
         shape = self.shapes[true]
         if pair.layout.axes or shape != pair.layout.shape:
             return restore(graph, pair.value, shape, pair.layout, f"{MARK}bring.{self.end.value}.{true}")
@@ -168,21 +168,21 @@ class NodesExchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Nodes less: whoever reads what they answer reads what they were given."""
+    """The removal of nodes: nodes that read their output read their input instead."""
 
     ways: tuple[tuple[str, str], ...]
-    """What goes in, and what comes out."""
+    """Pairs of names: the value that goes in, and the value that comes out."""
     nodes: tuple[Node, ...]
-    """That lie between, in their order."""
+    """The nodes between these values, in graph order."""
     kind: ExchangeKind = "structure"
 
     @property
     def node(self) -> Node | None:
-        """Where it is one alone."""
+        """The removed node; None if there are several."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
     def apply(self, draft: Draft) -> None:
-        """The last node of each way passes on what went in; the others are read by nobody."""
+        """Make the last node of each path pass on the value that goes in; nothing reads the other nodes any more."""
         starts = {end: start for start, end in self.ways}
         for node in draft.model.graph.node:
             for end in starts.keys() & set(node.output):
@@ -190,7 +190,7 @@ class Removal:
 
 
 def store(draft: Draft, name: str, array: Array) -> None:
-    """Add a stored tensor; a large one is handed over in memory."""
+    """Add a stored tensor; large floats are kept in memory beside the graph."""
     array = np.ascontiguousarray(array)
     graph = draft.model.graph
     if any(tensor.name == name for tensor in graph.initializer):
@@ -207,14 +207,14 @@ def store(draft: Draft, name: str, array: Array) -> None:
 
 
 def arrange(graph: Any, name: str, shape: tuple[int, ...], layout: Layout, fresh: str) -> str:
-    """Nodes that bring a value of one shape into another form."""
+    """Add nodes that bring a value into another layout; returns the name of the result."""
     moved = tuple(shape[axis] for axis in layout.axes) if layout.axes else shape
     made = _transpose(graph, name, layout.axes, f"{fresh}.t")
     return _reshape(graph, made, moved, layout.shape, f"{fresh}.r")
 
 
 def restore(graph: Any, name: str, shape: tuple[int, ...], layout: Layout, fresh: str) -> str:
-    """The way back, to a value of this shape."""
+    """Add nodes that undo `arrange`, back to a value of this shape; returns the name of the result."""
     moved = tuple(shape[axis] for axis in layout.axes) if layout.axes else shape
     made = _reshape(graph, name, layout.shape, moved, f"{fresh}.r")
     return _transpose(graph, made, tuple(int(axis) for axis in np.argsort(layout.axes)), f"{fresh}.t")
@@ -228,12 +228,12 @@ def _transpose(graph: Any, name: str, axes: tuple[int, ...], fresh: str) -> str:
 
 
 def _reshape(graph: Any, name: str, shape: tuple[int, ...], wanted: tuple[int, ...], fresh: str) -> str:
-    """Sizes that stay what they are may be any: a file takes other batches and lengths than the feed at hand."""
+    """Add a Reshape; sizes that do not change stay dynamic: the file takes other batches and lengths than this feed."""
     if shape == wanted:
         return name
     same = [at < len(shape) and shape[at] == size for at, size in enumerate(wanted)]
     sizes = [0 if kept else size for kept, size in zip(same, wanted, strict=True)]
-    # Of those that change one may be computed: the first, which is the one that rows are joined into.
+    # ONNX can infer one changed size. It is the first one, because rows are joined into the first axis.
     if same and not same[0]:
         sizes[0] = -1
     graph.initializer.append(numpy_helper.from_array(np.array(sizes, "int64"), f"{fresh}.shape"))
@@ -242,7 +242,7 @@ def _reshape(graph: Any, name: str, shape: tuple[int, ...], wanted: tuple[int, .
 
 
 def rename(node: Any, names: Mapping[str, str]) -> None:
-    """Give a copied node the names that its values have where it goes."""
+    """Rename the values of a copied node to their names in the graph that it is copied into."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, "") for name in node.output]
     for attribute in node.attribute:
@@ -252,7 +252,7 @@ def rename(node: Any, names: Mapping[str, str]) -> None:
 
 
 def sort_nodes(graph: Any) -> None:
-    """In an order in which each value is computed before it is read; raises ValueError where there is none."""
+    """Sort the nodes so that each value is computed before it is read; raises ValueError if that is impossible."""
     made_by = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
     needs = [{made_by[name] for name in _needs(node) if name in made_by} for node in graph.node]
     try:
@@ -287,7 +287,7 @@ def _copied(attribute: Any) -> Any:
 
 
 def all_of(exchanges: Sequence[Exchange], draft: Draft) -> None:
-    """Apply them; those that add nodes last, as the others know a node by its place."""
+    """Apply the exchanges; those of structure last, because the others find a node by its position."""
     for exchange in sorted(exchanges, key=lambda one: one.kind == "structure"):
         exchange.apply(draft)
     if any(isinstance(exchange, NodesExchange) for exchange in exchanges):
@@ -295,7 +295,7 @@ def all_of(exchanges: Sequence[Exchange], draft: Draft) -> None:
 
 
 def parts_of(exchanges: Iterable[Exchange]) -> list[StoredExchange | AttributeExchange | NodesExchange | Removal]:
-    """Each of them alone."""
+    """The single exchanges, with each `Several` replaced by its parts."""
     found: list[StoredExchange | AttributeExchange | NodesExchange | Removal] = []
     for exchange in exchanges:
         if isinstance(exchange, Several):

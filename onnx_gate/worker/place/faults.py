@@ -1,4 +1,4 @@
-"""The faults of a graph: where true values go in and a wrong one comes out, and what has to be exchanged there."""
+"""The faults of a graph: the places where true values go in and a wrong one comes out, and the exchange for each."""
 
 from __future__ import annotations
 
@@ -38,48 +38,48 @@ from onnx_gate.worker.place.values import largest_error, nearly, noise_of, wrong
 
 MOST_FAULTS = 64
 _ALL_STEPS = 16
-"""Noise of a whole graph beside that of one step."""
+"""Noise of a whole graph, as a multiple of the noise of one step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A part of the judged graph that computes something else on true values."""
+    """A part of the judged graph that computes a wrong value from true ones."""
 
     end: Pair
-    """The value that comes out wrong."""
+    """The wrong value, with the true one."""
     value: str
-    """Its name in the file."""
+    """Name of the wrong value in the file."""
     starts: tuple[str, ...]
     """The values that go in."""
     nodes: tuple[Node, ...]
-    """In the judged graph; without those that only pass a value on."""
+    """Nodes of the part in the judged graph; without those that only pass a value on."""
     right: tuple[Node, ...] = ()
-    """In the right one."""
+    """Nodes of the part in the right graph."""
     lacking: tuple[Node, ...] = ()
-    """Of the right nodes, those that the judged part has none of."""
+    """Nodes of the right graph that have no counterpart in the judged part."""
     error: float
-    """By how much it is wrong at most."""
+    """Largest error of the value."""
     noise: float
-    """How much of that may be rounding."""
+    """Error that rounding may explain."""
     first: bool
-    """It lies before all that was learnt."""
+    """Whether the part lies before all nodes with learnt parameters."""
     exchange: Exchange | None = None
-    """What makes the value right; None where nothing was found."""
+    """The exchange that makes the value right; None if none was found."""
     folded: bool = False
-    """The file has the source's own weights, and the right graph has them with a part folded in that it lacks, or that
-    the file has with another epsilon."""
+    """The file stores the source's own weights. In the right graph, a part is folded into them that the file lacks,
+    or that the file has with another epsilon."""
     part: str = ""
-    """Of the source, where its own values say so."""
+    """Part of the source that the fault belongs to, if the source's own values show it."""
     modules: frozenset[str] = frozenset()
-    """All parts of the source, as far as it names them."""
+    """All parts of the source that have a name."""
     holder: str = ""
-    """The module whose weights the right part reads, where these are of one module alone."""
+    """The module whose weights the right part reads, if they belong to a single module."""
     named: Cause | None = None
-    """What shows by other means than an exchange."""
+    """A cause that was found without an exchange."""
 
     @property
     def cause(self) -> Cause | None:
-        """What kind of fault it is; None where no exchange has shown it."""
+        """The cause of the fault; None if nothing has shown it."""
         if self.named or self.exchange is None:
             return self.named
         if rounding_only(self.exchange):
@@ -93,19 +93,19 @@ class Fault:
 
 
 def changed_by(exchange: Exchange | None) -> list[Node]:
-    """The nodes of the judged graph that it is about; none where a whole part is exchanged."""
+    """The nodes of the judged graph that an exchange changes; empty if a whole part is exchanged."""
     if isinstance(exchange, Removal):
         return list(exchange.nodes)
     return [part.node for part in parts_of([exchange] if exchange else []) if part.node is not None]
 
 
 def _holds_learnt(exchange: Exchange) -> bool:
-    """Whether it changes a node that has learnt something, rather than a scaling before it."""
+    """Whether an exchange changes a node with learnt parameters, rather than a scaling before it."""
     return any(part.node is not None and part.node.proto.op_type in LEARNT for part in parts_of([exchange]))
 
 
 def rounding_only(exchange: Exchange) -> bool:
-    """Whether all numbers that it changes were right but for the last digit of float32."""
+    """Whether an exchange only changes numbers in the last digit of float32."""
     return all(_last_digit(part) for part in parts_of([exchange]))
 
 
@@ -126,22 +126,22 @@ def _last_digit(part: object) -> bool:
 
 @dataclass
 class Search:
-    """Looks for faults, until its time is over."""
+    """Searches for faults until its time is over."""
 
     pairs: Pairs
     until: float = field(default=float("inf"))
-    """On the clock of `time.monotonic`."""
+    """End of the search, on the clock of `time.monotonic`."""
     parameters: Mapping[str, Array] = field(default_factory=dict)
-    """What the source has learnt, for where there is no right graph."""
+    """Learnt parameters of the source; exchanges come from them if there is no right graph."""
     settings: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that its parts were made with, for the same."""
+    """Numbers that the parts of the source were made with; exchanges come from them if there is no right graph."""
 
     def faults(self) -> list[Fault]:
-        """All that are found, in the order of the graph."""
+        """All faults that are found, in graph order."""
         return [self._fault(pair) for pair in self.pairs.wrong()[:MOST_FAULTS]]
 
     def shown(self, faults: Sequence[Fault]) -> Cause | None:
-        """Whether the answers become right with the true values in the place of the wrong ones."""
+        """`Cause.OPERATOR` if the answers become right with true values in place of the wrong ones, else None."""
         pairs = self.pairs
         given = {
             fault.end.value: value for fault in faults if (value := pairs.given().get(fault.end.value)) is not None
@@ -155,9 +155,9 @@ class Search:
         return Cause.OPERATOR
 
     def needed(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Without those whose exchange the answers don't need: two values that were taken for each other by mistake.
+        """The faults whose exchange the answers need; the others are two values that were paired by mistake.
 
-        As they are where the exchanges together don't make the answers right.
+        All faults, if the exchanges together don't make the answers right.
         """
         kept = [fault for fault in faults if fault.exchange]
         if len(kept) < len(faults) or len(kept) < 2 or not self._answers(kept):
@@ -171,7 +171,7 @@ class Search:
         return [fault for fault in faults if fault in kept]
 
     def _answers(self, faults: Sequence[Fault]) -> bool:
-        """Whether the graph, with these mended, answers as the source by itself."""
+        """Whether the graph with these faults mended gives the source's answers, with no true values given."""
         pairs = self.pairs
         ends = [name for name in pairs.truth.ends if name in pairs.found]
         exchanges = [fault.exchange for fault in faults if fault.exchange]
@@ -189,7 +189,7 @@ class Search:
             theirs = right.between(end.true, known)
         paired = {other.at for _, other in aligned(ours, theirs)}
         lacking = [node for node in computing(theirs) if node.at not in paired]
-        # Of what is missing before all that was learnt, the part is the one that prepares the inputs.
+        # If operations are missing before all learnt nodes, the part is the one that prepares the inputs.
         learnt = min((node.at for node in theirs if node.proto.op_type in LEARNT), default=0)
         first = [node for node in lacking if node.at < learnt] if comes_first(pairs.bench, ours, starts) else []
         made = (first or lacking)[-1].proto.output[0] if lacking else end.true
@@ -197,7 +197,7 @@ class Search:
         tried = candidates(pairs.bench, right, ours, theirs) if right else self._of_source(ours, part)
         exchange = self._exchange(end, tried, theirs)
         changed = {node.at for node in changed_by(exchange)}
-        # The part is as small as the exchange that makes it right.
+        # Only the nodes that the exchange changes count as faulty.
         nodes = [node for node in ours if node.at in changed]
         return Fault(
             part=part,
@@ -217,20 +217,20 @@ class Search:
         )
 
     def _is_before(self, part: str) -> bool:
-        """Whether something that was learnt comes after a part: of a model whose operators don't say, another part."""
+        """Whether learnt nodes come after a part; if no operator is known to be learnt, whether another part does."""
         pairs = self.pairs
         if any(learns(node.proto, pairs.bench.stored) for node in pairs.bench.nodes):
             return True
         return not part or part not in {part_of(pairs, true) for true in pairs.truth.ends.values()}
 
     def _is_made(self, exchange: Exchange) -> bool:
-        """Whether other numbers are stored of the same weights."""
+        """Whether the file stores the same weights in another form: not folded, or folded with another epsilon."""
         stored = [part for part in parts_of([exchange]) if isinstance(part, StoredExchange)]
         weights = self.parameters.values()
         return self._is_folded(exchange) or any(other_epsilon(part.before, part.after, weights) for part in stored)
 
     def _is_folded(self, exchange: Exchange) -> bool:
-        """Whether all weights that it changes are those of the source, as it holds them under the same name."""
+        """Whether all weights that an exchange changes equal those that the source holds under the same name."""
         parts = parts_of([exchange])
         return bool(self.parameters) and all(
             isinstance(part, StoredExchange)
@@ -276,7 +276,7 @@ class Search:
         )
 
     def _clears(self, end: Pair, exchanges: Sequence[Exchange]) -> bool:
-        """Whether the value is right with these exchanges, true values given before it."""
+        """Whether the value is right with these exchanges, if it is computed from true values."""
         pairs = self.pairs
         before = wrong_share(pairs.true(end.value), pairs.own[end.value], pairs.noise(end.value))
         found = _tried(lambda: pairs.bench.run(pairs.feed, [end.value], pairs.given(), _with(pairs, exchanges)))
@@ -285,9 +285,9 @@ class Search:
 
 
 def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
-    """The module whose weights the only node reads that has any: exporters name what they fold into it.
+    """The module whose weights the learnt nodes read: exporters give its name to parts that they fold into it.
 
-    A tensor that several nodes read says nothing: exporters keep one of several that are equal.
+    Empty for several modules, or if other nodes read the tensor too: exporters keep only one of several equal tensors.
     """
     shared = Counter(name for node in bench.nodes for name in node.stored)
     learnt = [node for node in nodes if learns(node.proto, node.stored)]
@@ -297,12 +297,12 @@ def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
 
 
 def _near_enough(truth: Array, value: Array) -> bool:
-    """The same answer, with what many steps of rounding may add to it."""
+    """Whether two answers are the same, up to the rounding of many steps."""
     return nearly(truth, value, _ALL_STEPS * noise_of(truth))
 
 
 def _gone(before: float, truth: Array, value: Array, noise: float) -> bool:
-    """At most one in a hundred of what was wrong is left."""
+    """Whether at most 1 % of the wrong elements are still wrong."""
     return wrong_share(truth, value, noise) <= before / 100
 
 
@@ -313,7 +313,7 @@ def _with(pairs: Pairs, exchanges: Sequence[Exchange]) -> Draft:
 
 
 def _tried(ask: Callable[[], dict[str, Array]]) -> dict[str, Array] | None:
-    """What a changed graph answers; None where it doesn't run."""
+    """The answers of a changed graph; None if it doesn't run."""
     try:
         return ask()
     except Exception:
@@ -321,7 +321,7 @@ def _tried(ask: Callable[[], dict[str, Array]]) -> dict[str, Array] | None:
 
 
 def missing_and_more(fault: Fault) -> tuple[list[str], list[str]]:
-    """Operators that the judged part lacks, and those that it has too many."""
+    """Operators that the judged part lacks, and operators that only it has."""
     ours = Counter(node.proto.op_type for node in fault.nodes)
     theirs = Counter(node.proto.op_type for node in fault.right)
     return sorted((theirs - ours).elements()), sorted((ours - theirs).elements())

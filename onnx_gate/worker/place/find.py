@@ -1,4 +1,4 @@
-"""Where a divergence begins, what is wrong there, and the file with that mended."""
+"""Finds where a divergence begins and what is wrong there, and makes a mended file."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_ROWS = 32
 GROSS, MANY = 0.01, 0.25
-"""Of the largest number, and of the elements: what rounding alone does not reach."""
+"""Shares of the largest number, and of the elements, that rounding alone does not reach."""
 MOST_ALONG = 200
 MOST_NODES = 20
 _AS_MUCH = 0.25
-"""Share of an error that was there before."""
+"""Share of the later error at which an earlier value counts as the place where the error is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What the search has come to."""
+    """The result of the search."""
 
     cause: Cause | None
-    """That of all faults together; None where an exchange has not cleared them all."""
+    """The cause of all faults together; None if one of them is not explained."""
     place: Place
     mended: Mended | None = None
     gross: bool = True
-    """Whether a part is wrong by more than rounding can make it, in more than a few elements."""
+    """Whether a part has larger errors than rounding can make, in more than a few elements."""
     lowered: str = ""
-    """What the file holds of lower precision, where that explains it all."""
+    """The parts of the file with lower precision, if these explain the whole divergence."""
     part: Part | None = None
-    """The smallest part that is wrong, cut out."""
+    """The smallest wrong part, cut out of the graph."""
 
 
 def find_place(
     prepared: Prepared, diff: OutputDiff, call: Call, read_log: Callable[[], str], until: float
 ) -> Found | None:
-    """Hold the judged graph against the source, value by value; None where nothing can be held against it."""
+    """Compare the judged graph with the source, value by value; None if there are no true values, or no difference."""
     with tempfile.TemporaryDirectory() as folder:
         feed = few_rows(prepared, diff, call)
         answers = prepared.ask_again(replace(call, feed=feed)) if call.answers is None else call.answers
@@ -88,7 +88,7 @@ def find_place(
 def _mend(
     prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
 ) -> Mended | None:
-    """The mended file; None where the exchanges don't make a file that runs: the place stands without it."""
+    """The mended file; None if the exchanges don't make a file that runs: the place is reported without it."""
     try:
         return mend(prepared, bench, faults, folder, read_log)
     except Exception as error:
@@ -97,7 +97,7 @@ def _mend(
 
 
 def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: Answers) -> Truth | None:
-    """From the source converted now, where the file is not that; else from the source's own values."""
+    """The true values: from the source converted now if the user gave the file; else from the source's own values."""
     if prepared.source is None:
         return None
     if prepared.spec.onnx is None:
@@ -109,7 +109,7 @@ def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: 
 
 
 def _marks(prepared: Prepared, feed: Feed) -> dict[str, Array]:
-    """What the parts of the source give, by their names; tensors of the file that was made just now are no parts."""
+    """The outputs of the parts of the source, by name; tensors of the file that was just converted are not parts."""
     source, spec = prepared.source, prepared.spec
     try:
         marks, tensors = prepared.framework.landmarks(source, spec, feed), prepared.framework.tensor_names(source, spec)
@@ -133,7 +133,7 @@ def _settings(prepared: Prepared) -> Mapping[str, float]:
 
 
 def few_rows(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
-    """The feed cut down to some of its rows, the worst one among them; as it is where nobody says what a row is."""
+    """The feed reduced to some of its rows, with the worst one; unchanged if the inputs do not define rows."""
     sizes = {value.shape[:1] for value in call.feed.values() if isinstance(value, np.ndarray)}
     batched = (
         all(given.shape and isinstance(given.shape[0], str) for given in prepared.spec.inputs or ()) and len(sizes) == 1
@@ -147,7 +147,7 @@ def few_rows(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
 
 
 def _is_wrong(bench: Bench, truth: Truth, feed: Feed) -> bool:
-    """Whether the graph differs on this feed at all."""
+    """Whether the answers of the graph differ on this feed."""
     seen = bench.run(feed, list(truth.ends))
     return any(
         wrong_share(truth.values[true].reshape(seen[name].shape), seen[name]) > 0
@@ -159,7 +159,7 @@ def _is_wrong(bench: Bench, truth: Truth, feed: Feed) -> bool:
 
 
 def cause_of(faults: Sequence[Fault]) -> Cause | None:
-    """Of several faults, the most specific; none where one of them is not understood."""
+    """The most specific cause of several faults; None if one of them is not explained."""
     causes = [fault.cause for fault in faults]
     if not causes or None in causes:
         return None
@@ -182,7 +182,7 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
 
 
 def _is_gross(pairs: Pairs, fault: Fault) -> bool:
-    """Rows next to a threshold, ties, and digits that cancel are few elements, or small."""
+    """Whether a fault is gross; rows near a threshold, ties and cancellation give few or small errors."""
     if is_odd(pairs, fault):
         return True
     true, own = pairs.true(fault.end.value), pairs.own.get(fault.end.value)
@@ -193,15 +193,15 @@ def _is_gross(pairs: Pairs, fault: Fault) -> bool:
 
 
 def _known(pairs: Pairs, value: str, true: str) -> str:
-    """The name that says more: that of the source."""
+    """The name of a value in the source, which says more; else its name in the file."""
     right = pairs.truth.bench
     return (right.label(true) if right else true) or pairs.bench.label(value)
 
 
 def _born(along: Sequence[Along], grows: str) -> str:
-    """Where the error is made that grows later: the first value that has as much of it, beside larger numbers.
+    """The value where an error begins that grows later: the first one with a large share of the later error.
 
-    Where it is multiplied instead, that is the first value that differs at all.
+    If no earlier value has such a share, it is the first value that differs at all.
     """
     most = next((point.error for point in along if point.value == grows), 0.0)
     first = next((point.value for point in along if point.error >= most * _AS_MUCH), "")
@@ -209,7 +209,7 @@ def _born(along: Sequence[Along], grows: str) -> str:
 
 
 def _grows(along: Sequence[Along], faults: Sequence[Fault]) -> str:
-    """Where every part is right: the value at which the error becomes large beside what it was."""
+    """If every part is right, the value at which the error grows most, relative to the noise; else empty."""
     if faults or len(along) < 2:
         return ""
     ratios = [(point.error / point.noise if point.noise else 0.0, point.value) for point in along]
@@ -239,7 +239,7 @@ def _finite(value: float) -> float:
 
 
 def spread(along: Sequence[Along]) -> list[Along]:
-    """As many as a plot needs, spread over all."""
+    """As many points as a plot needs, spread over all of them."""
     if len(along) <= MOST_ALONG:
         return list(along)
     return [along[at] for at in sorted({int(at) for at in np.linspace(0, len(along) - 1, MOST_ALONG)})]

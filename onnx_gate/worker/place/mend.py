@@ -1,4 +1,4 @@
-"""The user's file with the changes that make its values right, judged as the file itself was."""
+"""The user's file with the changes that make its values right, checked in the same way as the file itself."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
 
 MOST_BYTES = 50 * 1024 * 1024
-"""Of a file that is kept."""
+"""Largest size of a mended file."""
 
 
 def mend(
     prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
 ) -> Mended | None:
-    """The file with all of these mended, held against the same cases and rules; None where it is too large."""
+    """The file with all these faults mended, checked on the same cases and rules; None if it is too large."""
     if bench.blueprint.size > MOST_BYTES:
         return None
     draft = bench.draft()
@@ -49,7 +49,7 @@ def mend(
 
 
 def mend_columns(prepared: Prepared, order: Sequence[int], read_log: Callable[[], str]) -> Mended | None:
-    """The file with the columns of its only input put into the order that it takes; None where it has several."""
+    """The file with its input columns in the order that it takes; None if it is too large or has several inputs."""
     model = _small_enough(prepared)
     if model is None:
         return None
@@ -73,7 +73,7 @@ def mend_order(
     labels: Mapping[str, Mapping[Any, Any]],
     read_log: Callable[[], str],
 ) -> Mended | None:
-    """The file with its outputs, or the classes in them, put into their order; None where that can't be written."""
+    """The file with its outputs, or the classes in them, in the right order; None if it is too large."""
     model = _small_enough(prepared)
     if model is None:
         return None
@@ -84,7 +84,7 @@ def mend_order(
 
 
 def _small_enough(prepared: Prepared) -> Any:
-    """The user's file, to be changed; None where it is larger than what is kept."""
+    """The user's file, loaded to be changed; None if it is larger than `MOST_BYTES`."""
     path = Path(prepared.onnx)
     if path.stat().st_size > MOST_BYTES:
         return None
@@ -94,7 +94,7 @@ def _small_enough(prepared: Prepared) -> Any:
 
 
 def _judged(prepared: Prepared, model: Any, changes: tuple[str, ...], read_log: Callable[[], str]) -> Mended:
-    """Keep a changed file where it passes."""
+    """Check a changed file, and keep it if it passes."""
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
         model.opset_import.add(domain="", version=13)
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +106,7 @@ def _judged(prepared: Prepared, model: Any, changes: tuple[str, ...], read_log: 
 
 
 def save(bench: Bench, draft: Draft, path: Path) -> None:
-    """Write a changed graph as a file of its own, without the nodes that are ours."""
+    """Write a changed graph to a file, without the nodes that onnx-gate added."""
     model = onnx.ModelProto()
     model.CopyFrom(draft.model)
     for tensor in model.graph.initializer:
@@ -120,7 +120,7 @@ def save(bench: Bench, draft: Draft, path: Path) -> None:
 
 
 def _without_marks(graph: Any) -> None:
-    """Nodes that only pass a value on go, and what nothing reads any more."""
+    """Remove the nodes that only pass a value on, and all nodes and tensors that nothing reads any more."""
     passed = {
         node.output[0]: node.input[0]
         for node in graph.node
@@ -171,7 +171,7 @@ def _reads(graph: Any) -> list[str]:
 
 
 def judge_file(prepared: Prepared, path: Path, read_log: Callable[[], str]) -> tuple[bool, int]:
-    """Whether a file passes all checks on the CPU, and how many these are."""
+    """Whether a file passes all checks on the CPU, and the number of checks."""
     spec = prepared.spec
     provider = next((given for given in spec.providers if given.name == "cpu"), ProviderSpec(name="cpu"))
     session = open_session(str(path), provider, read_log, custom_ops=spec.ort_custom_ops)

@@ -1,9 +1,9 @@
-"""Which value of a graph stands for which true one.
+"""Pairs of a value of the judged graph and the true value that it stands for.
 
-Values that agree are pairs. Behind a fault nothing agrees any more, so that pairs are proposed there: by name, by the
-weights that a node reads, by the order of the operators, by likeness. All pairs are then *given* at once: every value
-of the graph is computed from true ones, so that it shows by itself whether it is right. A proposal that no other
-value needs to become right is dropped.
+Values that agree are pairs. Behind a fault nothing agrees any more, so pairs are proposed there: by name, by the
+weights that a node reads, by the order of the operators, by similarity. The true values of all pairs are then *given*
+at once: every value of the graph is computed from true ones, so each value shows by itself whether it is right. A
+proposal is dropped if no other value needs it to become right.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from onnx_gate.worker.place.values import (
 
 MOST_ROUNDS = 16
 MOST_DOUBTS = 12
-"""Proposals of one round that are tried one by one."""
+"""Most proposals of one round that are checked one by one."""
 MOST_EFFECTS = 48
-"""Runs in which a true value is put in the place of another, to see whether something becomes right by it."""
+"""Most runs that put a true value in place of another one, to see whether a wrong value becomes right."""
 _LIKE = 0.9
-"""Cosine of two values above which one may stand for the other."""
+"""Cosine similarity above which one value may stand for the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What a right graph would compute on a feed."""
+    """The values that a right graph would compute on a feed."""
 
     values: Mapping[str, Array]
-    """By name, in the order in which they are computed."""
+    """True values by name, in the order in which they are computed."""
     noise: Mapping[str, float] = field(default_factory=dict)
-    """How much of each may be rounding, where that was measured."""
+    """Noise of each value from rounding, if it was measured."""
     ends: Mapping[str, str]
-    """Output of the judged graph → the true value that it has to be."""
+    """Output of the judged graph → the true value that it should be."""
     bench: Bench | None = None
-    """The right graph itself, where there is one."""
+    """The right graph itself, if there is one."""
     named: frozenset[str] | None = None
-    """True values whose names are those of the judged graph; None where any name may be."""
+    """True values that have the same name in the judged graph; None if any of them may have it."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """True value → the part of the source that gives it, where that is known."""
+    """True value → the part of the source that outputs it, if that is known."""
     modules: frozenset[str] = frozenset()
-    """All parts of the source that say what they give."""
+    """All parts of the source whose outputs are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +64,9 @@ class Pair:
     true: str
     value: str
     layout: Layout
-    """Brings the true one into the form of the other."""
+    """The layout that brings the true value into the form of the other."""
     proposed: bool = False
-    """Whether it was guessed: by its name, its place or its likeness."""
+    """Whether the pair was guessed: by name, by weights, by order or by similarity."""
 
 
 class Pairs:
@@ -75,18 +75,18 @@ class Pairs:
     def __init__(self, bench: Bench, truth: Truth, feed: Feed) -> None:
         self.bench, self.truth, self.feed = bench, truth, feed
         self.found: dict[str, Pair] = {}
-        """By the name of the value."""
+        """The pairs, by the name of the value in the judged graph."""
         self.own: Values = {}
-        """What the graph computes of each value when all pairs are given."""
+        """The values that the graph computes if the true values of all pairs are given."""
         self._prints = {name: fingerprint(value) for name, value in truth.values.items() if telling(value)}
         self._looked = self._choose()
         self._order = {name: at for at, name in enumerate(bench.live)}
         self.free = self._look({})
-        """What the graph computes by itself."""
+        """The values that the graph computes by itself."""
         self._effects = MOST_EFFECTS
 
     def settle(self) -> None:
-        """Find all pairs, as far as they can be found."""
+        """Find as many pairs as possible."""
         for name in self.bench.inputs:
             if name in self.truth.values:
                 self._add(name, name, proposed=False)
@@ -97,13 +97,13 @@ class Pairs:
             seen = self._look(self.given())
             self.own = {name: value for name, value in seen.items() if name in self.found}
             dropped = self._doubt()
-            # What agrees with a proposal given is as good as the proposal.
+            # A value that agrees because a proposal was given is only as certain as that proposal.
             added = self._match(seen, proposed=True) or self._by_effect()
             if not dropped and not added:
                 return
 
     def given(self, without: str = "") -> Values:
-        """The true value of every pair, in the form of the judged graph."""
+        """The true value of every pair, in the layout of the judged graph."""
         return {
             name: self.true(name).astype(self.free[name].dtype, copy=False)
             for name in self.found
@@ -111,25 +111,25 @@ class Pairs:
         }
 
     def given_names(self) -> set[str]:
-        """The names alone, which cost nothing."""
+        """The names of the given values; cheaper than `given`."""
         return {name for name in self.found if name in self.free and name not in self.bench.outputs}
 
     def true(self, name: str) -> Array:
-        """What a value has to be, in its own form."""
+        """The true value of a pair, in the layout of the judged graph."""
         pair = self.found[name]
         return pair.layout.of(self.truth.values[pair.true])
 
     def noise(self, name: str) -> float:
-        """How much of it may be rounding."""
+        """The noise of a value from rounding."""
         return noise_of(self.true(name), self.truth.noise.get(self.found[name].true, 0.0))
 
     def wrong(self) -> list[Pair]:
-        """The pairs whose value is wrong though all that it is computed from is right, in their order."""
+        """The pairs whose value is wrong although it is computed from true values, in graph order."""
         names = sorted(self.own, key=lambda name: self._order[name])
         return [self.found[name] for name in names if not nearly(self.true(name), self.own[name], self._measured(name))]
 
     def starts(self, name: str, given: Set[str] | None = None) -> list[str]:
-        """The nearest pairs that a value is computed from; `given` are the names of what is, where they are known."""
+        """The nearest pairs that a value is computed from; `given` can pass in the result of `given_names`."""
         given = self.given_names() if given is None else given
         nodes = self.bench.between(name, given)
         reads = dict.fromkeys(read for node in nodes for read in node.reads)
@@ -140,7 +140,7 @@ class Pairs:
         return self.truth.noise.get(self.found[name].true, 0.0)
 
     def _choose(self) -> list[str]:
-        """The values that are looked at: those that can be told from others, as far as they fit."""
+        """The values that are read: as many as fit into the memory limits, and all outputs."""
         sizes = self.bench.sizes(self.feed, self.bench.live)
         self._shapes = sizes
         fits, total = [], 0
@@ -166,7 +166,7 @@ class Pairs:
         return True
 
     def _match(self, seen: Values, *, proposed: bool) -> int:
-        """Pairs of those that agree, the earliest of each first."""
+        """Add pairs of values that agree, the earliest ones first; returns their number."""
         taken = {pair.true for pair in self.found.values()}
         by_size: dict[int, list[str]] = {}
         prints = {}
@@ -194,7 +194,7 @@ class Pairs:
         return next((way for way in ways if agree(way.of(truth), value, noise)), None)
 
     def _end(self) -> None:
-        """Outputs are pairs by what they are for."""
+        """Add the outputs as pairs: their meaning is known, so they need not agree."""
         for value, true in self.truth.ends.items():
             if true in self.truth.values and value in self.bench.made_by:
                 self.found.pop(value, None)
@@ -204,7 +204,7 @@ class Pairs:
 
     def _propose(self) -> None:
         taken = {pair.true for pair in self.found.values()}
-        # What is known by its weights keeps the order from slipping by a block.
+        # Pairs that are found by their weights prevent a match by order that is shifted by one block.
         for propose in (self._by_name, self._by_weights, self._by_order, lambda: self._by_likeness(taken)):
             for true, value in list(propose()):
                 if true not in taken and value in self.free and self._add(true, value, proposed=True):
@@ -217,7 +217,7 @@ class Pairs:
                 yield name, name
 
     def _by_weights(self) -> Iterator[tuple[str, str]]:
-        """Nodes that read the same weights take and give the same values."""
+        """Pairs of the inputs, and of the outputs, of nodes that read the same weights."""
         if self.truth.bench is None:
             return
         theirs = weights_read(self.truth.bench)
@@ -227,7 +227,7 @@ class Pairs:
                 yield from ((true, value) for true, value in pairs if self._fits(true, value))
 
     def _by_order(self) -> Iterator[tuple[str, str]]:
-        """Operators in the same order, between those that are pairs already."""
+        """Pairs of the outputs of operators in the same order, between pairs that are known already."""
         if self.truth.bench is None:
             return
         known = {pair.value: pair.true for pair in self.found.values()}
@@ -243,7 +243,7 @@ class Pairs:
                     yield true, value
 
     def _by_likeness(self, taken: set[str]) -> Iterator[tuple[str, str]]:
-        """Values of one shape that point in nearly the same direction, in the order of both graphs."""
+        """Pairs of values with the same shape and nearly the same direction, in the order of both graphs."""
         free = [name for name in self._looked if name not in self.found and telling(self.free[name])]
         last = -1
         for true in self._prints:
@@ -251,7 +251,7 @@ class Pairs:
                 continue
             truth = self.truth.values[true]
             later = [name for name in free if self.free[name].shape == truth.shape and self._order[name] > last]
-            # Of copies of one value, the one that can hold the true one, and of these the first.
+            # A value may have several copies: prefer one whose dtype can hold the true value, and then the first.
             like = [(_cosine(truth, self.free[name]), self._holds(true, name), -self._order[name]) for name in later]
             best = max(zip(like, later, strict=True), default=((0.0,), ""))
             if best[0][0] >= _LIKE:
@@ -259,9 +259,9 @@ class Pairs:
                 yield true, best[1]
 
     def _by_effect(self) -> int:
-        """Values that the answers, or values that are known already, become right by: the last one first.
+        """Add the first pair, from the end, whose true value makes a wrong value right; returns how many were added.
 
-        Where the source says what it computes and not how, a value behind a fault has no name, weights or likeness.
+        If there is no right graph, a value behind a fault can't be found by name, weights or similarity.
         """
         if self.truth.bench is not None:
             return 0
@@ -280,7 +280,7 @@ class Pairs:
         return 0
 
     def _candidates(self, true: str, wrong: Sequence[str]) -> list[str]:
-        """Values of the same size that something wrong is computed from, the last one first."""
+        """Values of the same size from which wrong values are computed, the last one first."""
         size = self.truth.values[true].size
         given = self.given()
         inside = {output for name in wrong for node in self.bench.between(name, given) for output in node.proto.output}
@@ -289,11 +289,11 @@ class Pairs:
         return [name for name in same if self._holds(true, name)]
 
     def _holds(self, true: str, name: str) -> bool:
-        """Whether a true value fits into the place of another without being rounded to half precision."""
+        """Whether a true value can replace another one without rounding to half precision."""
         return self.free[name].dtype != np.float16 or self.truth.values[true].dtype == np.float16
 
     def _mends(self, true: str, name: str, wrong: Sequence[str]) -> bool:
-        """Whether a wrong value becomes right with this true one in the place of another."""
+        """Whether a wrong value becomes right if this true value replaces another one."""
         layout = next(layouts(self.truth.values[true].shape, self.free[name].shape), None)
         if layout is None:
             return False
@@ -309,7 +309,7 @@ class Pairs:
         return truth is not None and value in self.free and telling(truth) and truth.size == self.free[value].size
 
     def _doubt(self) -> int:
-        """Drop the proposals that are wrong, and that nothing becomes right by."""
+        """Drop the proposals that are wrong and that make no other value right; returns their number."""
         readers, tried, dropped = self._readers(), 0, 0
         for pair in [pair for pair in self.wrong() if pair.proposed]:
             right = [name for name in readers.get(pair.value, []) if self._is_right(name, self.own)]
@@ -323,7 +323,7 @@ class Pairs:
         return dropped
 
     def _is_needed(self, pair: Pair, right: Sequence[str]) -> bool:
-        """Whether one of these is wrong without the pair."""
+        """Whether one of the values in `right` becomes wrong without the pair."""
         again = self.bench.run(self.feed, right, self.given(without=pair.value))
         return any(name in again and not self._is_right(name, again) for name in right)
 
@@ -331,7 +331,7 @@ class Pairs:
         return name in seen and nearly(self.true(name), seen[name], self._measured(name))
 
     def _readers(self) -> dict[str, list[str]]:
-        """Pair → the pairs that are computed from it."""
+        """Value of a pair → the values of pairs that are computed from it."""
         readers: dict[str, list[str]] = {}
         given = self.given_names()
         for name in self.found:
@@ -341,7 +341,7 @@ class Pairs:
 
 
 def weights_read(bench: Bench) -> dict[bytes, list[Node]]:
-    """Nodes by what they have learnt, whatever its layout."""
+    """Nodes by the content of their learnt parameters, in any layout."""
     found: dict[bytes, list[Node]] = {}
     for node in bench.nodes:
         if learns(node.proto, bench.stored):
@@ -351,7 +351,7 @@ def weights_read(bench: Bench) -> dict[bytes, list[Node]]:
 
 
 def _learnt(node: Any) -> bytes:
-    """The attributes of a node that hold what it has learnt."""
+    """The attributes of a node that hold learnt parameters, as bytes."""
     parts = sorted((each for each in node.attribute if is_learnt(each.name)), key=lambda it: it.name)
     return b"".join(each.SerializeToString(deterministic=True) for each in parts)
 
@@ -380,7 +380,7 @@ def _cosine(one: Array, other: Array) -> float:
 
 
 def error_along(pairs: Pairs) -> list[tuple[str, str, float, float]]:
-    """Value, its true name, by how much it differs by itself, and its noise: in the order of the graph."""
+    """For each pair, in graph order: value, name of the true value, error of the graph by itself, and noise."""
     order = {name: at for at, name in enumerate(pairs.bench.live)}
     names = sorted(pairs.found, key=lambda name: order[name])
     return [

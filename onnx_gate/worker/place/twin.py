@@ -1,4 +1,4 @@
-"""The right graph: the source converted now, where it answers as the source does."""
+"""The right graph: the source converted now, if its answers are those of the source."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from onnx_gate.worker.trial.prepared import Prepared
 _CPU = ProviderSpec(name="cpu")
 _LOWERED = tuple(np.dtype(name) for name in ("int8", "uint8", "float16"))
 _SAME = 0.999
-"""Correlation of a tensor with itself in eight bits; of another of the same size it is far below."""
+"""Least correlation of a tensor with itself in eight bits; with another tensor of the same size it is far below."""
 
 
 def judged(prepared: Prepared) -> Bench:
-    """The graph that is judged."""
+    """The judged graph: the user's file, or the source converted before the check."""
     session = next((given.session for given in prepared.spec.providers if given.name == "cpu"), _CPU.session)
     return Bench(Blueprint(prepared.onnx, session=session, custom_ops=prepared.spec.ort_custom_ops))
 
 
 def convert_now(prepared: Prepared, folder: Path, feed: Feed, opset: int) -> Bench:
-    """The source, converted with the manifest's options, to the opset of the judged file where its converter can."""
+    """The source, converted with the manifest's options, to the opset of the judged file if the converter can."""
     spec = replace(prepared.spec, onnx=None, variant=None)
     path = folder / "right.onnx"
     try:
@@ -46,7 +46,7 @@ def convert_now(prepared: Prepared, folder: Path, feed: Feed, opset: int) -> Ben
 
 
 def truth_of(bench: Bench, prepared: Prepared, feed: Feed, answers: Answers) -> Truth | None:
-    """What a right graph computes on a feed; None where its answers are not those of the source."""
+    """The values of a right graph on a feed; None if its answers are not those of the source."""
     ends = _ends(prepared.names, bench.outputs)
     values = _values(bench, feed)
     if not ends or not all(_answers(prepared, name, answers, values.get(own)) for name, own in ends.items()):
@@ -55,7 +55,7 @@ def truth_of(bench: Bench, prepared: Prepared, feed: Feed, answers: Answers) -> 
 
 
 def _ends(names: Mapping[str, str], outputs: Sequence[str]) -> dict[str, str]:
-    """Output of the judged file → that of the right one: by name, and in their order where a converter gave others."""
+    """Output of the judged file → output of the right graph: by name, or by order if the converter renamed them."""
     left = [own for own in dict.fromkeys(names.values()) if own not in outputs]
     rest = [name for name in outputs if name not in names.values()]
     called = dict(zip(left, rest, strict=True)) if len(left) == len(rest) else {}
@@ -64,7 +64,7 @@ def _ends(names: Mapping[str, str], outputs: Sequence[str]) -> dict[str, str]:
 
 
 def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | None:
-    """What the source itself says of the values within it; None where it says nothing."""
+    """The inner values that the source itself reports; None if it reports none."""
     framework, source, spec = prepared.framework, prepared.source, prepared.spec
     marks = {name: value for name, value in framework.landmarks(source, spec, feed).items() if len(value.shape)}
     if not marks:
@@ -73,12 +73,12 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
     ends = {name: answers[name].value for name in prepared.names if isinstance(answers[name].value, np.ndarray)}
     named = framework.tensor_names(source, spec) & marks.keys()
     if named and not _answered_by({name: marks[name] for name in named}, ends):
-        # What was exported answers otherwise than the source does: its values are not the true ones.
+        # The exported model and the source answer differently, so the values of the exported model are not true.
         marks = {name: value for name, value in marks.items() if name not in named}
         named = frozenset()
     apart = {name: f"{name} of the source" if name in ends or name in fed else name for name in marks}
     values = {**fed, **{apart[name]: value for name, value in marks.items()}, **ends}
-    # A tensor of the exported file is no part of the source, whatever it is called here.
+    # A tensor of the exported file is not a part of the source, even if its name is among the landmarks.
     modules = {name: value for name, value in marks.items() if name not in named}
     parts = {**{apart[name]: name for name in modules}, **parts_of_values(modules, ends)}
     names = frozenset(modules)
@@ -86,13 +86,13 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
 
 
 def _answered_by(marks: Mapping[str, Array], ends: Mapping[str, Array]) -> bool:
-    """Whether all answers that can be told from others are among these values."""
+    """Whether all answers that can be recognised are among these values."""
     known = {name: value for name, value in ends.items() if telling(value)}
     return len(parts_of_values(marks, known)) == len(known)
 
 
 def is_rounded(bench: Bench, right: Bench) -> bool:
-    """Whether what a file of lower precision has stored is what the right one has, rounded: each tensor one of it."""
+    """Whether each stored tensor of lower precision in a file is the rounded copy of a tensor of the right graph."""
     wanted = [array for name in sorted(right.stored) if (array := _floats(right.constant(name))) is not None]
     given = [array for name in sorted(bench.stored) if (array := bench.constant(name)) is not None]
     lowered = [array for array in given if array.ndim > 1 and array.dtype in _LOWERED]
@@ -104,7 +104,7 @@ def _floats(array: Array | None) -> Array | None:
 
 
 def _alike(lowered: Array, whole: Array) -> bool:
-    """Whether one is the other but for rounding, in any layout, with one step for all or one for each channel."""
+    """Whether two tensors are the same up to rounding, in any layout; the scale is one for all or one per channel."""
     if lowered.size != whole.size:
         return False
     ways = (way.of(whole) for way in layouts(whole.shape, lowered.shape))
@@ -112,7 +112,7 @@ def _alike(lowered: Array, whole: Array) -> bool:
 
 
 def _correlated(one: Array, other: Array, channels: int | None) -> bool:
-    """The correlation of the two, of the worst channel where these have steps of their own."""
+    """Whether two tensors correlate; with `channels`, each channel has its own scale, and all have to correlate."""
     count = 1 if channels is None else one.shape[channels]
     rows = [np.moveaxis(array.astype("float64"), channels or 0, 0).reshape(count, -1) for array in (one, other)]
     a, b = (row - row.mean(axis=1, keepdims=True) for row in rows)
@@ -122,7 +122,7 @@ def _correlated(one: Array, other: Array, channels: int | None) -> bool:
 
 
 def _values(bench: Bench, feed: Feed) -> Mapping[str, Array]:
-    """Of all values that fit, in the order of the graph."""
+    """All values that fit into the memory limits, in graph order."""
     sizes, chosen, total = bench.sizes(feed, bench.live), [], 0
     for name in bench.live:
         size = 4 * int(np.prod(sizes[name]))
@@ -135,7 +135,7 @@ def _values(bench: Bench, feed: Feed) -> Mapping[str, Array]:
 
 
 def _answers(prepared: Prepared, name: str, answers: Answers, value: Any) -> bool:
-    """Whether an output is what the source answers, by the manifest's own rules."""
+    """Whether an output agrees with the source's answer, by the manifest's own rules."""
     if value is None or name not in answers:
         return False
     rule = rule_for(prepared.spec, _CPU, name)

@@ -1,4 +1,4 @@
-"""Whether two values are the same but for rounding, and in which layout."""
+"""Checks whether two values are the same up to rounding, and in which layout."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 TIMES = 8.0
-"""How many times the noise two values may differ by and still agree."""
+"""Two values agree if they differ by at most this multiple of the noise."""
 FLOOR = 8 * float(np.finfo("float32").eps)
-"""Noise of one step of float32, by the largest number of a value: sums in another order differ by a few units."""
+"""Noise of one float32 step, relative to the largest number of a value: sums in another order differ by a few units."""
 _GONE = 0.01
-"""Share of elements that may differ all the same, such as rows on the other side of a threshold."""
+"""Share of elements that may differ although two values agree, such as rows on the other side of a threshold."""
 _AS_LARGE, _MASKED = 0.99, 1e-3
-"""Share of the largest number above which others are the same constant, and below which the rest has to be."""
+"""A mask constant is recognised by these shares of the largest number: numbers above the first are the constant, and
+all others are below the second."""
 _LEAST_ROWS = 4
-"""Elements of one unit that have to be there before it can be recognised."""
+"""Fewest elements of a unit with which it can be recognised."""
 _MOST_AXES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How one value has to be arranged to be the other."""
+    """How one value is rearranged to become the other."""
 
     axes: tuple[int, ...]
-    """Transposed first; empty for none."""
+    """Order of axes for the transpose, which comes first; empty for no transpose."""
     shape: tuple[int, ...]
-    """Reshaped then."""
+    """Shape for the reshape, which comes second."""
 
     def of(self, value: Array) -> Array:
-        """The value, arranged."""
+        """The value in this layout."""
         moved = value.transpose(self.axes) if self.axes else value
         return np.ascontiguousarray(moved).reshape(self.shape)
 
 
 def noise_of(value: Array, measured: float = 0.0) -> float:
-    """How much of a value may be rounding, as it was measured or as one step of float32 leaves it."""
+    """The noise of a value from rounding: the measured one, or that of one float32 step if that is larger."""
     scale = _scale(np.abs(value[np.isfinite(value)])) if value.dtype.kind == "f" else 0.0
     step = FLOOR if value.dtype != np.float16 else 8 * float(np.finfo("float16").eps)
     return max(measured, step * scale)
 
 
 def _scale(sizes: Array) -> float:
-    """The largest number; without a constant that stands for nothing, such as the −1e9 of a mask."""
+    """The largest number, without the constant of a mask, such as −1e9."""
     if not sizes.size:
         return 0.0
     most = float(sizes.max())
@@ -57,12 +58,12 @@ def _scale(sizes: Array) -> float:
 
 
 def agree(truth: Array, value: Array, noise: float = 0.0) -> bool:
-    """Whether a value of the same shape is the true one, but for rounding."""
+    """Whether a value is the true one, up to rounding."""
     return wrong_share(truth, value, noise) == 0.0
 
 
 def nearly(truth: Array, value: Array, noise: float = 0.0) -> bool:
-    """The same, up to a few elements that are not all of one unit: a row of weights that differs is no chance."""
+    """Like `agree`, but a few elements may differ, unless they fill one unit: a wrong row of weights is not chance."""
     if truth.shape != value.shape:
         return False
     wrong = wrong_elements(truth, value, noise)
@@ -77,14 +78,14 @@ def _of_one_unit(wrong: Array) -> bool:
 
 
 def wrong_share(truth: Array, value: Array, noise: float = 0.0) -> float:
-    """Share of elements that rounding does not explain."""
+    """The share of elements that rounding does not explain."""
     if truth.shape != value.shape:
         return 1.0
     return float(np.mean(wrong_elements(truth, value, noise))) if truth.size else 0.0
 
 
 def wrong_elements(truth: Array, value: Array, noise: float = 0.0) -> Array:
-    """Which elements of a value of the same shape rounding does not explain."""
+    """A mask of the elements that rounding does not explain; both values have the same shape."""
     if truth.dtype.kind not in "fc" or value.dtype.kind not in "fc":
         return np.asarray(truth != value)
     allowed = TIMES * noise_of(truth, noise)
@@ -94,7 +95,7 @@ def wrong_elements(truth: Array, value: Array, noise: float = 0.0) -> Array:
 
 
 def largest_error(truth: Array, value: Array) -> float:
-    """By how much a value differs from the true one at most; infinity where that is no number."""
+    """The largest difference between a value and the true one; infinity if the shapes differ."""
     if truth.shape != value.shape:
         return float("inf")
     if truth.dtype.kind not in "fc":
@@ -105,7 +106,7 @@ def largest_error(truth: Array, value: Array) -> float:
 
 
 def layouts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[Layout]:
-    """The ways in which a value of one shape can be one of another: as it is, reshaped, or with its axes moved."""
+    """The layouts that turn one shape into another: unchanged, reshaped, or with moved axes."""
     if int(np.prod(shape)) != int(np.prod(wanted)):
         return
     yield Layout(axes=(), shape=wanted)
@@ -119,7 +120,7 @@ def layouts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[Layout]
 
 
 def _folds(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether one shape is the other, but for axes that were joined or of length 1."""
+    """Whether two shapes are equal, ignoring axes of length 1 and one joined pair of axes."""
     return _solid(shape) == _solid(wanted) or _joined(_solid(shape), _solid(wanted))
 
 
@@ -128,21 +129,21 @@ def _solid(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _joined(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Two axes next to each other made one."""
+    """Whether joining two neighbouring axes turns one shape into the other."""
     return any(
         (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]) == wanted for axis in range(len(shape) - 1)
     )
 
 
 def fingerprint(value: Array) -> tuple[float, float, float]:
-    """What no layout changes: sum, sum of squares, and largest number."""
+    """Sum, sum of squares and largest absolute number: no layout changes these."""
     wide = value.astype("float64", copy=False)
     with np.errstate(all="ignore"):
         return float(wide.sum()), float(np.square(wide).sum()), float(np.abs(wide).max()) if wide.size else 0.0
 
 
 def may_agree(one: tuple[float, float, float], other: tuple[float, float, float], size: int, noise: float) -> bool:
-    """Whether two fingerprints can be of values that agree: a cheap no for most."""
+    """Whether two fingerprints can belong to values that agree; rejects most pairs cheaply."""
     allowed = TIMES * noise
     if not abs(one[2] - other[2]) <= allowed:
         return False
@@ -151,7 +152,7 @@ def may_agree(one: tuple[float, float, float], other: tuple[float, float, float]
 
 
 def telling(value: Array) -> bool:
-    """Whether a value has enough in it to be known again: several different numbers, all finite."""
+    """Whether a value can be recognised: it has at least two different numbers, and all are finite."""
     if value.dtype.kind not in "f" or value.size < 2:
         return False
     return bool(np.isfinite(value).all() and value.min() != value.max())

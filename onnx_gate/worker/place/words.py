@@ -1,4 +1,4 @@
-"""Faults in sentences."""
+"""Descriptions of faults, as sentences for reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FEW = 3
 
 
 def what(fault: Fault) -> str:
-    """What is wrong there."""
+    """A description of what is wrong."""
     parts = parts_of([fault.exchange] if fault.exchange else [])
     told = [_one(part) for part in parts if not isinstance(part, AttributeExchange) or part.kind == "attribute"]
     told = [text for text in told if text]
@@ -29,14 +29,14 @@ def what(fault: Fault) -> str:
 
 
 def change(fault: Fault) -> str:
-    """What was exchanged, as a change of the file."""
+    """A description of the exchange, as a change of the file."""
     parts = parts_of([fault.exchange] if fault.exchange else [])
     told = [_change(part) for part in parts]
     return "; ".join(text for text in told if text) or _replaced(fault)
 
 
 def where(fault: Fault) -> str:
-    """The nodes, as people would name them."""
+    """A readable list of the nodes of a fault."""
     if not fault.nodes:
         return f"before {fault.value}"
     nodes = [f"{node.proto.op_type} `{_label(node.proto)}`" for node in fault.nodes]
@@ -45,7 +45,7 @@ def where(fault: Fault) -> str:
 
 
 def module(fault: Fault) -> str:
-    """The module of the source, from the right graph or else from the file itself."""
+    """The module of the source that a fault belongs to, from the right graph or else from the file itself."""
     prepares = fault.lacking and fault.cause is Cause.PREPROCESSING
     if fault.exchange and fault.exchange.kind != "weights" and fault.holder and not prepares:
         return fault.holder
@@ -53,18 +53,18 @@ def module(fault: Fault) -> str:
     named = (*reversed(before), *reversed(fault.right)) if fault.exchange else reversed(fault.right)
     written = [name for node in named if (name := module_of(node.proto))]
     own = [name for node in reversed(fault.nodes) if (name := module_of(node.proto))]
-    # Exporters also write down what is no part of the source: a wrapper around it, or how they came to a node.
+    # Exporters also write names that are not parts of the source: a wrapper around it, or how they made a node.
     known = [name for name in written[:1] if not fault.modules or _is_part(name, fault.modules)]
     return next((name for name in (*known, fault.part, *written[:1], *own[:1]) if name), "")
 
 
 def _is_part(name: str, landmarks: Set[str]) -> bool:
-    """Whether a module is one of the source: it says what it gives, or, of several values, what each of them is."""
+    """Whether a name is a module of the source: its output is a landmark, or each of its several outputs is one."""
     return name in landmarks or any(mark.startswith(f"{name}.") for mark in landmarks)
 
 
 def mended_words(mended: Mended | None) -> str:
-    """What came of the changes."""
+    """A sentence that says whether the changes make all checks pass."""
     if mended is None:
         return ""
     changes = "; ".join(mended.changes[:_FEW])
@@ -75,13 +75,13 @@ def mended_words(mended: Mended | None) -> str:
 
 
 def line(fault: Fault, folder: str) -> str:
-    """The user's file and line, where an exporter wrote it down."""
+    """The user's file and line, if the exporter recorded it; else empty."""
     lines = (line_of(node.proto, folder) for nodes in (fault.right, fault.nodes) for node in reversed(nodes))
     return next((found for found in lines if found), "")
 
 
 def _label(node: Any) -> str:
-    """The name of a node, or of its first output as the file has it."""
+    """The name of a node, or else the file's name for its first output."""
     return str(node.name or node.output[0].removeprefix(f"{MARK}end."))
 
 

@@ -1,1 +1,1 @@
-"""The folder that shows a failure again: the model, the rows, and plain scripts that run them."""
+"""The folder that reproduces a failure: the model, the rows, and plain scripts that run them."""

@@ -1,4 +1,4 @@
-"""What shows a crash, or a hang, again: a process of its own tries one case after the other, in a process each."""
+"""Reproduces a crash or a hang: a separate process tries one case after the other, each in its own process."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from onnx_gate.worker.trial.prepared import Prepared
 MOST_SECONDS = 45.0
 MOST_CASES = 40
 PATIENCE = 20.0
-"""Seconds after which a case counts as one that hangs, or half of `timeout`."""
+"""Seconds after which a case counts as a hang; half of `timeout` if that is less."""
 NOT_AGAIN = "the crash could not be shown again: no case by itself crashes ONNX Runtime in a process of its own"
 
 
 def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None], *, scratch: Path, hung: bool) -> None:
-    """The first case that crashes ONNX Runtime, or keeps it busy for ever."""
+    """Store the first case that crashes ONNX Runtime, or makes it hang."""
     send(Stage(name=REPRO_STAGE))
     asked = prepared.spec.repro
     given = next(each for each in prepared.spec.providers if each.name == provider)
@@ -70,7 +70,7 @@ def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None]
 
 
 def _feeds(prepared: Prepared, case: Case) -> Iterator[Shown]:
-    """The calls of a case with what the source answers, or generated ones where they are the user's own."""
+    """The calls of a case with the source's answers, or generated calls if the rows are the user's own."""
     if prepared.hides(case.name):
         yield from generated_feeds(prepared, case)
         return
@@ -84,7 +84,7 @@ def _shown(prepared: Prepared, case: Case, number: int, call: Call) -> Shown:
 
 
 class _Runner:
-    """Runs the script in a process of its own."""
+    """Runs the script in a separate process."""
 
     def __init__(self, folder: Path, provider: ProviderSpec, custom_ops: str, *, hung: bool) -> None:
         self._hung = hung
@@ -93,7 +93,7 @@ class _Runner:
         self._path.write_text(filled(text, runtime_settings(provider, custom_ops)), encoding="utf-8")
 
     def dies(self, seconds: float) -> bool:
-        """Whether the case that is stored crashes it; or, where an earlier process hung, keeps it busy."""
+        """Whether the stored case crashes the process; or makes it hang, if an earlier process hung."""
         path = os.pathsep.join(filter(None, sys.path))
         command = [sys.executable, "-P", str(self._path), "--here"]
         try:

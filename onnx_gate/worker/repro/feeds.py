@@ -1,4 +1,4 @@
-"""Which rows show a failure again: the fewest that do."""
+"""The fewest rows that reproduce a failure."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from onnx_gate.worker.inputs.known import generate
 from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_ROWS = 8
-"""Rows that are kept where as few show it."""
+"""The limit for a selection of rows, if the selection reproduces the failure."""
 MOST_CALLS = 64
-"""Calls of a case that are tried."""
+"""The largest number of calls of a case that are tried."""
 _SEEDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A feed, and what the source answers to it."""
+    """A feed, with the source's answers to it."""
 
     case: str
     feed: Feed
-    """As the file takes it."""
+    """The feed in the form that the file takes."""
     references: Answers
     rows: ReproRows
 
 
 Fails = Callable[[Feed, Answers], bool]
-"""Whether the file fails on a feed; raises what a script could not store."""
+"""Whether the file fails on a feed; raises CannotStore for types that a script could not store."""
 
 
 def find_rows(
     prepared: Prepared, cases: Sequence[str], worst: Mapping[str, int], fails: Fails, until: float
 ) -> tuple[Shown | None, bool]:
-    """Rows on which the file fails, of the cases in this order; and whether some were passed over as the user's own."""
+    """Rows on which the file fails, from the cases in this order; and whether cases with the user's own rows exist."""
     by_name = {case.name: case for case in prepared.cases}
     known = [by_name[name] for name in dict.fromkeys(cases) if name in by_name]
     hidden = [case for case in known if prepared.hides(case.name)]
@@ -55,7 +55,7 @@ def find_rows(
 
 
 def worst_rows(diffs: Sequence[OutputDiff]) -> dict[str, int]:
-    """By case, the row that is furthest off."""
+    """Case → the row with the largest difference."""
     found: dict[str, int] = {}
     for diff in diffs:
         if diff.worst and diff.worst.index:
@@ -76,7 +76,7 @@ def _of_case(prepared: Prepared, case: Case, worst: int, fails: Fails, until: fl
 
 
 def _calls(case: Case, worst: int) -> Iterator[tuple[int, Call]]:
-    """The call that holds the worst row first, then the others."""
+    """The call with the worst row first, then the others."""
     rows = case.sizes.get("batch", 1)
     later = []
     for number, call in enumerate(case.calls()):
@@ -89,7 +89,7 @@ def _calls(case: Case, worst: int) -> Iterator[tuple[int, Call]]:
 
 
 def _fewer(prepared: Prepared, case: Case, call: Call, worst: int, fails: Fails) -> Shown | None:
-    """Some of the rows, where these fail by themselves too."""
+    """A selection of the rows, if the file fails on it too."""
     rows = case.sizes.get("batch", 0)
     alone = prepared.source is None or call.recorded is not None or call.answers is not None or bool(call.asked)
     if rows <= MOST_ROWS or alone or not _has_rows(prepared, call.feed, rows):
@@ -103,19 +103,19 @@ def _fewer(prepared: Prepared, case: Case, call: Call, worst: int, fails: Fails)
             if fails(prepared.fed(some), references):
                 return Shown(case=case.name, feed=prepared.fed(some), references=references, rows=ReproRows.FED)
         except Exception:
-            # A source, or a file, may want as many rows as there were.
+            # A source or a file may need exactly the original number of rows.
             return None
     return None
 
 
 def _has_rows(prepared: Prepared, feed: Feed, rows: int) -> bool:
-    """Whether every input has a row for each, and may have fewer."""
+    """Whether every input has one entry per row, and may have fewer."""
     dynamic = all(given.shape and isinstance(given.shape[0], str) for given in prepared.spec.inputs or ())
     return dynamic and all(isinstance(value, np.ndarray) and value.shape[:1] == (rows,) for value in feed.values())
 
 
 def _generated(prepared: Prepared, case: Case, fails: Fails, until: float) -> Shown | None:
-    """Rows in the place of the user's own, on which the file fails too."""
+    """Generated rows instead of the user's own, on which the file fails too."""
     for shown in generated_feeds(prepared, case):
         if time.monotonic() > until:
             return None
@@ -125,7 +125,7 @@ def _generated(prepared: Prepared, case: Case, fails: Fails, until: float) -> Sh
 
 
 def generated_feeds(prepared: Prepared, case: Case) -> Iterator[Shown]:
-    """Rows in the place of the user's own."""
+    """Generated rows instead of the user's own."""
     inputs = prepared.spec.inputs or ()
     if prepared.source is None or prepared.recorded or any(given.form != "tensor" for given in inputs):
         return
@@ -135,7 +135,7 @@ def generated_feeds(prepared: Prepared, case: Case) -> Iterator[Shown]:
             feed = generate(inputs, sizes, seed=f"{prepared.spec.base}/repro/{seed}", domains=prepared.domains)
             references = prepared.ask_again(Call(feed=feed))
         except Exception:
-            # A source may refuse what nobody but us has made.
+            # A source may refuse generated rows.
             return
         fed = prepared.fed(Call(feed=feed))
         yield Shown(case=case.name, feed=fed, references=references, rows=ReproRows.GENERATED)

@@ -1,12 +1,12 @@
-"""Shows again what onnx-gate has found. It needs onnxruntime and NumPy, nothing else.
+"""Reproduces what onnx-gate has found. It needs onnxruntime and NumPy, nothing else.
 
     python repro.py                  the model in this folder
-    python repro.py MODEL.onnx       another model of the same interface, such as a mended one
+        python repro.py MODEL.onnx       another model with the same interface, such as a fixed one
 
-Exit code: 1 while the model fails, 0 when it answers as it should, 2 where that can't be found out.
+Exit code: 1 while the model fails, 0 when its answers are right, 2 where neither can be decided.
 """
 
-# It is copied as it is: nothing here may import onnx_gate.
+# This file is copied unchanged: nothing here may import onnx_gate.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ try:
     import numpy as np
     import onnxruntime as ort
 except ImportError as missing:
-    # An exit code of 1 would say that the model fails.
+    # An exit code of 1 would mean that the model fails.
     print(f"UNKNOWN {missing}: install onnx, onnxruntime and numpy", file=sys.stderr)
     sys.exit(UNKNOWN)
 
@@ -36,19 +36,19 @@ SETTINGS: dict[str, Any] = {}
 
 DISABLE = "optimization.disable_specified_optimizers"
 
-# 0.29 × 100 is 28.999… in floats: a share that is met exactly must not fail by rounding.
+# 0.29 × 100 is 28.999… in floats: a limit that is met exactly must not fail by rounding.
 SLACK = 1e-9
 
 
 class CannotTell(Exception):
-    """Neither a failure nor a pass."""
+    """The result is neither a failure nor a pass."""
 
 
-# ── What is stored ──────────────────────────────────────────────────────────────────────────────────────
+# ── Stored values ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
-    """What is fed, and what has to come of it."""
+    """The inputs that are fed, and the expected outputs."""
     described, arrays = folder / f"{name}.json", folder / f"{name}.npz"
     if not described.is_file() or not arrays.is_file():
         raise CannotTell(f"{name}.json and {name}.npz are not here: README.md says why, and how to get them")
@@ -57,7 +57,7 @@ def read(folder: Path, name: str) -> dict[str, Any]:
 
 
 def unpacked(stored: dict[str, Any], archive: Any) -> dict[str, Any]:
-    """The same with its values in it."""
+    """The stored description with its values filled in."""
     for entry in (*stored["inputs"], *stored["outputs"]):
         for side in ("value", "reference", "actual"):
             if side in entry:
@@ -66,7 +66,7 @@ def unpacked(stored: dict[str, Any], archive: Any) -> dict[str, Any]:
 
 
 def unpack(stored: dict[str, Any], archive: Any) -> Any:
-    """An array, a list of values, a dict, a text or a number; None for an optional value that isn't there."""
+    """An array, a list of values, a dict, a text or a number; None for an optional value that is absent."""
     if "array" in stored:
         return archive[stored["array"]]
     if "texts" in stored:
@@ -84,7 +84,7 @@ def unpack(stored: dict[str, Any], archive: Any) -> Any:
 
 
 def open_session(model: Path, settings: dict[str, Any], custom_ops: str) -> Any:
-    """A session as onnx-gate opened it."""
+    """A session with the settings that onnx-gate used."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = settings.get("intra_op_threads", 1)
@@ -111,7 +111,7 @@ def open_session(model: Path, settings: dict[str, Any], custom_ops: str) -> Any:
 
 
 def plain(value: Any) -> tuple[Any, list[Any] | None]:
-    """A map, or a list of maps, as a matrix and the keys of its columns; all else as it is."""
+    """A map, or a list of maps, as a matrix and the keys of its columns; other values unchanged."""
     if isinstance(value, dict):
         keys = sorted(value)
         return narrow([value[key] for key in keys]), keys
@@ -124,7 +124,7 @@ def plain(value: Any) -> tuple[Any, list[Any] | None]:
 
 
 def narrow(values: list[Any]) -> Any:
-    """Maps of the runtime hold float32, int64 or text."""
+    """The values in a type that maps of the runtime hold: float32, int64 or text."""
     array = np.array(values)
     if array.dtype.kind == "f":
         return array.astype(np.float32)
@@ -132,7 +132,7 @@ def narrow(values: list[Any]) -> Any:
 
 
 def check(model: Path, stored: dict[str, Any], settings: dict[str, Any], custom_ops: str = "") -> list[str]:
-    """What is wrong, a line each; empty where all is right. Where an optimiser is to blame, with and without it."""
+    """The errors, one line each; empty where there are none. If an optimiser is the cause, with and without it."""
     lines = check_once(model, stored, settings, custom_ops)
     off = stored.get("off")
     if not off:
@@ -144,7 +144,7 @@ def check(model: Path, stored: dict[str, Any], settings: dict[str, Any], custom_
 
 
 def check_once(model: Path, stored: dict[str, Any], settings: dict[str, Any], custom_ops: str) -> list[str]:
-    """The same in one session."""
+    """The errors in one session."""
     try:
         session = open_session(model, settings, custom_ops)
     except CannotTell:
@@ -155,7 +155,7 @@ def check_once(model: Path, stored: dict[str, Any], settings: dict[str, Any], cu
 
 
 def answer(session: Any, stored: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """What is wrong with its answers, a line each; and the answers, by output."""
+    """The errors in the session's answers, one line each; and the answers, by output."""
     feed = {entry["name"]: entry["value"] for entry in stored["inputs"]}
     given, asked = {one.name for one in session.get_inputs()}, {one.name for one in session.get_outputs()}
     wanted = {entry["name"] for entry in stored["outputs"]}
@@ -175,11 +175,11 @@ def answer(session: Any, stored: dict[str, Any]) -> tuple[list[str], dict[str, A
     return lines, {name: value for name, (value, _) in found.items()}
 
 
-# ── Both sides ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Comparison ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def compare(entry: dict[str, Any], actual: Any, columns: list[Any] | None) -> list[str]:
-    """One output against the reference, by the rule of the check that failed."""
+    """The errors of one output against the reference, by the rule of the check that failed."""
     name, reference = entry["name"], entry["reference"]
     if entry.get("columns") is not None and columns is not None and columns != entry["columns"]:
         return [f"{name}: its columns are {columns}, expected {entry['columns']}"]
@@ -197,12 +197,12 @@ def compare(entry: dict[str, Any], actual: Any, columns: list[Any] | None) -> li
 
 
 def describe(value: Any) -> str:
-    """What kind of value it is."""
+    """The kind of a value, as text."""
     return "no value" if value is None else "a sequence" if isinstance(value, list) else "a tensor"
 
 
 def compare_arrays(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
-    """Form first, then values."""
+    """The errors of an array: form first, then values."""
     texts = reference.dtype.kind in "OUS"
     kinds = ["text" if side.dtype.kind in "OUS" else side.dtype.kind for side in (reference, actual)]
     kinds = ["i" if kind == "u" else kind for kind in kinds]
@@ -217,12 +217,12 @@ def compare_arrays(entry: dict[str, Any], reference: Any, actual: Any) -> list[s
 
 
 def as_row(array: Any) -> tuple[int, ...]:
-    """(N, 1) as (N,)."""
+    """The shape, with (N, 1) as (N,)."""
     return tuple(array.shape[:-1] if array.ndim == 2 and array.shape[1] == 1 else array.shape)
 
 
 def labels(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
-    """They agree or don't."""
+    """The error for labels that differ, if they are more than the limit allows."""
     wrong = int(np.count_nonzero(np.ravel(reference) != np.ravel(actual)))
     needed = entry["limits"].get("min_agreement", 1.0)
     if not wrong or (needed < 1 and 1 - wrong / reference.size >= needed - SLACK):
@@ -233,13 +233,13 @@ def labels(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
 
 
 def element(values: Any, at: tuple[int, ...]) -> Any:
-    """An element as Python has it: numpy's own say their type too."""
+    """An element as a Python object: numpy's own would also print their type."""
     found = np.atleast_1d(values)[at]
     return found.item() if isinstance(found, np.generic) else found
 
 
 def floats(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
-    """|actual − reference| ≤ atol + rtol·|reference|, and further limits."""
+    """The errors of floats: |actual − reference| ≤ atol + rtol·|reference|, and further limits."""
     if not reference.size:
         return []
     r, a = reference.astype(np.float64), actual.astype(np.float64)
@@ -260,7 +260,7 @@ def floats(entry: dict[str, Any], reference: Any, actual: Any) -> list[str]:
 
 
 def limits(allowed: dict[str, float], r: Any, a: Any, finite: Any, same: Any) -> list[str]:
-    """Those on an output as a whole."""
+    """The errors of limits on an output as a whole."""
     broken = bool((~finite & ~same).any())
     d, r0 = (a - r)[finite], r[finite]
     noise, signal_ = float(d @ d), float(r0 @ r0)
@@ -279,14 +279,14 @@ def limits(allowed: dict[str, float], r: Any, a: Any, finite: Any, same: Any) ->
 
 
 def decibels(signal_: float, noise: float) -> float:
-    """By how much a signal is above noise."""
+    """The ratio of signal to noise in decibels."""
     if not noise:
         return math.inf
     return 10 * (math.log10(signal_) - math.log10(noise)) if signal_ else -math.inf
 
 
 def cosine(r: Any, a: Any) -> float:
-    """1 where both are 0."""
+    """The cosine of two vectors; 1 where both are 0."""
     length = math.sqrt(float(r @ r)) * math.sqrt(float(a @ a))
     return float(r @ a) / length if length else float(not (r.any() or a.any()))
 
@@ -295,7 +295,7 @@ def cosine(r: Any, a: Any) -> float:
 
 
 def tell(lines: list[str]) -> int:
-    """Say what came of it."""
+    """Print the result, and return the exit code."""
     for line in lines:
         print(f"FAILS  {line}")
     if not lines:
@@ -304,13 +304,13 @@ def tell(lines: list[str]) -> int:
 
 
 def run_apart(arguments: list[str], seconds: float) -> int:
-    """In a process of its own: it may crash, or never end."""
+    """Run in a separate process, because it may crash, or never end."""
     again = [str(Path(__file__).resolve()), *arguments, "--here"]
-    # It finds the packages that were found here.
+    # The new process finds the same packages as this one.
     told = f"import runpy, sys; sys.path[:], sys.argv = {sys.path!r}, {again!r}"
     command = [sys.executable, "-c", f"{told}; runpy.run_path(sys.argv[0], run_name='__main__')"]
     try:
-        # With the environment that this was called in.
+        # The environment is that of this process.
         code = subprocess.run(command, timeout=seconds, check=False, env=None).returncode
     except subprocess.TimeoutExpired:
         return tell([f"ONNX Runtime does not answer within {seconds:g} s"])
@@ -323,7 +323,7 @@ def run_apart(arguments: list[str], seconds: float) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Run the command, and return the exit code."""
     parser = argparse.ArgumentParser(description="Show again what onnx-gate has found: exit code 1 while it fails.")
     folder = Path(__file__).resolve().parent
     parser.add_argument(
@@ -343,7 +343,7 @@ def main(arguments: list[str]) -> int:
         print(f"UNKNOWN {error}", file=sys.stderr)
         return UNKNOWN
     except Exception as error:
-        # What is wrong with this folder, or with this script, says nothing of the model.
+        # A problem with this folder, or with this script, says nothing about the model.
         print(f"UNKNOWN {type(error).__name__}: {error}", file=sys.stderr)
         return UNKNOWN
 

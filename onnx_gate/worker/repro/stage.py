@@ -1,4 +1,4 @@
-"""The stage of a job that leaves what shows its failure again."""
+"""The stage of a job that stores files to reproduce its failure."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from onnx_gate.worker.user_code import describe
 
 MOST_SECONDS = 20.0
 SHARE = 0.125
-"""Of `timeout`, what this stage may take."""
+"""The share of `timeout` that this stage may take."""
 _TYPES = re.compile(r"(?:\w+\()*(?:float|double|float16|u?int(?:8|16|32|64)|bool|string)\)*|(?:seq\()?map\(.*\)")
-"""Of inputs and outputs that a plain script can hand over and take back."""
+"""Types of inputs and outputs that a plain script can feed and receive."""
 _NOT_RUN = (BreachKind.SPEED, BreachKind.RUN_TO_RUN, BreachKind.GIVEN)
-"""What one run on one feed does not show."""
+"""Failures that one run on one feed does not show."""
 NOT_LEFT = "nothing was left in repro/ that shows it again: {}"
 NO_ROW = "no row fails in a plain session"
 Send = Callable[[Event], None]
@@ -48,7 +48,7 @@ Send = Callable[[Event], None]
 
 @dataclass
 class Failures:
-    """What went wrong with ONNX Runtime, beside divergences."""
+    """Failures of ONNX Runtime, apart from divergences."""
 
     cases: list[tuple[str, str]] = field(default_factory=list)
     """Provider and case that the runtime failed on."""
@@ -59,7 +59,7 @@ class Failures:
 def leave_repro(
     prepared: Prepared, diffs: Sequence[OutputDiff], failures: Failures, send: Send, *, scratch: Path
 ) -> None:
-    """Files in the worker's own folder, and word of them; what goes wrong here changes no verdict."""
+    """Write the files in the worker's own folder and report them; errors here don't change the verdict."""
     asked = prepared.spec.repro
     wrong = worst_first(diff for diff in diffs if _shows(diff))
     names = [*(diff.provider for diff in wrong), *(name for name, _ in failures.cases), *failures.loading]
@@ -83,7 +83,7 @@ def leave_repro(
 
 
 def leave_unloaded(spec: ModelSpec, send: Send, *, scratch: Path) -> None:
-    """The file of the user's that ONNX Runtime can't load, where that is so in a plain session too."""
+    """Store the user's file that ONNX Runtime can't load, if a plain session can't load it either."""
     asked, provider = spec.repro, next(iter(spec.providers), None)
     if asked is None or provider is None or spec.onnx is None or provider.library:
         return
@@ -99,12 +99,12 @@ def leave_unloaded(spec: ModelSpec, send: Send, *, scratch: Path) -> None:
             write(folder, "rows", stored, Packed())
             send(Repro(provider=provider.name, model=True, rows=ReproRows.FED))
     except Exception as error:
-        # A file that not even onnx can read shows it by itself.
+        # A file that not even onnx can read shows the failure by itself.
         log_aside(error)
 
 
 def size_of(path: Path, most: int) -> int:
-    """Bytes of a model with its weights; one that is too large by itself is not read."""
+    """Bytes of a model with its weights; the weights are not counted if the file alone is too large."""
     own = path.stat().st_size
     if own > most:
         return own
@@ -117,7 +117,7 @@ def _shows(diff: OutputDiff) -> bool:
 
 
 class Bench:
-    """Writes one folder, and tries whether what is in it fails."""
+    """Writes one folder, and tests whether its content fails."""
 
     def __init__(self, prepared: Prepared, provider: ProviderSpec, asked: ReproSpec, folder: Path) -> None:
         self._prepared, self._provider, self._folder = prepared, provider, folder
@@ -131,8 +131,8 @@ class Bench:
         folder.mkdir()
 
     def leave(self, cases: Sequence[str], worst: dict[str, int], until: float, *, loads: bool) -> Repro:
-        """Whatever of it fits, and fails again."""
-        # What is not kept is not tried either: a session of a large model takes as much memory again.
+        """Store all parts that fit and fail again."""
+        # A model that is not kept is not tested either: a session of a large model takes its memory once more.
         fits = size_of(Path(self._prepared.onnx), self._room) <= self._room
         shown = self._shown(cases, worst, until, loads=loads) if fits else None
         wanted = shown is not None or not loads or not fits or LeftOut.PRIVATE_ROWS in self._left_out
@@ -154,7 +154,7 @@ class Bench:
         if loads:
             self._open()
         try:
-            # What can't be loaded fails on any row.
+            # A model that can't be loaded fails on any row.
             any_case = [case.name for case in self._prepared.cases[:1]]
             shown, hidden = find_rows(self._prepared, cases or any_case, worst, self._fails, until)
         except CannotStore:
@@ -187,7 +187,7 @@ class Bench:
         return found
 
     def keep_model(self) -> bool:
-        """A copy with its weights; False where it is too large."""
+        """Copy the model with its weights; False where it is too large."""
         path = Path(self._prepared.onnx)
         if (size := size_of(path, self._room)) > self._room:
             self._left_out.append(LeftOut.MODEL_TOO_LARGE)
@@ -204,7 +204,7 @@ class Bench:
         try:
             described = describe_rows(packed, feed, references, self._rules, lenient=self._prepared.lenient)
         except CannotStore:
-            # What can't be loaded fails without rows as well.
+            # A model that can't be loaded fails without rows too.
             described = {"inputs": [], "outputs": []}
         if packed.size > self._room:
             self._left_out.append(LeftOut.ROWS_TOO_LARGE)
@@ -219,13 +219,13 @@ class Bench:
         return shown.rows if shown else ReproRows.FED
 
     def write_rows(self, shown: Shown, more: dict[str, Any]) -> None:
-        """Rows for a script that has not been tried yet."""
+        """Write rows for a script that has not been tested yet."""
         packed = Packed()
         described = describe_rows(packed, shown.feed, shown.references, self._rules, lenient=self._prepared.lenient)
         write(self._folder, "rows", {**described, **more}, packed)
 
     def forget_rows(self) -> None:
-        """Rows that did not show it."""
+        """Delete rows that did not reproduce the failure."""
         for name in ("rows.npz", "rows.json"):
             (self._folder / name).unlink(missing_ok=True)
 
@@ -251,13 +251,13 @@ class Bench:
         return True
 
     def _settings_of(self, part: Part) -> dict[str, Any]:
-        """As the gate writes them into the script."""
+        """The settings that the gate writes into the script."""
         cpu = next((given for given in self._prepared.spec.providers if given.name == "cpu"), ProviderSpec(name="cpu"))
         return runtime_settings(cpu, self._custom_ops) if part.off else {"optimization": "disabled"}
 
 
 def describe_part(packed: Packed, part: Part) -> dict[str, Any]:
-    """True values in, the true value out; a few elements may differ all the same, as when it was looked for."""
+    """True values as inputs, the true value as output; a few elements may differ, as in the search for the place."""
     return {
         "inputs": [{"name": name, "value": packed.put(value)} for name, value in part.feed.items()],
         "outputs": [

@@ -1,4 +1,4 @@
-"""What a script reads: arrays in an .npz, all else in JSON beside it."""
+"""Files that a script reads: arrays in an .npz, all other values in JSON beside it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from onnx_gate.worker.compare.form import in_numpys_own, onnx_name
 from onnx_gate.worker.compare.rules import EXACT
 
 _OWN = "fiubc"
-"""Kinds of numbers that numpy has by itself."""
+"""Kinds of numbers that numpy itself has."""
 
 
 class CannotStore(Exception):
-    """A value of a type that a plain script could not hand to the runtime."""
+    """A value has a type that a plain script can't feed to the runtime."""
 
 
 class Packed:
@@ -29,7 +29,7 @@ class Packed:
         self.arrays: dict[str, Any] = {}
 
     def put(self, value: Any) -> dict[str, Any]:
-        """A value as JSON describes it; its arrays are kept beside."""
+        """The description of a value in JSON; its arrays are kept separately."""
         if value is None:
             return {"scalar": None}
         if isinstance(value, dict):
@@ -49,13 +49,13 @@ class Packed:
         if array.dtype.kind not in _OWN:
             raise CannotStore(f"an array of {array.dtype}")
         name = f"a{len(self.arrays)}"
-        # In the machine's own byte order, which the runtime takes for granted.
+        # The machine's own byte order, which the runtime expects.
         self.arrays[name] = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         return {"array": name}
 
     @property
     def size(self) -> int:
-        """Bytes, before they are packed."""
+        """The size in bytes before compression."""
         return sum(array.nbytes for array in self.arrays.values())
 
 
@@ -67,7 +67,7 @@ def describe_rows(
     *,
     lenient: bool,
 ) -> dict[str, Any]:
-    """What a script feeds, and by which rules it compares."""
+    """The inputs that a script feeds, and the rules by which it compares."""
     return {
         "inputs": [{"name": name, "value": packed.put(value)} for name, value in feed.items()],
         "outputs": [
@@ -107,6 +107,6 @@ def _plain(value: Any) -> Any:
 
 
 def write(folder: Path, name: str, described: dict[str, Any], packed: Packed) -> None:
-    """Both files."""
+    """Write both files."""
     np.savez_compressed(folder / f"{name}.npz", **packed.arrays)
     (folder / f"{name}.json").write_text(json.dumps(described), encoding="utf-8")

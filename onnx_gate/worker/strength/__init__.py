@@ -1,3 +1,3 @@
-"""Wrong models of the judged one, and how many of them its feeds would catch."""
+"""Makes wrong copies of the judged model, and counts how many of them its feeds would catch."""
 
 from __future__ import annotations

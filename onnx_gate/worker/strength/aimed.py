@@ -1,4 +1,4 @@
-"""Feeds that catch what the judged ones don't: cases of the run where they may be, else rows to add to the data."""
+"""Feeds that catch wrong models that the judged feeds don't: new cases of the run, or rows to add to the data."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from onnx_gate.worker.trial.reference import refusal
 
 MOST_CASES = 16
 MOST_CALLS = 8
-"""Of a case whose feeds can't be put side by side."""
+"""Most calls of a case whose feeds can't be joined into one batch."""
 MOST_ROWS = 64
-"""Of a case."""
+"""Most rows of a case."""
 MOST_BYTES = 8 * 1024 * 1024
-"""Of the rows that are offered."""
+"""Most bytes of the rows that are offered."""
 _LONGEST = 80
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aimed:
-    """What was made of the witnesses."""
+    """The cases and rows that were made from the witnesses."""
 
     cases: list[Case] = field(default_factory=list)
-    """To be run on every provider."""
+    """Cases to run on every provider."""
     caught: list[Mutant] = field(default_factory=list)
     """Wrong models that these cases catch."""
     offered: dict[str, Any] = field(default_factory=dict)
-    """Rows that catch others, by input."""
+    """Rows that catch other wrong models, by input."""
     offered_rows: int = 0
 
 
 def aim(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury, tried: Sequence[Tried]) -> Aimed:
-    """Cases of all witnesses that may be one, and rows of the others."""
+    """Make cases from all witnesses that are allowed as cases, and rows to offer from the others."""
     survivors = [each for each in tried if each.seen is not None]
     groups: dict[str, list[Tried]] = {}
     for each in survivors:
@@ -69,7 +69,7 @@ def aim(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury, trie
 
 
 def _shown_rows(spec: ModelSpec, each: Tried) -> Feed:
-    """The rows of its witness that show it."""
+    """The rows of the witness that show the wrong model; all rows if they can't be distinguished."""
     if each.seen is None:
         return {}
     if each.seen.rows is None:
@@ -78,7 +78,7 @@ def _shown_rows(spec: ModelSpec, each: Tried) -> Feed:
 
 
 def _name(part: str, cases: Sequence[Case]) -> str:
-    """Of a case: long parts are cut, and may then have the same beginning."""
+    """The name of a case; long names are cut, and get a number if the cut names are the same."""
     name = f"{AIMED_CASE}{part}"[:_LONGEST]
     same = sum(case.name.startswith(name) for case in cases)
     return f"{name} ({same + 1})" if same else name
@@ -101,7 +101,7 @@ def _sizes(spec: ModelSpec, feed: Feed) -> dict[str, int]:
 
 
 def _side_by_side(spec: ModelSpec, feeds: Sequence[Feed]) -> Iterator[Feed]:
-    """Feeds of the same sizes as one, up to so many rows."""
+    """Feeds of the same sizes, joined into one, with at most `MOST_ROWS` rows."""
     axes = {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
     if not axes or len(axes) < len(spec.inputs or ()):
         yield from feeds
@@ -116,7 +116,7 @@ def _side_by_side(spec: ModelSpec, feeds: Sequence[Feed]) -> Iterator[Feed]:
 
 
 def _different(spec: ModelSpec, feed: Feed, axes: dict[str, int]) -> Feed:
-    """Each row once, and no more than so many."""
+    """The feed with each row once, and at most `MOST_ROWS` rows."""
     count = next(np.shape(feed[name])[axis] for name, axis in axes.items())
     seen: dict[tuple[str, ...], int] = {}
     for row in range(count):
@@ -126,7 +126,7 @@ def _different(spec: ModelSpec, feed: Feed, axes: dict[str, int]) -> Feed:
 
 
 def _catches(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury, case: Case, mutant: Mutant) -> bool:
-    """Whether a case catches a wrong model against the source, where the judged file is right."""
+    """Whether a case catches a wrong model, compared with the source; only calls that the judged file passes count."""
     calls = [
         JudgedCall(
             case=case.name,
@@ -146,7 +146,7 @@ def _catches(prepared: Prepared, bench: Bench, blueprint: Blueprint, jury: Jury,
 
 
 def _offered(spec: ModelSpec, survivors: Sequence[Tried]) -> dict[str, Any]:
-    """Rows that can be put beside the user's own."""
+    """Rows that the user can add to the data."""
     if any(given.form != "tensor" for given in spec.inputs or ()):
         return {}
     feeds = list(_side_by_side(spec, [_shown_rows(spec, each) for each in survivors if each.seen]))

@@ -1,7 +1,7 @@
-"""The rows that reach a changed place in a tree, solved exactly and followed back to the inputs.
+"""Finds rows that reach a changed place in a tree: solves for them exactly and traces them back to the inputs.
 
-Of each ensemble, only the way to the changed places is left, as a tree of its own. The analysis that finds the rows to
-all leaves then finds these.
+Each ensemble is reduced to the paths to its changed places, with one tree per path. The analysis that finds rows for
+all leaves then finds rows for these places.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onnx_gate.worker.strength.kinds.mutants import TreeSpot
 from onnx_gate.worker.strength.kinds.trees import Ensemble
 
 _Way = list[tuple[int, bool]]
-"""Nodes from the root on, each with the side that is taken."""
+"""Nodes of a path from the root, each with whether its comparison holds on the path."""
 
 
 def boxes_for(model: Any, spots: Iterable[TreeSpot], inputs: Sequence[InputSpec]) -> Domains:
-    """What is known of the inputs if only these places of the trees count; its boxes are the rows that reach them."""
+    """The domains of the inputs if only these places in trees count; their boxes describe the rows that reach them."""
     wanted: dict[NodePath, list[TreeSpot]] = {}
     for spot in spots:
         wanted.setdefault(spot.node, []).append(spot)
@@ -38,7 +38,7 @@ def boxes_for(model: Any, spots: Iterable[TreeSpot], inputs: Sequence[InputSpec]
 
 
 def _pruned(ensemble: Ensemble, spots: Sequence[TreeSpot]) -> Mapping[str, Any]:
-    """The attributes of an ensemble that has one small tree for each place."""
+    """The attributes of an ensemble with one small tree per place."""
     parents = _parents(ensemble)
     lists: dict[str, list[Any]] = {
         name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
@@ -52,7 +52,7 @@ def _pruned(ensemble: Ensemble, spots: Sequence[TreeSpot]) -> Mapping[str, Any]:
 
 
 def _parents(ensemble: Ensemble) -> dict[int, tuple[int, bool]]:
-    """Node → the one above it, and whether its comparison holds on the way."""
+    """Node → its parent, and whether the parent's comparison holds on the way to the node."""
     found = {}
     for place in ensemble.inner.tolist():
         (yes, yes_ends), (no, no_ends) = ensemble.children(place)
@@ -64,7 +64,7 @@ def _parents(ensemble: Ensemble) -> dict[int, tuple[int, bool]]:
 
 
 def _tree(ensemble: Ensemble, spot: TreeSpot, parents: Mapping[int, tuple[int, bool]]) -> Iterator[dict[str, Any]]:
-    """The way to a place, node by node; what leaves it ends in a leaf."""
+    """The path to a place, node by node; branches that leave the path end in a leaf."""
     way: _Way = []
     place = spot.index
     while place in parents and len(way) <= len(parents):
@@ -77,7 +77,7 @@ def _tree(ensemble: Ensemble, spot: TreeSpot, parents: Mapping[int, tuple[int, b
         mode, at = ensemble.modes[spot.index], ensemble.thresholds[spot.index]
         feature = int(ensemble.features[spot.index])
         if spot.moved_to is not None:
-            # Between the old threshold and the new one both models go different ways.
+            # For values between the old threshold and the new one, the two models take different branches.
             low, high = sorted((float(at), spot.moved_to))
             steps += [("BRANCH_LEQ", low, feature, False), ("BRANCH_LEQ", high, feature, True)]
         else:
@@ -93,7 +93,7 @@ def _tree(ensemble: Ensemble, spot: TreeSpot, parents: Mapping[int, tuple[int, b
             "truenodeids": onward if holds else away,
             "falsenodeids": away if holds else onward,
         }
-    # All that leaves the way ends in one leaf: of these the analysis then looks at the last alone.
+    # All branches that leave the path end in one leaf, so the analysis has only this leaf and the last one to look at.
     yield _leaf(away)
     yield _leaf(last)
 
@@ -103,7 +103,7 @@ def _leaf(number: int) -> dict[str, Any]:
 
 
 def _replace(node: Any, attributes: Mapping[str, Any]) -> None:
-    """The ensemble in its older form, which the analysis reads alike. Nobody runs it."""
+    """Replace the ensemble by one in the older form, which the analysis also reads. It is never run."""
     del node.attribute[:]
     node.op_type = "TreeEnsembleRegressor"
     node.attribute.extend(helper.make_attribute(name, values) for name, values in attributes.items() if values)

@@ -1,4 +1,4 @@
-"""The feeds that the model was judged on, as far as wrong models are run on them."""
+"""The feeds that the model was judged on and that wrong models are run on."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_ROWS = 1024
 MOST_BYTES = 32 * 1024 * 1024
-"""Of feeds and answers together that are kept; one call is kept whatever it takes."""
+"""Most bytes of feeds and answers that are kept; one call is always kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedCall:
-    """One feed, and what has to be answered to it."""
+    """One feed, and the right answers to it."""
 
     case: str
     feed: Feed
-    """As the file takes it."""
+    """The feed in the dtypes that the file takes."""
     reference: Answers
     rows: int | None
-    """None where nobody says what a row is."""
+    """Number of rows; None if the inputs do not define rows."""
     counted: int | None
-    """Rows as its comparison counts them; None where its case doesn't say, as in recorded data."""
+    """Rows as the comparison counts them; None if the case does not have a batch size, as in recorded data."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return bytes_of(self.feed, self.reference)
 
 
 def bytes_of(feed: Feed, answers: Answers) -> int:
-    """Of a feed and what is answered to it."""
+    """The size of a feed and its answers in bytes."""
     answered = sum(part.nbytes for answer in answers.values() for part in parts_of(answer.value))
     return answered + sum(int(getattr(value, "nbytes", 0)) for value in feed.values())
 
@@ -60,15 +60,15 @@ class Judged:
     """The feeds that wrong models are run on."""
 
     calls: list[JudgedCall]
-    """The cheapest first."""
+    """Calls, the smallest first."""
     rows: int
-    """Rows in them."""
+    """Number of rows in these calls."""
     all_rows: int
-    """Rows that the model was judged on."""
+    """Number of rows that the model was judged on."""
 
 
 def judged_feeds(prepared: Prepared) -> Judged:
-    """A seeded choice of at most so many rows, some of each case."""
+    """A seeded choice of at most `MOST_ROWS` rows, some of each case."""
     places = [place for case in prepared.cases if case.held for place in _places(prepared.spec, case)]
     chosen = _chosen(places)
     calls: list[JudgedCall] = []
@@ -95,18 +95,18 @@ def _places(spec: ModelSpec, case: Case) -> Iterator[_Place]:
 
 
 def rows_of(spec: ModelSpec, feed: Feed) -> int | None:
-    """Of a feed; None where its inputs have no batch, or not the same."""
+    """The number of rows of a feed; None if its inputs have no batch, or different ones."""
     sizes = {np.shape(feed[name])[axis] for name, axis in _axes(spec).items() if name in feed}
     return int(sizes.pop()) if len(sizes) == 1 else None
 
 
 def _axes(spec: ModelSpec) -> dict[str, int]:
-    """Input → which of its axes is the batch."""
+    """Input → the axis that is the batch."""
     return {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
 
 
 def _chosen(places: list[_Place]) -> dict[tuple[str, int], int]:
-    """Of each call that is run, how many of its rows are."""
+    """Call, as case name and number → the number of its rows that are run."""
     order = [places[place] for place in rng_for(f"{SEED}/rows").permutation(len(places))]
     first = {place.case.name: place for place in reversed(order)}
     order = [*first.values(), *(place for place in order if place is not first[place.case.name])]
@@ -130,7 +130,7 @@ def _judged(prepared: Prepared, case: Case, number: int, call: Call, rows: int) 
 
 
 def some_rows(spec: ModelSpec, call: JudgedCall, rows: Any) -> JudgedCall | None:
-    """The same call with some of its rows; None where its answers have no row for each of the feed."""
+    """The same call with some of its rows; None if the answers do not have one row per row of the feed."""
     answers = {}
     for name, answer in call.reference.items():
         if not isinstance(answer.value, np.ndarray) or answer.value.shape[:1] != (call.rows,):
@@ -141,6 +141,6 @@ def some_rows(spec: ModelSpec, call: JudgedCall, rows: Any) -> JudgedCall | None
 
 
 def feed_rows(spec: ModelSpec, feed: Feed, rows: Any) -> Feed:
-    """Some rows of a feed."""
+    """The feed with only these rows."""
     axes = _axes(spec)
     return {name: np.take(value, rows, axis=axes[name]) if name in axes else value for name, value in feed.items()}

@@ -1,4 +1,4 @@
-"""Whether a wrong model would be `diverged`: its answers under the limits that the judged one was held to."""
+"""Decides whether a wrong model would be `diverged`: checks its answers with the limits of the judged model."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from onnx_gate.worker.trial.doubts.near import wrong_rows
 from onnx_gate.worker.trial.run import refuses_form
 
 _WELL = 0.999
-"""Of the tolerance: what is nearer to it is left to the comparison, which rounds less."""
+"""Share of the tolerance; differences above it are left to the full comparison, which rounds less."""
 _WIDTHS = ("float32", "float64")
-"""Floats of which one may stand for the other where the source computes in another width than the file."""
+"""Float types that may replace each other if the source computes in another width than the file."""
 Run = Callable[[Feed], Mapping[str, Actual]]
 
 
 class Discarded(Exception):
-    """A wrong model that does not run: it would be an error, and says nothing of the inputs."""
+    """Raised for a wrong model that does not run: it would be an error, and says nothing about the inputs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Jury:
-    """The limits that hold on the CPU."""
+    """The limits that apply on the CPU."""
 
     rules: Mapping[str, OutputRule]
-    """By output, without those that are ignored."""
+    """Rules by output, without the outputs that are ignored."""
     lenient: bool
     """Whether floats may differ in width."""
 
     def catches(self, calls: Iterable[JudgedCall], run: Run, *, ran: bool = False) -> bool:
-        """Whether any of these calls breaks a limit; raises Discarded where the model does not run.
+        """Whether any of these calls breaks a limit; raises Discarded if the model does not run.
 
-        `ran`: it has run on another feed. If it then refuses the form of one, a size is built in, which is a breach.
+        `ran`: the model has run on another feed. If it then refuses the shape of a feed, a size is baked in: a breach.
         """
         seen = {name: Columns() for name in self.rules}
         open_cases: dict[str, dict[str, OutputComparison]] = {}
@@ -70,7 +70,7 @@ class Jury:
     def _breaks_now(
         self, comparisons: Mapping[str, OutputComparison], call: JudgedCall, actual: Mapping[str, Actual]
     ) -> bool:
-        """Whether this call alone is enough: where no limit counts over a whole case, one wrong element is."""
+        """Whether this call alone breaks a limit: without limits over a whole case, one wrong element is enough."""
         for name, comparison in comparisons.items():
             if name not in call.reference or name not in actual:
                 return True
@@ -83,7 +83,7 @@ class Jury:
         return False
 
     def differing_rows(self, reference: Answers, actual: Mapping[str, Actual], rows: int) -> Any:
-        """The rows of a call that are out of tolerance; None where nobody can say it row by row."""
+        """The rows of a call that are out of tolerance; None if differences can't be assigned to rows."""
         wrong = np.zeros(rows, dtype=bool)
         for name, rule in self.rules.items():
             found = wrong_rows(reference[name], actual[name], rule, rows) if name in actual else None
@@ -94,7 +94,7 @@ class Jury:
 
 
 def _surely_within(answer: Answer, given: Actual, rule: OutputRule, *, lenient: bool) -> bool:
-    """Whether a look is enough: arrays of one form whose elements are well within the tolerance, or the same labels."""
+    """Whether a quick check is enough: arrays of the same shape that are well within the tolerance, or equal labels."""
     reference, actual = answer.value, given.value
     if not isinstance(reference, np.ndarray) or not isinstance(actual, np.ndarray):
         return False
@@ -116,7 +116,7 @@ def _surely_within(answer: Answer, given: Actual, rule: OutputRule, *, lenient: 
 
 
 def _run(run: Run, feed: Feed, *, first: bool) -> Mapping[str, Actual] | None:
-    """The answers; None where the model takes other feeds and refuses this one, which is a divergence."""
+    """The answers; None if the model takes other feeds but refuses this one, which is a divergence."""
     try:
         return run(feed)
     except Exception as error:
@@ -126,7 +126,7 @@ def _run(run: Run, feed: Feed, *, first: bool) -> Mapping[str, Actual] | None:
 
 
 def as_reference(actual: Mapping[str, Actual]) -> Answers:
-    """What the judged file answers, in the place of a source."""
+    """The answers of the judged file as a reference, in place of the source's."""
     return {
         name: Answer(
             value=given.value,

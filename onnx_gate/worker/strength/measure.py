@@ -1,4 +1,4 @@
-"""Strength: how many wrong models the judged feeds would have caught."""
+"""Measures strength: how many wrong models the judged feeds would have caught."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from onnx_gate.worker.strength.witnesses import Witnesses
 from onnx_gate.worker.trial.prepared import Prepared
 
 _APART = 10
-"""One in so many mutants is tried apart, in half precision."""
+"""One in this many mutants is tried separately, in half precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was found out."""
+    """The result of a measurement."""
 
     strength: Strength
     aimed: Aimed
-    """Feeds that catch what the judged ones don't."""
+    """Feeds that catch wrong models that the judged ones don't."""
     tried: tuple[Tried, ...]
-    """What became of each wrong model, in the order of the plan."""
+    """The result for each wrong model, in the order of the plan."""
 
 
 def measure_strength(prepared: Prepared, asked: StrengthSpec, *, deadline: float) -> Measured | None:
-    """None where there is nothing to be wrong, or nothing that the judged file itself answers rightly."""
+    """Measure the strength; None if no wrong models can be made, or if the judged file answers no call rightly."""
     provider = next((each for each in prepared.spec.providers if each.name == "cpu"), ProviderSpec(name="cpu"))
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     jury = Jury(rules={name: rule for name, rule in rules.items() if rule.mode != "ignore"}, lenient=prepared.lenient)
@@ -54,7 +54,7 @@ def measure_strength(prepared: Prepared, asked: StrengthSpec, *, deadline: float
 
 
 def _answered_rightly(blueprint: Blueprint, jury: Jury, judged: Judged) -> Judged:
-    """Without calls in which rounding decides: the judged file itself is out of its limits there, and was excused."""
+    """The judged feeds without calls in which the judged file itself breaks a limit, excused as rounding."""
     session = blueprint.open()
     kept = []
     for call in judged.calls:
@@ -76,7 +76,7 @@ class _Measuring:
         self._sites: list[Site] = list(sites(blueprint, blueprint.open().outputs, cache(self._sizes)))
 
     def _sizes(self) -> Mapping[str, Actual]:
-        """What all nodes that ask for sizes answer to the cheapest feed."""
+        """The outputs of all nodes that return sizes, on the smallest feed."""
         draft = Draft(self._blueprint)
         graph = draft.model.graph
         known = {output.name for output in graph.output}

@@ -1,4 +1,4 @@
-"""Which wrong models are tried: a seeded choice that gives each part of the model its share."""
+"""Plans which wrong models are tried: a seeded choice that gives each part of the model its share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 
 SEED = "strength"
 _LISTED = 4096
-"""Places of a kind in a part that are put into an order; of more, so many are drawn."""
+"""Most places of one kind in one part that are ordered; if there are more, this many are drawn at random."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class _Kind:
         self.order = [(int(s), int(n - (ends[s] - counts[s]))) for s, n in zip(which, drawn, strict=True)]
 
     def next(self) -> Mutant | None:
-        """The next one that is another model; None at the end."""
+        """The next wrong model that differs from the judged one; None at the end."""
         while self.order:
             site, number = self.order.pop()
             if (mutant := self.sites[site].make(number)) is not None:
@@ -42,7 +42,7 @@ class _Kind:
 
 
 def plan_mutants(sites: Iterable[Site], *, apart: bool = False) -> Iterator[Mutant]:
-    """All wrong models in the order in which they are tried; `apart` gives those that are reported apart."""
+    """All wrong models in the order in which they are tried; `apart` selects those that are reported separately."""
     rng = rng_for(SEED)
     parts: dict[str, dict[Kind, _Kind]] = {}
     for site in sites:
@@ -57,7 +57,7 @@ def plan_mutants(sites: Iterable[Site], *, apart: bool = False) -> Iterator[Muta
 
 
 def _part(kinds: dict[Kind, _Kind], rng: np.random.Generator) -> Iterator[Mutant]:
-    """The kinds of one part in turn."""
+    """The wrong models of one part, with its kinds in turn."""
     waiting = [kinds[kind] for kind in sorted(kinds)]
     for kind in waiting:
         kind.shuffle(rng)

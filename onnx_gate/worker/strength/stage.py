@@ -1,4 +1,4 @@
-"""The stage of a job in which wrong models are tried, and what they show to be missing is run."""
+"""The stage of a job that tries wrong models, and runs new cases for those that were not caught."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from onnx_gate.worker.trial.run import failure_of, run_case
 from onnx_gate.worker.user_code import describe
 
 WEAK_INPUTS = "weak-inputs.npz"
-"""In the worker's own folder: rows that catch what the judged feeds don't."""
+"""File in the worker's own folder, with rows that catch wrong models that the judged feeds don't."""
 SHARE = 0.25
-"""Of `timeout`, what this stage may take."""
+"""Share of `timeout` that this stage may take."""
 RESERVE = 0.1
-"""Of `timeout`, what is left when it ends."""
+"""Share of `timeout` that is left when this stage ends."""
 Send = Callable[[Event], None]
 
 
@@ -42,7 +42,7 @@ def judge_strength(
     scratch: Path,
     started: float,
 ) -> list[OutputDiff]:
-    """Strength, where it is asked for and can be; the comparisons of the aimed cases that come of it."""
+    """Measure and send the strength, if it is asked for and possible; returns the comparisons of the aimed cases."""
     spec = prepared.spec
     if spec.strength is None or spec.variant or prepared.weak or prepared.is_reference:
         return []
@@ -51,7 +51,7 @@ def judge_strength(
     try:
         measured = measure_strength(prepared, spec.strength, deadline=deadline)
     except Exception as error:
-        # It finds out how good the inputs are, and says nothing of the model.
+        # Strength measures how good the inputs are. Its failure says nothing about the model.
         log_aside(error)
         send(Note(text=f"strength was not computed: {describe(error)[:300]}", warns=True))
         return []
@@ -65,7 +65,7 @@ def judge_strength(
 
 
 def _offer(measured: Measured, scratch: Path) -> None:
-    """Leave the rows that no case of the run may hold."""
+    """Save the rows that may not be cases of the run."""
     offered: Mapping[str, Any] = measured.aimed.offered
     if offered:
         np.savez_compressed(scratch / WEAK_INPUTS, **offered)
@@ -74,7 +74,7 @@ def _offer(measured: Measured, scratch: Path) -> None:
 def _run_aimed(
     prepared: Prepared, provider: ProviderSpec, cases: Sequence[Case], send: Send, read_log: Callable[[], str]
 ) -> list[OutputDiff]:
-    """The aimed cases on one provider, announced and compared as all others."""
+    """Run the aimed cases on one provider; they are announced and compared like all others."""
     announced = prepared.announced.get(provider.name)
     if not cases or announced is None:
         return []

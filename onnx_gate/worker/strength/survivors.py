@@ -1,4 +1,4 @@
-"""Why nobody would have noticed: survivors grouped by reason, in sentences, each with what to paste."""
+"""Explains why survivors were not caught: groups them by reason, each with a sentence and a fix to paste."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 Array = npt.NDArray[Any]
 _FINER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-"""Tolerances to try, in those that were held."""
+"""Tolerances to try, as factors of those in the manifest."""
 _MOST_EXPLAINED = 100
 _LISTED = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Reason:
-    """What a group of survivors has in common."""
+    """The common reason of a group of survivors."""
 
     topic: str
-    """Survivors of one topic and one place are a group."""
+    """Topic; survivors with the same topic and place are a group."""
     place: str
     mutants: tuple[Mutant, ...] = ()
 
 
 class Explaining:
-    """Finds out why survivors survive."""
+    """Finds out why survivors were not caught."""
 
     def __init__(
         self, prepared: Prepared, judged: Judged, blueprint: Blueprint, jury: Jury, bench: Bench, aimed: Aimed
@@ -53,7 +53,7 @@ class Explaining:
         self._spec = prepared.spec
 
     def explain(self, tried: Sequence[Tried]) -> Iterator[Survivors]:
-        """The largest groups first."""
+        """Groups of survivors with their reason and fix, the largest first."""
         survivors = [each.mutant for each in tried if each.seen and not each.caught][:_MOST_EXPLAINED]
         groups: dict[tuple[str, str], list[Mutant]] = {}
         for mutant in survivors:
@@ -82,7 +82,7 @@ class Explaining:
             return ("entry", mutant.aim.of) if isinstance(mutant.aim, Entry) else ("idle", mutant.part)
         return ("column", _column(mutant.aim)) if isinstance(mutant.aim, OutputColumn) else ("tolerance", "")
 
-    # ── What is so ──────────────────────────────────────────────────────────────────────────────────────
+    # ── Facts ───────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
     def _baseline(self) -> list[Mapping[str, Actual]]:
@@ -99,7 +99,7 @@ class Explaining:
         )
 
     def _is_felt(self, mutant: Mutant) -> bool:
-        """Whether it changes any answer to a judged feed at all."""
+        """Whether a wrong model changes any answer to a judged feed."""
         baseline = self._baseline
         try:
             session = self._bench.open(mutant)
@@ -114,7 +114,7 @@ class Explaining:
         )
 
     def _values_of(self, names: Sequence[str]) -> list[Mapping[str, Any]]:
-        """What values within the graph are on the judged feeds."""
+        """Inner values of the graph on each judged feed, by name."""
         draft = Draft(self._blueprint)
         graph = draft.model.graph
         known = {output.name for output in graph.output}
@@ -153,7 +153,7 @@ class Explaining:
         except Exception:
             values = None
         if values is None:
-            # Read within a sub-graph, or nobody can see by what: none is said to be unread.
+            # Rows are read within a sub-graph, or the ids can't be seen: so no row is reported as unread.
             return frozenset(range(count))
         return frozenset(
             int(row) % count
@@ -163,10 +163,10 @@ class Explaining:
             for row in np.unique(np.asarray(call[name]))
         )
 
-    # ── What is said ────────────────────────────────────────────────────────────────────────────────────
+    # ── Sentences ───────────────────────────────────────────────────────────────────────────────────────
 
     def table(self, tensor: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Rows of a table that no id reads."""
+        """Reason and fix for rows of a table that no id reads."""
         count, read = self._blueprint.shape(tensor)[0], self._rows_read(tensor)
         unread = [row for row in range(count) if row not in read]
         together = len(unread) == unread[-1] - unread[0] + 1
@@ -175,7 +175,7 @@ class Explaining:
         return f"{shown} of `{tensor}` are never read", self._fix(_ids(given, count) if given else "")
 
     def _input_of(self, tensor: str) -> InputSpec | None:
-        """The input whose values are the ids, if it is one of whole numbers that are fed as they are."""
+        """The integer input whose values are used as ids unchanged; None if not found."""
         values = self._values_of(self._indices(tensor)[:1])
         for given in self._spec.inputs or ():
             same = all(
@@ -189,7 +189,7 @@ class Explaining:
         return None
 
     def tree(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Leaves that no row reaches."""
+        """Reason and fix for leaves that no row reaches."""
         where = self._where(own)
         counts = [self._leaves(node, trees) for node, trees in self._trees(own)]
         reached, count = (sum(each) for each in zip(*counts, strict=True))
@@ -198,12 +198,12 @@ class Explaining:
         return f"no row reaches {count - reached:,} of {count:,} leaves of {where}", self._fix("")
 
     def threshold(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Thresholds that can move without any row taking another branch."""
+        """Reason and fix for thresholds that can move without any row taking another branch."""
         moved = plural(len(own), "threshold")
         return f"no row lies between {moved} of {self._where(own)} and the midpoint of the neighbours", self._fix("")
 
     def _trees(self, own: Sequence[Mutant]) -> list[tuple[Any, list[int]]]:
-        """The ensembles, each with the trees of it that are meant."""
+        """The ensembles that were changed, each with its changed trees."""
         found: dict[NodePath, set[int]] = {}
         for mutant in own:
             if isinstance(mutant.aim, TreeSpot):
@@ -218,7 +218,7 @@ class Explaining:
         return f"{of} of {_listed([node.name or node.op_type for node, _ in ensembles])}"
 
     def _leaves(self, node: Any, trees: Sequence[int]) -> tuple[int, int]:
-        """Leaves that rows reach, and all there are."""
+        """The number of leaves that rows reach, and the number of all leaves."""
         ensemble = Ensemble(node)
         name = node.input[0]
         fed = [np.asarray(call[name], dtype=np.float64) for call in self._values_of([name])]
@@ -230,13 +230,13 @@ class Explaining:
         return reached, count
 
     def missing(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """What is done with a missing value."""
+        """Reason and fix for the treatment of missing values."""
         floats = [f"`{given.name}`" for given in self._spec.inputs or () if is_float(given)]
         line = f"Add `allow: [nan]` to {' and '.join(floats)}, and `edges: [nan]` to the model" if floats else ""
         return "no row has a missing value (NaN), and the model has learnt how to treat one", self._fix(line)
 
     def size(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Sizes that were built in."""
+        """Reason and fix for baked-in sizes."""
         seen: dict[str, set[int]] = {}
         for given in self._spec.inputs or ():
             for call in self._judged.calls:
@@ -251,24 +251,24 @@ class Explaining:
         return f"`{name}` is {size} in every feed", f"Use `{line}`"
 
     def entry(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Categories that nobody feeds."""
+        """Reason and fix for categories that no row holds."""
         names = list(
             dict.fromkeys(value for mutant in own if isinstance(mutant.aim, Entry) for value in mutant.aim.values)
         )
         return f"no row tells {_listed(names)} of `{place}` apart", self._fix("")
 
     def idle(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Parts that change no answer."""
+        """Reason and fix for parts that change no answer."""
         return f"no row makes use of {_places(own)}", self._fix("")
 
     def output(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Columns that are 0 or equal to their neighbours in all answers."""
+        """Reason and fix for output columns that are 0 or equal to their neighbours in all answers."""
         columns = [_where(mutant.aim) for mutant in own if isinstance(mutant.aim, OutputColumn)]
         shown = ", ".join(list(dict.fromkeys(columns))[:_LISTED])
         return f"{shown} could be 0, negated or swapped with its neighbour in all answers", self._fix("")
 
     def column(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Columns that are smaller than what the tolerance allows."""
+        """Reason and fix for output columns with values below the tolerance."""
         aim = own[0].aim
         if not isinstance(aim, OutputColumn):
             return self.tolerance(place, own)
@@ -280,11 +280,11 @@ class Explaining:
         )
 
     def tolerance(self, place: str, own: Sequence[Mutant]) -> tuple[str, str]:
-        """Differences that the limits allow."""
+        """Reason and fix for differences that the limits allow."""
         return f"errors in {_places(own)} change the answers by less than the limits allow", self._finer(own)
 
     def _finer(self, own: Sequence[Mutant], output: str | None = None) -> str:
-        """The widest tolerance that catches them and that the model itself keeps."""
+        """The widest tolerance that catches these wrong models and that the model itself keeps; empty if none does."""
         for factor in _FINER if not self._bench.is_over() else ():
             rules = {
                 name: rule
@@ -312,7 +312,7 @@ class Explaining:
         return not jury.catches(self._judged.calls, self._blueprint.open().run)
 
     def _fix(self, line: str) -> str:
-        """What to feed: with data, rows of it; else what the manifest holds back."""
+        """The fix: more rows if there is data; else the given line, or a limit of the manifest to remove."""
         if self._spec.data is not None:
             rows = self._aimed.offered_rows
             file = f"{_FILE.format(self._spec.id)} holds {plural(rows, 'row')} that catch such errors"
@@ -342,7 +342,7 @@ _TOPICS: Mapping[str, Callable[[Explaining, str, Sequence[Mutant]], tuple[str, s
 
 
 def _ids(given: InputSpec, count: int) -> str:
-    """All ids of a table, as a line of the manifest: beside what is there, or instead of it."""
+    """All ids of a table as a line for the manifest, as an addition or as a replacement."""
     line = f"`range: [0, {count - 1}]`"
     if given.range is not None:
         low, high = given.range
@@ -356,7 +356,7 @@ def _places(own: Sequence[Mutant]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first few of them, each once."""
+    """The first few names, each once."""
     names = list(dict.fromkeys(names))
     shown = ", ".join(f"`{name}`" for name in names[:_LISTED])
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown

@@ -1,4 +1,4 @@
-"""Wrong models, one after the other: which of them the judged feeds catch, and which another feed shows to differ."""
+"""Tries wrong models: finds which of them the judged feeds catch, and which only another feed shows to differ."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from onnx_gate.worker.strength.kinds.mutants import Mutant
 from onnx_gate.worker.strength.witnesses import Witness, Witnesses
 
 MOST_BYTES = 64 * 1024**3
-"""Of files of which sessions are made, all together."""
+"""Most bytes of all files from which sessions are made, together."""
 OUT_OF_TIME = "its time ran out, which is a quarter of `timeout`"
 TOO_LARGE = "the model is too large to be loaded more often"
 _ROWS = 2
-"""Rows of a witness that are kept."""
+"""Most rows of a witness that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """A feed that shows a difference, and the rows in which it does."""
+    """A feed that shows a difference, and the rows that show it."""
 
     witness: Witness
     rows: Any
-    """None where nobody can say it row by row."""
+    """Indices of the rows; None if the difference can't be assigned to rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What became of a wrong model."""
+    """The result for one wrong model."""
 
     mutant: Mutant
     caught: bool
-    """On the judged feeds."""
+    """Whether the judged feeds catch it."""
     seen: Seen | None = None
-    """On another feed, where the judged ones don't."""
+    """Another feed that shows the difference, if the judged ones don't."""
 
     @property
     def counted(self) -> bool:
-        """Whether anything shows that it is another model."""
+        """Whether any feed shows that it differs from the judged model."""
         return self.caught or self.seen is not None
 
 
@@ -54,10 +54,10 @@ class Bench:
         self._deadline = deadline
         self._left = MOST_BYTES
         self.stopped = ""
-        """Why not all were tried; empty where they were."""
+        """The reason why not all wrong models were tried; empty if they were."""
 
     def open(self, mutant: Mutant) -> Mutated:
-        """A session of a wrong model; raises Discarded where there is none."""
+        """A session of a wrong model; raises Discarded if it can't be opened."""
         self._left -= self._blueprint.size
         try:
             draft = Draft(self._blueprint)
@@ -67,7 +67,7 @@ class Bench:
             raise Discarded(str(error)[:200]) from error
 
     def try_all(self, mutants: Iterable[Mutant], most: int, witnesses: Witnesses | None) -> Iterator[Tried]:
-        """So many of them; those that don't load or run are replaced by the next."""
+        """Try at most `most` wrong models; one that doesn't load or run is replaced by the next."""
         done = 0
         for mutant in mutants:
             if done >= most:
@@ -92,7 +92,7 @@ class Bench:
         return bool(self.stopped)
 
     def _try(self, mutant: Mutant, witnesses: Witnesses | None) -> Tried | None:
-        """None where time runs out before anybody knows."""
+        """The result for one wrong model; None if the time runs out first."""
         session = self.open(mutant)
         if self._jury.catches(self._judged.calls, session.run):
             return Tried(mutant=mutant, caught=True)
@@ -105,7 +105,7 @@ class Bench:
             try:
                 differs = self._jury.catches([as_call(witness)], session.run, ran=True)
             except Discarded as error:
-                # Such a file would be an error, and not `diverged`: another witness has to show it.
+                # Such a file would be an error, not `diverged`: another witness has to show the difference.
                 failed, differs = error, False
             if differs and (seen is None or witness.allowed):
                 seen = Seen(witness=witness, rows=self._rows(session, witness))
@@ -127,5 +127,5 @@ class Bench:
 
 
 def as_call(witness: Witness, name: str = "witness") -> JudgedCall:
-    """A witness in the place of a judged call."""
+    """A witness as a judged call."""
     return JudgedCall(case=name, feed=witness.fed, reference=witness.reference, rows=witness.rows, counted=witness.rows)

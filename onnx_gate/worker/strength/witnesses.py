@@ -1,7 +1,7 @@
-"""Feeds that may show that a wrong model differs where the judged feeds don't.
+"""Feeds that may show that a wrong model differs, if the judged feeds don't.
 
-They may leave `range`, `values` and the data: that is how it is seen that a row is never read. Their number is fixed,
-so that two runs give the same numbers.
+These feeds may go beyond `range`, `values` and the data: that shows, for example, that a row of a table is never read.
+Their number is fixed, so two runs give the same results.
 """
 
 from __future__ import annotations
@@ -32,49 +32,49 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 Array = npt.NDArray[Any]
 MOST_CALLS = 96
-"""Other feeds that a survivor is run on, beside those that are aimed at it."""
+"""Most other feeds that a survivor is run on, in addition to the feeds that are aimed at it."""
 CALL_BYTES = 8 * 1024 * 1024
-"""Of feed and answers of one call; a call has one row at the least."""
+"""Most bytes of the feed and answers of one call; a call has at least one row."""
 KEPT_BYTES = 48 * 1024 * 1024
-"""Of all that are kept: beyond that no more are made."""
+"""Most bytes of all feeds and answers that are kept; after that no more feeds are made."""
 ROWS = 32
 _BATCHES = (32, 64, 128, 256)
-"""Rows of a call that holds landmarks: the more, the fewer calls."""
+"""Rows of a call that holds landmarks: more rows need fewer calls."""
 _SCALES = (0.1, 10.0, 100.0, -1.0)
 _POWERS = (1.0, 6.0)
-"""Of ten, between which rows of any magnitude lie."""
+"""Smallest and largest power of ten for rows of any magnitude."""
 _COUNTED = 300
-"""Whole numbers that anybody counts up to."""
+"""Limit of the integers that are typical counts."""
 _ANY = 1 << 64
 _MOST_CELLS = 1 << 20
 _TIMES_JUDGED = 16
-"""Elements of all these feeds, in those of the judged ones."""
+"""Most elements of all these feeds, as a multiple of the elements of the judged feeds."""
 _MOST_COLUMNS = 256
 _SMALL_FILE = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """A feed that nobody has judged, and what the judged file answers to it."""
+    """A feed that was not judged, and the answers of the judged file to it."""
 
     feed: Feed
     fed: Feed
-    """The same as the file takes it."""
+    """The same feed, in the dtypes that the file takes."""
     reference: Answers
     rows: int | None
     allowed: bool
-    """It is within what the manifest says of the inputs, and there is no data: it may become a case of the run."""
+    """Whether the feed may become a case of the run: it is within the manifest's limits, and there is no data."""
     may_be_allowed: bool
-    """Whether any such feed is."""
+    """Whether any feed of this model can be allowed."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return bytes_of(self.feed, self.reference)
 
 
 class Witnesses:
-    """Makes feeds one after the other, as they are asked for, and keeps them for the next wrong model."""
+    """Makes feeds one by one, on demand, and keeps them for the next wrong model."""
 
     def __init__(self, prepared: Prepared, blueprint: Blueprint, judged: Judged, mutants: Iterable[Mutant]) -> None:
         self._prepared, self._blueprint, self._judged = prepared, blueprint, judged
@@ -92,15 +92,15 @@ class Witnesses:
 
     @property
     def rows(self) -> int:
-        """Rows that were made for all wrong models."""
+        """Number of rows that were made for all wrong models."""
         return sum(witness.rows or 1 for witness in self._made)
 
     def close(self) -> None:
-        """No more are asked for: let go of the session, which holds all weights."""
+        """Release the session, which holds all weights; no more feeds can be made after that."""
         self._session = None
 
     def for_mutant(self, mutant: Mutant) -> Iterator[Witness]:
-        """Those that are aimed at it first, then those for all."""
+        """Feeds for a wrong model: those that are aimed at it first, then those for all wrong models."""
         if self._cannot_be_made:
             return
         if isinstance(mutant.aim, TreeSpot):
@@ -111,7 +111,7 @@ class Witnesses:
 
     @property
     def _cannot_be_made(self) -> bool:
-        """Inputs that are no tensors, or whose sizes nobody says, come from data only."""
+        """Whether feeds can't be made: inputs that are not tensors, or that have unknown sizes, come only from data."""
         inputs = self._spec.inputs or ()
         known = all(name in self._spec.dims for name in named_dims(self._spec))
         return not inputs or not known or any(given.form != "tensor" for given in inputs)
@@ -133,14 +133,14 @@ class Witnesses:
             self._kept += witness.size
 
     def _answered(self, feeds: Iterable[Feed]) -> Iterator[Witness]:
-        """With what the judged file answers; without those that it does not take."""
+        """The feeds with the answers of the judged file; feeds that it refuses are left out."""
         self._session = self._session or self._blueprint.open()
         for feed in feeds:
             fed = self._lowered(feed)
             try:
                 actual = self._session.run(fed)
             except Exception:  # noqa: S112
-                # Not every value that can be made up is one that the file takes.
+                # The file does not take every value that can be generated.
                 continue
             yield Witness(
                 feed=feed,
@@ -162,7 +162,7 @@ class Witnesses:
         return None
 
     def _feeds(self) -> Iterator[Feed]:
-        """All of them, as many as the model can bear."""
+        """The feeds for all wrong models, as many as the limits allow."""
         judged = sum(_cells(call.feed) for call in self._judged.calls)
         left = max(_MOST_CELLS >> 4, min(_MOST_CELLS, _TIMES_JUDGED * judged))
         for number, feed in enumerate(self._both(self._every_feed())):
@@ -191,7 +191,7 @@ class Witnesses:
 
     @cached_property
     def _batch(self) -> int:
-        """The rows of a feed: as many as are worth it, or the most that were judged, where the file takes no other."""
+        """Rows of a feed: as many as the limits allow, or the most that were judged if the file takes no more."""
         judged = [call for call in self._judged.calls if call.rows]
         heaviest = max((call.size // (call.rows or 1) for call in judged), default=0)
         rows = max(1, min(ROWS, CALL_BYTES // max(1, heaviest)))
@@ -207,7 +207,7 @@ class Witnesses:
         return generate(spec.inputs or (), self._sizes(spec), seed=f"{SEED}/{name}", domains=known)
 
     def _other_sizes(self, known: Domains) -> Iterator[Feed]:
-        """One more row, and one more of each other dimension."""
+        """Feeds with another size of one dimension, for each dimension."""
         sizes = self._sizes(self._spec)
         for name in sizes:
             limits = self._spec.dim_limits.get(name)
@@ -224,7 +224,7 @@ class Witnesses:
         if rows is None:
             return
         groups = rows.groups()
-        # Of many calls, those that are spread over all.
+        # If there are many calls, choose some that are spread over all of them.
         step = max(1, -(-len(groups) // most))
         for group in groups[::step]:
             yield rows.call(group).feed
@@ -232,7 +232,7 @@ class Witnesses:
             yield rows.long
 
     def _in_large_calls(self, spec: ModelSpec) -> ModelSpec:
-        """With batches as large as small models take at once."""
+        """The spec with large batches, if the model is small enough to take them at once."""
         return replace(spec, batches=_BATCHES if self._takes_large_calls else (self._batch,))
 
     @property
@@ -240,7 +240,7 @@ class Witnesses:
         return self._blueprint.size <= _SMALL_FILE and self._batch == ROWS
 
     def _judged_rows(self) -> Feed | None:
-        """The judged feed that has the most rows."""
+        """Rows of the judged feed with the most rows; None if not found."""
         calls = [call for call in self._judged.calls if not self._prepared.halves]
         best = max(calls, key=lambda call: (call.rows or 0, call.size), default=None)
         if best is None:
@@ -259,7 +259,7 @@ class Witnesses:
         return np.where(np.isfinite(scaled.astype(np.float64)), scaled, value)
 
     def _of_any_magnitude(self) -> Feed:
-        """Rows of ordinary numbers, each times a power of ten of its own: that reaches what columns decide together."""
+        """Rows of ordinary numbers, each scaled by its own power of ten: reaches conditions on several columns."""
         spec = self._free
         sizes = self._sizes(spec) | ({"batch": max(_BATCHES)} if has_batch(spec) and self._takes_large_calls else {})
         feed = generate(spec.inputs or (), sizes, seed=f"{SEED}/magnitude", domains=NOTHING_KNOWN)
@@ -272,7 +272,7 @@ class Witnesses:
         return feed
 
     def _crossed(self, feed: Feed) -> Feed:
-        """Each column of each input in another order of rows."""
+        """The feed with the rows of each column in another order."""
         rng = rng_for(f"{SEED}/crossed")
         crossed = dict(feed)
         for given in self._spec.inputs or ():
@@ -282,7 +282,7 @@ class Witnesses:
         return crossed
 
     def _wide(self) -> Iterator[Feed]:
-        """Whole numbers as far as anybody counts, and from all that their dtype holds."""
+        """Feeds of integers: of the size of typical counts, and from the whole range of their dtype."""
         whole = [given for given in self._free.inputs or () if _is_whole(given)]
         for end in (_COUNTED, _ANY) if whole else ():
             rng = rng_for(f"{SEED}/wide/{end}")
@@ -296,7 +296,7 @@ class Witnesses:
             yield feed
 
     def _with_id(self, row: int) -> Iterator[Feed]:
-        """An ordinary feed in which each of the integer inputs in turn holds one id."""
+        """Ordinary feeds, one per integer input, in which that input holds one id."""
         for given in self._spec.inputs or ():
             if not _is_whole(given):
                 continue
@@ -308,7 +308,7 @@ class Witnesses:
                 yield {**feed, given.name: value}
 
     def _in_boxes(self) -> list[Witness]:
-        """Rows that are solved exactly, for all places in trees at once."""
+        """Feeds with rows that are solved exactly to reach the changed places in trees, for all places at once."""
         if self._boxes is None:
             self._boxes = list(self._answered(self._both(self._solved())))
         return self._boxes
@@ -317,14 +317,14 @@ class Witnesses:
         if not has_batch(self._free):
             return
         found = boxes_for(self._blueprint.readable(), self._spots, self._free.inputs or ())
-        # Ordinary values are those of the model, and only the boxes are to be reached.
+        # Ordinary values come from the model's domains; only the boxes have to be reached.
         known = replace(self._prepared.domains, boxes=found.boxes)
         rows = plan_domain(self._in_large_calls(self._free), known, file_size=self._blueprint.size)
         if rows is not None:
             yield from (rows.call(group).feed for group in rows.groups())
 
     def _both(self, feeds: Iterable[Feed]) -> Iterator[Feed]:
-        """Each feed within the limits of the manifest first, then as it is."""
+        """Each feed twice: first clipped to the limits of the manifest, then unchanged."""
         limited = any(given.range is not None or given.values is not None for given in self._spec.inputs or ())
         for feed in feeds:
             if limited:
@@ -366,7 +366,7 @@ def _cells(feed: Feed) -> int:
 
 
 def _shuffled(value: Array, rng: np.random.Generator) -> Array:
-    """Columns of the last axis, each with its rows in another order."""
+    """The columns of the last axis, each with its rows in another order."""
     if value.ndim < 2:
         return value[rng.permutation(len(value))]
     crossed = value.copy()
@@ -376,7 +376,7 @@ def _shuffled(value: Array, rng: np.random.Generator) -> Array:
 
 
 def _with_sizes(spec: ModelSpec, judged: Judged) -> ModelSpec:
-    """With the sizes that were judged, where the manifest lists none."""
+    """The spec with the sizes that were judged, for dimensions whose sizes the manifest does not list."""
     seen: dict[str, set[int]] = {}
     for given in spec.inputs or ():
         for call in judged.calls:

@@ -1,4 +1,4 @@
-"""From the numbers of a divergence to its cause: the cheapest questions first."""
+"""Finds the cause of a divergence from its numbers; the cheapest questions come first."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from onnx_gate.worker.triage.sizes import (
     right_sizes,
 )
 
-# Where the noise lies this far below the signal, the model is right and the tolerance is too tight for it.
+# If the noise lies this far below the signal, the model is right and the tolerance is too tight.
 NOISE_DB = 90.0
 
 LOWERED_DB = 8.0
-"""Signal above noise that a model in lower precision keeps; one with another fault as well is below it."""
+"""Least signal-to-noise ratio of a model in lower precision; with another fault as well, the ratio is below it."""
 
 _OF_THE_FILE = (Cause.CONVERSION, Cause.PRECISION, Cause.PREPROCESSING, Cause.QUANTISED)
 """Causes that have a place in the graph."""
@@ -62,36 +62,36 @@ _ORDER_ADVICE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What may be asked about a comparison. The default of each is what counts where nobody answers."""
+    """Questions about a comparison. The default of each question is its answer if it can't be asked."""
 
     unoptimized: Callable[[OutputDiff], OutputDiff | None] = lambda _: None
-    """The same comparison on the CPU without graph optimisations; None where it can't be made."""
+    """The same comparison on the CPU without graph optimisations; None if it can't be made."""
     optimizer: Callable[[OutputDiff], Optimized | None] = lambda _: None
-    """Which optimisers change the answers, and where."""
+    """The optimisers that change the answers, and the place where they do."""
     on_provider: Callable[[OutputDiff], Place | None] = lambda _: None
-    """Where in the graph a provider computes something else than the CPU."""
+    """The place in the graph where a provider computes other values than the CPU."""
     repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
     """Whether the source gives the same answer twice."""
     right_size: Callable[[OutputDiff], int | None] = lambda _: None
-    """A number of rows at which the same rows are answered rightly, one batch after the other; None for none."""
+    """A batch size at which the answers for the same rows are right; None if not found."""
     order: Callable[[OutputDiff], Swapped | None] = lambda _: None
-    """Whether the answers are right, in the wrong order."""
+    """The order of outputs or classes, if the answers are right but in the wrong order."""
     columns: Callable[[OutputDiff], Reordered | None] = lambda _: None
-    """The order in which the file takes the columns of its inputs, where that makes the answers agree."""
+    """The order in which the file takes the columns of its inputs, if it makes the answers agree."""
     known: Callable[[OutputDiff], Triage | None] = lambda _: None
-    """What is known to go wrong with such a model on such a feed."""
+    """A known problem with such a model on such a feed."""
     lowered: Callable[[OutputDiff], str] = lambda _: ""
-    """What the file of recorded answers holds of lower precision; empty where it holds nothing."""
+    """The parts with lower precision in a file with recorded answers; empty if there are none."""
     left_out: Callable[[OutputDiff], str] = lambda _: ""
-    """What has to be done to the inputs before the ONNX file agrees with the source; empty where nothing helps."""
+    """The change of the inputs with which the ONNX file agrees with the source; empty if no change helps."""
     offset: Callable[[OutputDiff], float | None] = lambda _: None
-    """By how much all elements are off in the same direction; None where the differences have no sign in common."""
+    """The amount by which all elements are off in the same direction; None if there is no common direction."""
     rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
-    """Whether rounding alone explains it."""
+    """How rounding alone explains the divergence; None if it does not."""
     place: Callable[[OutputDiff], Found | None] = lambda _: None
-    """Where in the graph it begins, and which exchange makes it go; None where the source can't be looked into."""
+    """The place in the graph where the divergence begins, and the exchange that removes it; None if not found."""
     precise: Callable[[OutputDiff], Precise | None] = lambda _: None
-    """The same comparison on the same provider in full precision; None where it was in that already."""
+    """The same comparison on the same provider in full precision; None if it was in full precision already."""
 
 
 _ASKED = {
@@ -105,48 +105,48 @@ _ASKED = {
     "place": "where in the graph it begins",
     "precise": "whether full precision mends it",
 }
-"""Question → what it is about, for the reader; the others take no time."""
+"""Question → its description for the reader; questions that take no time are left out."""
 NOBODY = Questions()
-"""Answers none of them."""
+"""Questions that are never asked: each has its default answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known, and who may be asked."""
+    """The facts about a divergence, and the questions that may be asked."""
 
     diffs: tuple[OutputDiff, ...]
     """Every comparison of the model."""
     shown: Cause | None
-    """What the file itself shows to be wrong with it: a baked-in dimension, or nodes in training mode."""
+    """A fault that the file itself shows: a baked-in dimension, or nodes in training mode."""
     sizes: Mapping[str, Mapping[str, int]]
     """The dynamic dimensions of each case."""
     cuts: frozenset[str] = frozenset()
-    """Cases of the data at another size than its own."""
+    """Cases with the data cut to another size than its own."""
     fixed: tuple[Fixed, ...] = ()
-    """Dimensions of inputs that have one size in the file, and that the manifest wants dynamic."""
+    """Dimensions of inputs that have a fixed size in the file, but that the manifest wants dynamic."""
     shipped: bool
-    """The file is the user's own, not converted now."""
+    """Whether the file is the user's own, not converted in this run."""
     recorded: bool
-    """The reference was recorded, and nobody was asked."""
+    """Whether the reference answers were recorded, and the source did not run."""
     rows_asked: bool = False
-    """Both sides can be asked for the same rows in batches of another size."""
+    """Whether both sides can run the same rows in batches of another size."""
     variant: str
-    """The kind of variant that this is, such as `fp16`; empty for a model as it was converted."""
+    """The kind of variant, such as `fp16`; empty for a model that is not a variant."""
     run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
-    """What each provider answers otherwise from run to run."""
+    """Provider → the outputs that differ from run to run."""
     unasked: Callable[[], Sequence[str]] = tuple
-    """Questions that no time was left for, so far."""
+    """Returns the questions that there was no time for so far."""
     ask: Questions = NOBODY
-    """Second opinions, which take time and may fail."""
+    """The questions, which take time and may fail."""
 
 
 def first_guess(evidence: Evidence) -> Triage:
-    """The cause as far as the numbers at hand tell, for the case that asking takes too long or ends badly."""
+    """The cause that the numbers alone show; it is used if the questions take too long or the process crashes."""
     return find_cause(replace(evidence, ask=NOBODY, rows_asked=False))
 
 
 def find_cause(evidence: Evidence) -> Triage:
-    """The cause of a divergence that is there, with what there was no time to ask."""
+    """The cause of a divergence, with the questions that there was no time for."""
     found = _cause(evidence)
     left = [_ASKED[name] for name in dict.fromkeys(evidence.unasked()) if name in _ASKED]
     if not left:
@@ -190,17 +190,17 @@ def _cause(evidence: Evidence) -> Triage:
 
 
 def _right_size(evidence: Evidence, wrong: list[OutputDiff]) -> int | None:
-    """The size of a batch at which the rows are right that are wrong at another one."""
+    """A batch size at which the rows are right that are wrong at another batch size; None if not found."""
     cases = [diff for diff in wrong if "batch" in evidence.sizes.get(diff.case, {})]
     if not cases or len(cases) < len(wrong) or not may_depend_on_size(evidence.diffs, evidence.sizes, wrong):
         return None
     worst = worst_first(cases)[0]
-    # What is known to go wrong with such a model may go right with some rows alone.
+    # A known problem of such a model may not appear with only some of the rows.
     return None if evidence.ask.known(worst) else evidence.ask.right_size(worst)
 
 
 def _baked_by_line(evidence: Evidence) -> Triage | None:
-    """What the framework knows of the line that built a size in; it is asked with any feed."""
+    """The framework's knowledge of the line of code that baked in a size; any feed will do to ask for it."""
     fed = next((diff for diff in evidence.diffs if diff.case in evidence.sizes), None)
     known = evidence.ask.known(fed) if fed else None
     return known if known and known.cause is Cause.BATCH_BAKED else None
@@ -248,7 +248,7 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
 
 
 def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """The file may be right: a source that changes its mind, one provider, one optimisation."""
+    """A cause outside the file: a source that is not deterministic, a provider, or an optimisation."""
     if not evidence.ask.repeats_itself(worst):
         return _not_repeating(evidence, worst)
     if any(diff.provider == "cpu" for diff in evidence.diffs) and not _cpu_is_wrong(evidence.diffs):
@@ -257,7 +257,7 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
     plain = evidence.ask.unoptimized(worst) if worst.provider == "cpu" else None
     if plain is None or not all_but_gone(worst, plain):
         return None
-    # It is to blame for a divergence that goes, or all but goes, without it.
+    # The divergence goes away, or nearly so, without the optimiser: so the optimiser is the cause.
     found = evidence.ask.optimizer(worst)
     return Triage(
         cause=Cause.OPTIMIZER, advice=advise_optimizer(worst, plain, found), place=found.place if found else None
@@ -284,7 +284,7 @@ def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
 
 
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """What is known of this kind of model says more than any number, unless an exchange shows something else."""
+    """A known problem of this kind of model: it says more than any number, unless an exchange shows another cause."""
     known = evidence.ask.known(worst)
     if known is None or (known.cause is Cause.CONVERSION and evidence.shipped):
         return None
@@ -295,14 +295,14 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
         return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
     if noise:
         return None
-    # Nobody has shown that it is rounding: a file that somebody shipped, or a part of it that is wrong on the source's
-    # own values, may be wrong for another reason.
+    # Nothing has shown that it is rounding. A shipped file may be wrong for another reason, and so may a file with a
+    # part that is wrong on the source's own values.
     found = None if evidence.shipped else evidence.ask.place(worst)
     return None if evidence.shipped or (found and found.cause and found.gross) else known
 
 
 def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """What converters are known to get wrong, where nothing else explains a file that somebody shipped."""
+    """A known fault of converters, if nothing else explains the divergence of a shipped file."""
     known = evidence.ask.known(worst) if evidence.shipped else None
     return known if known and known.cause is Cause.CONVERSION else None
 
@@ -329,7 +329,7 @@ def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) 
 
 
 def _lowered(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """The file is of lower precision than the answers that were recorded, and about right."""
+    """Lower precision as the cause, if the file has it and its answers are close to the recorded ones."""
     near = all(diff.snr_db is not None and diff.snr_db >= LOWERED_DB for diff in compared if diff.tolerance)
     if not evidence.recorded or not near or not (what := evidence.ask.lowered(worst)):
         return None
@@ -337,11 +337,11 @@ def _lowered(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) 
 
 
 def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """An exchange that makes it go has shown what is wrong."""
+    """The cause that an exchange has shown: the divergence goes away with it."""
     found = evidence.ask.place(worst) if evidence.shipped else None
     if found is None or found.cause is None:
         return None
-    # What converters are known to get wrong may be where it comes from.
+    # A known fault of converters may be the origin.
     known = _known_converter(evidence, worst, compared)
     advice = f"{advise_place(found)} Known of such models: {known.advice}" if known else advise_place(found)
     return Triage(cause=found.cause, advice=advice, place=found.place, mended=found.mended)
@@ -358,7 +358,7 @@ def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputD
 
 
 def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    """Rounding is the cause where it explains every output that differs."""
+    """Rounding as the cause, if it explains every output that differs."""
     outputs: dict[str, OutputDiff] = {}
     for diff in worst_first(compared):
         outputs.setdefault(diff.output, diff)
@@ -368,13 +368,14 @@ def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
             return None
         found.append((rounding, diff))
     if _is_noise(compared) and evidence.ask.offset(worst) is None:
-        # Right to the last digits of float32: a wider type would do too, and the tolerance is what asks for more.
+        # The answers are right up to the last digits of float32. A wider type would help too, but it is the tolerance
+        # that asks for more digits.
         return Triage(cause=Cause.TOLERANCE, advice=f"{tolerance_advice(worst)} {measure(found[0][0])}")
     return Triage(cause=Cause.PRECISION, advice=advise(*found[0]))
 
 
 def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    # Noise has no sign: what is off by the same everywhere was added by somebody.
+    # Noise has no common sign: a constant offset was added by some step.
     if not _is_noise(compared) or evidence.ask.offset(worst) is not None:
         return None
     return Triage(cause=Cause.TOLERANCE, advice=tolerance_advice(worst))

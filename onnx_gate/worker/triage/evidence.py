@@ -1,7 +1,7 @@
-"""Second opinions on a divergence: what triage may look at and ask.
+"""The facts about a divergence for triage, and the answers to its questions.
 
-Asking runs the user's code, converters and sessions once more. Whatever goes wrong there goes to the model's log,
-and the question counts as not answered: a cause that was found otherwise stands.
+An answer needs to run the user's code, converters and sessions once more. If something fails there, it is written to
+the model's log, and the question counts as not answered: a cause from other questions remains valid.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from onnx_gate.worker.user_code import describe
 
 ReadLog = Callable[[], str]
 Ends = tuple[float, float]
-"""Of all questions, and of the search for the place, on the clock of `time.monotonic`."""
+"""When all questions have to end, and when the search for the place has to end, on the clock of `time.monotonic`."""
 MOST_PARTS = 7
-"""First parts of a source that a shipped file may have been exported without."""
+"""Most first parts of a source that are left out on trial: a shipped file may have been exported without them."""
 MOST_OTHERS = 4
-"""Cases that the source is asked between two answers to the same feed."""
+"""Most other cases that the source runs between two runs on the same feed."""
 SMALL_SIZES = (1, 2, 3, 4, 5, 6, 8, 16)
-"""Numbers of rows that exports are traced with."""
+"""Numbers of rows with which exports are usually traced."""
 ENOUGH_ROWS = 256
-"""That the order of classes is looked for in."""
+"""Number of rows that is enough to find the order of classes."""
 
 
 def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: ReadLog, ends: Ends) -> Evidence:
-    """All that is known of a model that diverged, with the questions that may be asked."""
+    """The facts about a model that diverged, with the questions that may be asked."""
     ask = SecondOpinion(prepared, read_log, diffs, ends)
     spec = prepared.spec
     return Evidence(
@@ -76,7 +76,7 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: ReadL
 
 
 class SecondOpinion:
-    """Answers triage's questions, in a method for each."""
+    """Answers triage's questions, with one method per question."""
 
     def __init__(self, prepared: Prepared, read_log: ReadLog, diffs: Sequence[OutputDiff], ends: Ends) -> None:
         self._prepared = prepared
@@ -89,11 +89,11 @@ class SecondOpinion:
         self._place: tuple[Found | None] | None = None
         self._repeats: dict[str, bool] = {}
         self.unasked: list[str] = []
-        """Questions that no time was left for."""
+        """Questions that there was no time for."""
         self.recorded = any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls())
 
     def wrap(self, question: str) -> Callable[[OutputDiff], Any]:
-        """The method that answers a question, with what counts where it can't be answered."""
+        """The method that answers a question; it returns the default answer if it fails or the time is over."""
         answer, unanswered = getattr(self, question), getattr(NOBODY, question)
 
         def wrapped(diff: OutputDiff) -> Any:
@@ -103,7 +103,7 @@ class SecondOpinion:
             try:
                 return answer(diff)
             except Exception as error:
-                # One line: what a user reads first in the log is what the model printed.
+                # One line only: the log should first show what the model printed.
                 print(f"onnx-gate: triage could not ask {question!r}: {describe(error)}", file=sys.stderr)
                 return unanswered(diff)
 
@@ -119,7 +119,7 @@ class SecondOpinion:
         return next((again for again in found if isinstance(again, OutputDiff) and again.output == diff.output), None)
 
     def optimizer(self, diff: OutputDiff) -> Optimized | None:
-        """Which optimisers change the answers, and where."""
+        """The optimisers that change the answers, and the place where they do."""
 
         def is_right(session: SessionSpec) -> bool:
             again = self._compare_with(diff, session)
@@ -130,11 +130,11 @@ class SecondOpinion:
         return found
 
     def on_provider(self, diff: OutputDiff) -> Place | None:
-        """The nodes that the provider computes otherwise than the CPU."""
+        """The nodes that the provider computes differently from the CPU."""
         return find_provider(self._prepared, diff, self._call(diff), self._until)
 
     def _compare_with(self, diff: OutputDiff, session: SessionSpec) -> OutputDiff | None:
-        """The same comparison on the CPU, with a session set up in another way."""
+        """The same comparison on the CPU, with other session settings."""
         spec = self._prepared.spec
         provider = next((given for given in spec.providers if given.name == "cpu"), CPU)
         opened = open_session(
@@ -168,7 +168,7 @@ class SecondOpinion:
         )
 
     def repeats_itself(self, diff: OutputDiff) -> bool:
-        """Whether the source gives the same answer twice, though others were asked in between."""
+        """Whether the source gives the same answer twice, with other cases run in between."""
         if diff.case not in self._repeats:
             self._repeats[diff.case] = self._repeats_itself(diff)
         return self._repeats[diff.case]
@@ -181,12 +181,12 @@ class SecondOpinion:
                 self._prepared.ask_again(next(case.calls()))
         second = self._prepared.ask_again(call)
         if self._prepared.framework.drew():
-            # It is seeded before each answer, and so repeats itself here and nowhere else.
+            # The source draws random numbers. It repeats itself only here, because it is seeded before each answer.
             return False
         return all(same_bits(first[name].value, second[name].value) for name in first if name in second)
 
     def right_size(self, diff: OutputDiff) -> int | None:
-        """A number of rows at which the rows of the worst batch are right: of those that passed, else any small one."""
+        """A batch size at which rows of the worst batch are right: sizes of other cases first, then small sizes."""
         prepared, call = self._prepared, self._call(diff)
         rows = {len(value) for value in call.feed.values() if isinstance(value, np.ndarray) and value.ndim}
         if self.recorded or prepared.source is None or call.answers is not None or len(rows) != 1:
@@ -202,7 +202,7 @@ class SecondOpinion:
         return None
 
     def _right_in_batches(self, diff: OutputDiff, call: Call, count: int, size: int) -> bool:
-        """Whether rows around the worst one, as a batch of this size, are answered as the source answers them."""
+        """Whether a batch of this size, from the worst row on, gets the same answers as from the source."""
         worst = diff.worst.index[0] - call.first_row if diff.worst and diff.worst.index else 0
         chosen = np.arange(worst, worst + size) % count
         feed = {name: value[chosen] for name, value in call.feed.items()}
@@ -211,15 +211,15 @@ class SecondOpinion:
         try:
             actuals = {name: given.value for name, given in self._session().run(self._prepared.fed(again)).items()}
         except Exception:
-            # The runtime refuses sizes that don't fit what is built in.
+            # The runtime refuses sizes that don't fit the baked-in one.
             return False
         references = {name: answers[name].value for name in answers if isinstance(actuals.get(name), np.ndarray)}
-        # Answers of another form are not right, whatever numbers they hold.
+        # Answers of another shape are wrong, whatever numbers they hold.
         formed = all(answers[name].column or actuals[name].shape == references[name].shape for name in references)
         return formed and all_agree(references, actuals, self._tolerance(diff))
 
     def order(self, diff: OutputDiff) -> Swapped | None:
-        """Whether the answers are right, in the wrong order: a few rows don't show it, so all cases are looked at."""
+        """The order of outputs or classes, if only that is wrong; a few rows don't show it, so all cases are used."""
         references, actuals = join_rows([self._look(diff), *self._others(diff)])
         found = find_order(references, actuals, self._tolerance(diff))
         if found is None or self._prepared.spec.onnx is None:
@@ -228,9 +228,9 @@ class SecondOpinion:
         return replace(found, mended=mended)
 
     def _others(self, diff: OutputDiff) -> Iterator[Seen]:
-        """Both sides on other calls, those of the largest cases first, until there are rows enough.
+        """Both sides on other calls, those of the largest cases first, until there are enough rows.
 
-        Data may be sorted by class: all calls of a case show more than the first.
+        Data may be sorted by class, so calls from the whole of a case show more than its first call.
         """
         cases = [case for case in self._prepared.cases if case.held and not case.optional]
         rows = 0
@@ -271,7 +271,7 @@ class SecondOpinion:
         return Reordered(order=order, names=names, mended=mended)
 
     def known(self, diff: OutputDiff) -> Triage | None:
-        """What is known to go wrong with such a model on such a feed."""
+        """A known problem with such a model on such a feed."""
         prepared = self._prepared
         return (
             None
@@ -280,18 +280,18 @@ class SecondOpinion:
         )
 
     def offset(self, diff: OutputDiff) -> float | None:
-        """By how much all elements are off in the same direction."""
+        """The amount by which all elements are off in the same direction."""
         seen = self._look(diff)
         if diff.output not in seen.references:
             return None
         return common_offset(seen.references[diff.output], seen.actuals[diff.output])
 
     def rounding(self, diff: OutputDiff) -> Rounding | None:
-        """Whether rounding alone explains it."""
+        """How rounding alone explains the divergence; None if it does not."""
         return None if self.recorded else self._rounding.explain(diff, self._look(diff), self._tolerance(diff))
 
     def place(self, diff: OutputDiff) -> Found | None:
-        """Where in the graph it begins."""
+        """The place in the graph where the divergence begins."""
         if self.recorded or self._prepared.source is None:
             return None
         if self._place is None:
@@ -301,26 +301,26 @@ class SecondOpinion:
         return self._place[0]
 
     def _richest(self, diff: OutputDiff) -> OutputDiff:
-        """Where the same output is wrong with the most rows: a single one shows little of a graph."""
+        """The comparison with the most rows in which the same output is wrong: a single row shows little of a graph."""
         of, cases = (diff.provider, diff.output), self._cases
         wrong = [each for each in self._diffs if each.breaches and not each.contract and each.case in cases]
         same = [each for each in wrong if (each.provider, each.output) == of]
         return max(same, key=lambda each: cases[each.case].sizes.get("batch", 0), default=diff)
 
     def lowered(self, diff: OutputDiff) -> str:
-        """What a recorded model's file holds of lower precision; where there is a source, its weights say more."""
+        """The parts with lower precision in a file with recorded answers; with a source, its weights say more."""
         found = lowered_in(onnx.load(self._prepared.onnx, load_external_data=False).graph) if self.recorded else None
         return found.words if found else ""
 
     def left_out(self, diff: OutputDiff) -> str:
-        """What has to be done to the inputs before the ONNX file agrees with the source."""
+        """The change of the inputs with which the ONNX file agrees with the source; empty if no change helps."""
         prepared = self._prepared
         if prepared.spec.framework == "onnx" and not self.recorded:
             return ""
         seen = self._look(self._richest(diff))
         call = seen.call
         if all_agree(seen.references, seen.actuals, self._tolerance(diff)):
-            # Too little is wrong for a change of the inputs to show.
+            # Too few elements are wrong to show the effect of a change of the inputs.
             return ""
         tails = () if self.recorded else prepared.framework.tails(prepared.source, prepared.spec)
         for number, tail in enumerate(islice(tails, MOST_PARTS), start=1):
@@ -331,7 +331,7 @@ class SecondOpinion:
         for words, change in HABITS:
             feed = {name: changed(value, change) for name, value in call.feed.items()}
             if all(feed[name].tobytes() == value.tobytes() for name, value in call.feed.items()):
-                # Nothing that it changes is among these inputs.
+                # The change has no effect on these inputs.
                 continue
             actuals = {name: given.value for name, given in session.run(feed).items()}
             if all_agree(seen.references, actuals, self._tolerance(diff)):
@@ -343,7 +343,7 @@ class SecondOpinion:
         try:
             answers = prepared.framework.predict(part, prepared.spec, call.feed)
         except Exception:
-            # Most parts take other inputs than the whole.
+            # Most parts take other inputs than the whole source.
             return {}
         return {name: answers[own].value for name, own in prepared.names.items() if own in answers}
 
@@ -352,7 +352,7 @@ class SecondOpinion:
         return open_session(self._prepared.onnx, CPU, self._read_log, optimize=optimize, custom_ops=custom_ops)
 
     def _call(self, diff: OutputDiff) -> Call:
-        """The call that holds the worst element of a case, else its first."""
+        """The call of a case that holds the worst element, or else the first call."""
         calls = self._cases[diff.case].calls()
         first = next(calls)
         row = diff.worst.index[0] if diff.worst and diff.worst.index else 0
@@ -362,7 +362,7 @@ class SecondOpinion:
         return next((call for call in calls if call.first_row <= row < call.first_row + rows), first)
 
     def _look(self, diff: OutputDiff) -> Seen:
-        """Both sides on the call that holds the worst element, as the gate has seen them."""
+        """The answers of both sides to the call that holds the worst element."""
         return self._look_at(diff.case, self._call(diff))
 
     def _look_at(self, case: str, call: Call) -> Seen:
@@ -385,7 +385,7 @@ class SecondOpinion:
 
 
 def _tried(mend: Callable[[], Mended | None]) -> Mended | None:
-    """A file that can't be mended takes nothing from a cause that is known."""
+    """The mended file; None if mending fails: the cause remains valid without it."""
     try:
         return mend()
     except Exception as error:
@@ -394,7 +394,7 @@ def _tried(mend: Callable[[], Mended | None]) -> Mended | None:
 
 
 def _shaped(answer: Answer, actual: Any) -> Any:
-    """A single target may be a row on one side and a column on the other."""
+    """The answer in the shape of the actual one: a single target may be a row on one side and a column on the other."""
     return answer.value.reshape(actual.shape) if answer.column and answer.value.size == actual.size else answer.value
 
 

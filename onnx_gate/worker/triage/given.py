@@ -1,6 +1,6 @@
-"""Why the data as given is answered differently, and what helps: what rounding it costs, and whether float64 is a way.
+"""Finds why answers to the data as given differ, and what helps: the loss by rounding, and whether float64 helps.
 
-Nothing is advised untried: models whose conversion takes no float64 would send their owners back to float32.
+Advice is tried out first: for a model whose conversion takes no float64, advice to use float64 would be useless.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.unrounded import GivenFinding
 
 MOST_CALLS = 64
-"""Of the data, on which float64 is tried."""
+"""Most calls of the data on which float64 is tried."""
 OFF = "If the model is only ever served rounded values, turn this check into a note with `given: false`."
 
 
 def guess_given(findings: Sequence[GivenFinding]) -> Triage:
-    """What stands if trying float64 crashes the process or outlasts its time."""
+    """The result that is kept if trying float64 crashes the process or takes too long."""
     return Triage(cause=Cause.PRECISION, advice=f"{_what(findings)} {OFF}")
 
 
 def explain_given(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Callable[[], str]) -> Triage:
-    """The cause of a divergence that only the data as given shows."""
+    """The cause of a divergence that only shows with the data as given."""
     said = (_what(findings), _where(prepared), _way_out(prepared, findings, read_log), OFF)
     return Triage(cause=Cause.PRECISION, advice=" ".join(filter(None, said)))
 
@@ -53,11 +53,11 @@ def _what(findings: Sequence[GivenFinding]) -> str:
 
 
 def _where(prepared: Prepared) -> str:
-    """The column that loses most by rounding, as seen by how much its values vary."""
+    """A sentence on the column that loses most by rounding, relative to the spread of its values."""
     try:
         losses = max(_losses(_given_calls(prepared)), default=None, key=lambda loss: loss[0])
     except Exception as error:
-        # It is a hint: a cause that was found stands without it.
+        # This is only a hint: the cause remains valid without it.
         log_aside(error)
         losses = None
     if losses is None:
@@ -67,7 +67,7 @@ def _where(prepared: Prepared) -> str:
 
 
 def _losses(calls: Iterator[Call]) -> Iterator[tuple[float, str, float, float]]:
-    """Of each column that was rounded: the loss beside its spread, its place, its size and the loss itself."""
+    """For each rounded column: the loss relative to its spread, its name, its largest value and the loss itself."""
     call = next(calls, None)
     for name, given in (call.given or {}).items() if call else ():
         if call is None or given.dtype.kind != "f" or given is call.feed.get(name):
@@ -91,7 +91,7 @@ def _way_out(prepared: Prepared, findings: Sequence[GivenFinding], read_log: Cal
     if prepared.spec.onnx is not None:
         return f"Export the model with float64 inputs if its operators take them, or {offset}."
     if prepared.wide is None:
-        # The source is on another machine.
+        # The source is on another machine, so float64 can't be tried here.
         return f"Declare float64 inputs if the model's conversion takes them, or {offset}."
     if _float64_helps(prepared, findings, read_log):
         names = ", ".join(given.name for given in prepared.spec.inputs or () if "float" in given.dtype)
@@ -104,7 +104,7 @@ def _float64_helps(prepared: Prepared, findings: Sequence[GivenFinding], read_lo
     try:
         return _agrees_in_float64(prepared, [finding.diff for finding in findings], read_log)
     except Exception as error:
-        # Into the log: a conversion that can't do it is the answer.
+        # Only logged: if the conversion fails in float64, then float64 does not help.
         log_aside(error)
         return False
 

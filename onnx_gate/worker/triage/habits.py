@@ -1,4 +1,4 @@
-"""What people do to the inputs of a model before they call it, and forget on one side."""
+"""Common preprocessing steps that people forget on one side."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 _MEAN, _DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-"""Of ImageNet, by channel."""
+"""Mean and deviation of ImageNet, by channel."""
 
 
 def _normalised(x: Any) -> Any:
-    """Images of three channels, wherever these stand; others as they are."""
+    """Normalised images, with the three channels on axis 1 or on the last axis; other values unchanged."""
     if x.ndim == 4 and x.shape[1] == 3:
         return (x - _MEAN.reshape(3, 1, 1)) / _DEVIATION.reshape(3, 1, 1)
     return (x - _MEAN) / _DEVIATION if x.ndim == 4 and x.shape[-1] == 3 else x
@@ -27,9 +27,9 @@ HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("divided by 255 and normalised by the mean and deviation of ImageNet", lambda x: _normalised(x / 255)),
     ("given with their channels in reverse order (RGB, BGR)", lambda x: x[:, ::-1] if x.ndim == 4 else x),
 )
-"""Words and change, of images above all."""
+"""Description and change of each preprocessing step; most are for images."""
 
 
 def changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value as it would be then; whole numbers and text stay what they are."""
+    """The value after the change; integers and text stay unchanged."""
     return np.ascontiguousarray(change(value)).astype(value.dtype) if value.dtype.kind == "f" else value

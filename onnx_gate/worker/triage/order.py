@@ -1,4 +1,4 @@
-"""Right answers in the wrong order: outputs that were swapped, classes whose columns or labels were."""
+"""Finds right answers in the wrong order: swapped outputs, or classes whose columns or labels were swapped."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Array = npt.NDArray[Any]
 MOST_COLUMNS = 256
 LEAST_ROWS = 2
 WIDEST = 0.01
-"""Share of a number that two right answers may differ by, whatever the manifest allows."""
+"""Largest relative difference between two right answers, even if the manifest allows more."""
 _LEFT = 0.01
-"""Share of the elements that may stay wrong: ties, or rows next to a threshold."""
+"""Share of elements that may stay wrong: ties, or rows near a threshold."""
 _SHOWN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Swapped:
-    """What was found in another's place."""
+    """The outputs, classes or labels that were swapped."""
 
     cause: Cause
     """`output-order` or `label-order`."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """Output → the one under whose name its answers are."""
+    """Output → the output that has its answers."""
     columns: Mapping[str, Moved] = field(default_factory=dict)
-    """Output → where its classes are."""
+    """Output → the positions of its classes."""
     labels: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
-    """Output → the label that is answered, and the one that it stands for; without those that are right."""
+    """Output → the file's label, and the right label for it; labels that are right are left out."""
     mended: Mended | None = None
-    """The file with that put right."""
+    """The file with the order corrected."""
 
     @property
     def words(self) -> str:
-        """What is found where."""
+        """A sentence that says what was swapped."""
         told = [f"the answers of `{name}` are under `{other}`" for name, other in self.outputs.items()]
         for name, found in self.columns.items():
             moved = [f"class {at} is column {place}" for at, place in enumerate(found.order) if at != place]
@@ -60,7 +60,7 @@ def _listed(parts: list[str]) -> str:
 
 
 def find_order(references: Mapping[str, Array], actuals: Mapping[str, Array], tolerance: Tolerance) -> Swapped | None:
-    """What was swapped, if putting it back makes the answers agree; both sides by ONNX output name."""
+    """The swaps, if undoing them makes the answers agree, else None; both sides are by ONNX output name."""
     wrong = [name for name in references if not _agree(references[name], actuals[name], tolerance)]
     partners = [_partner(name, references, actuals, wrong, tolerance) for name in wrong]
     if len(wrong) > 1 and _is_shuffle(partners, wrong):
@@ -74,7 +74,7 @@ def find_order(references: Mapping[str, Array], actuals: Mapping[str, Array], to
                 return None
             columns[name] = moved
             continue
-        # Of classes that are equally likely, the first is answered: another one in another order.
+        # If classes are equally likely, the first one is the answer; in another order that is another class.
         clear = _clear([references[other] for other in columns], references[name], tolerance)
         swapped = _swapped_labels(references[name][clear].ravel().tolist(), actuals[name][clear].ravel().tolist())
         if swapped is None:
@@ -84,7 +84,7 @@ def find_order(references: Mapping[str, Array], actuals: Mapping[str, Array], to
 
 
 def _clear(scores: Sequence[Array], labels: Array, tolerance: Tolerance) -> Any:
-    """The rows of labels that have one class above all others."""
+    """A mask of the rows in which one class scores above all others."""
     clear = np.ones(len(labels), dtype=bool)
     for score in scores:
         if score.ndim == 2 and len(score) == len(labels):
@@ -94,7 +94,7 @@ def _clear(scores: Sequence[Array], labels: Array, tolerance: Tolerance) -> Any:
 
 
 def all_agree(references: Mapping[str, Array], actuals: Mapping[str, Array], tolerance: Tolerance) -> bool:
-    """Whether every output is right but for a few elements, by a tolerance that tells numbers apart."""
+    """Whether every output is right up to a few elements, by a tolerance that can distinguish numbers."""
     return bool(references) and all(
         reference.size == actuals[name].size and _agree(reference.ravel(), actuals[name].ravel(), tolerance)
         for name, reference in references.items()
@@ -102,7 +102,7 @@ def all_agree(references: Mapping[str, Array], actuals: Mapping[str, Array], tol
 
 
 def join_rows(seen: Sequence[Seen]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The outputs of several calls, one below the other; of the first call alone where they don't go by row."""
+    """The outputs of several calls, concatenated by rows; only those of the first call if the shapes don't fit."""
     first = seen[0]
     names = [name for name in first.references if name in first.actuals]
     fits = [each for each in seen if all(_by_row(first, each, name) for name in names)]
@@ -124,7 +124,7 @@ def _by_row(first: Seen, other: Seen, name: str) -> bool:
 def _partner(
     name: str, references: Mapping[str, Array], actuals: Mapping[str, Array], wrong: list[str], tolerance: Tolerance
 ) -> str | None:
-    """The output under whose name this one is found."""
+    """The output that has the answers of this one; None if not found."""
     return next((other for other in wrong if _agree(references[name], actuals[other], tolerance)), None)
 
 
@@ -133,22 +133,22 @@ def _is_shuffle(found: list[Any], wanted: list[Any]) -> bool:
 
 
 def _moved(reference: Array, actual: Array, tolerance: Tolerance) -> Moved | None:
-    """Where the classes of an output are; None where one is nowhere."""
+    """The positions of the classes of an output; None if a class is not found."""
     if reference.ndim < 2 or reference.shape != actual.shape:
         return None
-    # Classes of rows, of pixels (the second axis), or of words (the last one).
+    # The classes of rows or pixels are on the second axis, those of words on the last one.
     axes = sorted({1, reference.ndim - 1})
     found = (_swapped_columns(reference, actual, axis, tolerance) for axis in axes)
     return next((Moved(axis=axis, order=order) for axis, order in zip(axes, found, strict=True) if order), None)
 
 
 def _swapped_columns(reference: Array, actual: Array, axis: int, tolerance: Tolerance) -> tuple[int, ...] | None:
-    """For each column, the place at which it is; None where one is nowhere."""
+    """For each column, its position in the actual answers; None if a column is not found."""
     count = reference.shape[axis]
     if not 1 < count <= MOST_COLUMNS:
         return None
     ours, theirs = (np.moveaxis(side, axis, 0).reshape(count, -1) for side in (reference, actual))
-    # Two numbers that are alike by chance make no column.
+    # With too few rows, columns can agree by chance.
     if len(ours[0]) < LEAST_ROWS:
         return None
     found = [next((j for j in range(count) if _agree(ours[i], theirs[j], tolerance)), None) for i in range(count)]
@@ -158,7 +158,7 @@ def _swapped_columns(reference: Array, actual: Array, axis: int, tolerance: Tole
 
 
 def _swapped_labels(reference: list[Any], actual: list[Any]) -> dict[Any, Any] | None:
-    """Label that is answered → the one that it stands for, nearly always; None where that is no exchange of labels."""
+    """Label of the file → the right label, if that explains nearly all rows; None if labels were not exchanged."""
     if not reference or len(reference) != len(actual):
         return None
     pairs = Counter(zip(reference, actual, strict=True))
@@ -166,10 +166,10 @@ def _swapped_labels(reference: list[Any], actual: list[Any]) -> dict[Any, Any] |
     for (wanted, got), count in pairs.items():
         most[wanted] = max(most.get(wanted, (0, got)), (count, got), key=lambda one: one[0])
     moved = {wanted: got for wanted, (_, got) in most.items()}
-    # Classes that changed places are the same classes: others that stand for them are no order.
+    # Classes that were swapped are still the same set of classes: with other labels it is not an order.
     one_to_one = len(set(moved.values())) == len(moved) and 2 * len(moved.keys() & set(moved.values())) >= len(moved)
     explained = sum(count for count, _ in most.values())
-    # With fewer rows than that, any two disagreements would look like a rule.
+    # With fewer rows, any two disagreements would look like a rule.
     many = len(moved) > 1 and len(reference) >= 2 * len(moved)
     if not one_to_one or not many or explained < (1 - _LEFT) * len(reference):
         return None
@@ -177,7 +177,7 @@ def _swapped_labels(reference: list[Any], actual: list[Any]) -> dict[Any, Any] |
 
 
 def _agree(reference: Array, actual: Array, tolerance: Tolerance) -> bool:
-    """Nearly all of it; by a tolerance that tells numbers apart, however wide the manifest's is."""
+    """Whether nearly all elements agree, by a tolerance that can distinguish numbers; the manifest's may be wider."""
     if reference.shape != actual.shape:
         return False
     if reference.dtype.kind != "f" or actual.dtype.kind != "f":
@@ -191,7 +191,7 @@ def _few(wrong: Any) -> bool:
 
 
 def telling(tolerance: Tolerance, reference: Array) -> Tolerance:
-    """The tolerance, as far as numbers that are no rounding of each other still differ by it.
+    """The tolerance, limited so that it still distinguishes numbers that differ by more than rounding.
 
     With a relative tolerance of 1, every exchange would make everything agree.
     """

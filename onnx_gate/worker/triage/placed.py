@@ -28,12 +28,12 @@ _BY_CONVERTER = {
     Cause.QUANTISED: "The converter writes a part of the model in lower precision.",
     Cause.OPERATOR: "The converter translates a part of the model into something else.",
 }
-"""The same of a file that was converted here."""
+"""The meaning of each cause for a file that was converted in this run."""
 _MOST = 3
 
 
 def advise_place(found: Found) -> str:
-    """What is wrong, where, and what to change."""
+    """Advice that says what is wrong, where, and what to change."""
     if found.cause is Cause.QUANTISED:
         return advise_lowered(found.lowered)
     told = [describe_fault(fault) for fault in found.place.faults[:_MOST]]
@@ -45,7 +45,7 @@ def advise_place(found: Found) -> str:
 
 
 def advise_lowered(lowered: str, *, recorded: bool = False) -> str:
-    """The file is of lower precision, and all of it is right but for that."""
+    """Advice for a file that is right but has lower precision."""
     than = "the model whose answers were recorded" if recorded else "the source"
     weights = "" if recorded else ", and holds the weights of the source rounded to that"
     return (
@@ -56,7 +56,7 @@ def advise_lowered(lowered: str, *, recorded: bool = False) -> str:
 
 
 def advise_part(found: Found) -> str:
-    """A part of the model that its converter translates into something else."""
+    """Advice for a part of the model that the converter translates wrongly."""
     meaning = _BY_CONVERTER.get(found.cause, "") if found.cause else ""
     return (
         f"{meaning or _BY_CONVERTER[Cause.OPERATOR]} On the source's own values the part below gives others, and with "
@@ -66,7 +66,7 @@ def advise_part(found: Found) -> str:
 
 
 def begins_at(found: Found) -> str:
-    """Where it begins, for a cause that nothing explains."""
+    """A text that says where an unexplained divergence begins."""
     if not found.place.faults:
         born, grows = found.place.born, found.place.grows
         told = f" It is born at `{born}`" if born else ""
@@ -76,7 +76,7 @@ def begins_at(found: Found) -> str:
 
 
 def describe_fault(fault: PlaceFault) -> str:
-    """One fault in a sentence or two."""
+    """A description of one fault, in one or two sentences."""
     where = [f"`{fault.module}`" if fault.module else "", fault.line]
     named = ", ".join(part for part in where if part)
     start = f"In {named}: " if named else ""
@@ -87,7 +87,7 @@ def describe_fault(fault: PlaceFault) -> str:
 
 
 def advise_unexplained(*, recorded: bool, shipped: bool, offset: float | None) -> str:
-    """For a divergence that no question explains."""
+    """Advice for a divergence that no question explains."""
     start = f"All answers are off by about {number(offset)}, in the same direction. " if offset else ""
     return start + _unexplained(recorded=recorded, shipped=shipped)
 

@@ -1,4 +1,4 @@
-"""Does rounding alone explain a divergence? Numbers of several runs → yes, with how it shows, or no."""
+"""Checks whether rounding alone explains a divergence, from the numbers of several runs."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ Mask = npt.NDArray[np.bool_]
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
 REST = 0.1
-"""Share of the mismatches that may stay unexplained: a few rows lie on another edge than the one tested."""
+"""Share of the mismatches that may stay unexplained: a few rows are near another threshold than the one tested."""
 AS_NEAR = 4.0
-"""How much further from the float64 answer than the source itself ONNX Runtime may be."""
+"""ONNX Runtime may be this many times further from the float64 answer than the source itself."""
 
 OFFSET = 0.9
-"""Share of the difference that the mean has to be for it to be an offset."""
+"""Share of the difference that its mean has to reach to count as an offset."""
 UNITS = 8
-"""Roundings of the largest answer that several steps may add in one direction."""
+"""Number of rounding steps of the largest answer that may add up in one direction."""
 LEAST = 4
-"""Elements without which a mean says nothing."""
+"""Fewest elements for a meaningful mean."""
 TIE = 1e-5
-"""Of the largest score: what sums in float32 may lose."""
+"""Share of the largest score that sums in float32 may lose."""
 SMOOTH = 1e-3
-"""Of the largest answer: what differs by more is a jump."""
+"""A difference above this share of the largest answer is a jump."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
-    """How rounding shows to be what an output's mismatches are made of."""
+    """The evidence that rounding explains the mismatches of an output."""
 
     how: Literal["float64", "judge", "ties", "narrowed", "own-noise"]
-    """`float64`: the same conversion in float64 agrees. `judge`: both sides are as near to the source in float64.
-    `ties`: labels whose scores are equal but for rounding. `narrowed`: both agree on inputs that float32 holds.
-    `own-noise`: the source answers as differently where its inputs are rounded."""
+    """`float64`: the same conversion in float64 agrees. `judge`: both sides are about equally close to the source in
+    float64. `ties`: labels whose scores are equal up to rounding. `narrowed`: both sides agree on inputs rounded to
+    float32. `own-noise`: the source's answers change as much if its inputs are rounded."""
     mismatched: int
-    """Elements that differ in the call that was looked at."""
+    """Elements that differ in the call that was examined."""
     left: int = 0
-    """Those that this doesn't explain."""
+    """Elements that rounding doesn't explain."""
     size: float = 0.0
-    """Ties: the widest margin. Judge: how far the source is from itself in float64."""
+    """For `ties`, the widest margin. For `judge`, the distance of the source from itself in float64."""
     other: float = 0.0
-    """Ties: how far the scores differ. Judge: how far ONNX Runtime is from the source in float64."""
+    """For `ties`, the difference of the scores. For `judge`, ONNX Runtime's distance from the source in float64."""
 
 
 def explains(mismatched: int, left: int) -> bool:
@@ -60,7 +60,7 @@ def explains(mismatched: int, left: int) -> bool:
 
 
 def mismatches(reference: Array, actual: Array, tolerance: Tolerance) -> Mask:
-    """Which elements differ; labels where they aren't equal."""
+    """A mask of the elements that differ; labels have to be equal."""
     if reference.dtype.kind != "f" or actual.dtype.kind != "f":
         return np.asarray(reference != actual, dtype=bool)
     with np.errstate(all="ignore"):
@@ -69,7 +69,7 @@ def mismatches(reference: Array, actual: Array, tolerance: Tolerance) -> Mask:
 
 
 def count_gone(how: Literal["float64", "narrowed"], before: Mask, after: Mask) -> Rounding | None:
-    """Whether the mismatches are gone, and no more have come elsewhere."""
+    """The evidence, if nearly all mismatches are gone and there are not more of them elsewhere; else None."""
     count, left = int(before.sum()), int((before & after).sum())
     if not explains(count, left) or int(after.sum()) > count:
         return None
@@ -77,7 +77,7 @@ def count_gone(how: Literal["float64", "narrowed"], before: Mask, after: Mask) -
 
 
 def common_offset(reference: Array, actual: Array) -> float | None:
-    """The mean of the difference where that is nearly all of it, and more than rounding leaves."""
+    """The mean of the difference, if it makes up nearly all of it and is more than rounding; else None."""
     if reference.shape != actual.shape or reference.dtype.kind != "f" or reference.size < LEAST:
         return None
     with np.errstate(all="ignore"):
@@ -90,7 +90,10 @@ def common_offset(reference: Array, actual: Array) -> float | None:
 
 
 def find_ties(labels: tuple[Array, Array], scores: tuple[Array, Array]) -> Rounding | None:
-    """Labels that flip where the source's two best scores are no further apart than rounding; reference and actual."""
+    """The evidence, if labels differ only where the source's two best scores differ by no more than rounding.
+
+    Labels and scores are pairs of reference and actual.
+    """
     flipped = np.asarray(labels[0].ravel() != labels[1].ravel(), dtype=bool)
     ours, theirs = (_as_matrix(side) for side in scores)
     if ours.shape != theirs.shape or len(ours) != len(flipped):
@@ -99,7 +102,7 @@ def find_ties(labels: tuple[Array, Array], scores: tuple[Array, Array]) -> Round
     with np.errstate(all="ignore"):
         apart = np.abs(theirs - ours).max(axis=1)[flipped]
         noise = 2 * apart + 4 * FLOAT32_EPS * np.abs(ours).max(axis=1)[flipped]
-        # Scores that differ by more than rounding can make no tie of a margin.
+        # If the scores differ by more than rounding, a margin of that size is not a tie.
         noise = np.minimum(noise, TIE * np.abs(ours[np.isfinite(ours)]).max(initial=0.0))
     tied = margins <= noise
     left = int(np.count_nonzero(~tied))
@@ -110,7 +113,7 @@ def find_ties(labels: tuple[Array, Array], scores: tuple[Array, Array]) -> Round
 
 
 def judge_both(judge: Array, reference: Array, actual: Array, tolerance: Tolerance) -> Rounding | None:
-    """Both sides lie as near to the source's answer in float64."""
+    """The evidence, if both sides are about equally close to the source's answer in float64."""
     if judge.shape != reference.shape or reference.dtype.kind != "f" or actual.dtype.kind != "f":
         return None
     wrong = mismatches(reference, actual, tolerance)
@@ -126,10 +129,9 @@ def judge_both(judge: Array, reference: Array, actual: Array, tolerance: Toleran
 def compare_noise(
     reference: Array, actual: Array, answers: Sequence[Array], tolerance: Tolerance, *, smooth: bool = False
 ) -> Rounding | None:
-    """The source's own answers, its inputs rounded this way and that, differ as much as ONNX Runtime's.
+    """The evidence, if the source's own answers to slightly changed inputs differ as much as ONNX Runtime's do.
 
-    Where they have to be smooth, a jump is not taken for noise: it is as well one at a threshold that was
-    translated wrongly.
+    With `smooth`, a jump does not count as noise: it may also come from a threshold that was translated wrongly.
     """
     wrong = mismatches(reference, actual, tolerance)
     if any(answer.shape != reference.shape for answer in answers):
@@ -146,21 +148,21 @@ def compare_noise(
 
 
 def round_feed(feed: dict[str, Any]) -> dict[str, Any]:
-    """The same inputs with only the digits that float32 holds."""
+    """The same inputs, rounded to float32."""
     return {name: _rounded(value) for name, value in feed.items()}
 
 
 def nudge_feed(
     feed: dict[str, Any], number: int, eps: float = FLOAT32_EPS, held: Mapping[str, Mask] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """The inputs, but for those that are held, moved by one or two roundings of the largest value of their column."""
+    """The inputs, moved by one or two rounding steps of the largest value of their column; `held` elements stay."""
     rng = np.random.default_rng(number)
     nudged = {name: _nudged(value, number, eps, rng) for name, value in feed.items()}
     return {**nudged, **{name: np.where(held[name], feed[name], nudged[name]) for name in held if name in feed}}
 
 
 def measure(rounding: Rounding) -> str:
-    """What was seen, in one sentence."""
+    """One sentence with the numbers of the evidence."""
     many = _many(rounding)
     match rounding.how:
         case "ties":
@@ -178,7 +180,7 @@ def measure(rounding: Rounding) -> str:
 
 
 def advise(rounding: Rounding, diff: OutputDiff) -> str:
-    """What it means, and what to change."""
+    """Advice that explains the evidence and says what to change."""
     many = _many(rounding)
     if rounding.how == "ties":
         return (
@@ -220,7 +222,7 @@ def _many(rounding: Rounding) -> str:
 
 
 def round_up(value: float) -> float:
-    """To one digit: a tolerance that a person would write."""
+    """The value rounded up to one digit, as a person would write a tolerance."""
     if value <= 0:
         return 0.0
     power = math.floor(math.log10(value))
@@ -228,7 +230,7 @@ def round_up(value: float) -> float:
 
 
 def tolerance_advice(worst: OutputDiff) -> str:
-    """For noise that a tolerance does not allow."""
+    """Advice for noise that the tolerance does not allow."""
     needed = round_up(2 * (worst.max_abs or 0.0))
     rtol = worst.tolerance.rtol if worst.tolerance else 0.0
     return (
@@ -239,23 +241,23 @@ def tolerance_advice(worst: OutputDiff) -> str:
 
 
 def off_by(diff: OutputDiff) -> str:
-    """How much, where there is such a number."""
+    """The largest difference in words; empty if there is no such number."""
     return f", by up to {number(diff.max_abs)}" if diff.max_abs is not None and diff.tolerance else ""
 
 
 _MOST_OFFERED = 0.01
-"""Of the largest value of an output: a wider atol is not offered."""
+"""Largest `atol` that is suggested, as a share of the largest value of an output."""
 
 
 def _allow(diff: OutputDiff) -> str:
-    """A rule to paste."""
+    """A suggestion with a rule that the user can paste."""
     if diff.tolerance is None:
         agreed = math.floor(100 * (1 - diff.mismatched / max(1, diff.total))) / 100
         return f"allow it with `outputs: {{{diff.output}: {{min_agreement: {agreed:g}}}}}`"
     largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else 0.0
     size = max((abs(end) for end in (diff.lowest, diff.highest) if end is not None), default=math.inf)
     if diff.mismatched and 1.5 * largest > _MOST_OFFERED * size:
-        # An atol of that size would let anything through: few elements are far off, not all of them a little.
+        # Such a wide atol would accept anything. Here a few elements are far off, not all elements a little.
         share = math.ceil(1000 * diff.mismatched / max(1, diff.total)) / 1000
         return f"allow the share of elements that differ with `outputs: {{{diff.output}: {{max_mismatch: {share:g}}}}}`"
     rule = f"rtol: {diff.tolerance.rtol:g}, atol: {round_up(1.5 * largest):g}"
@@ -267,13 +269,13 @@ def _largest(values: Array) -> float:
 
 
 def _as_matrix(scores: Array) -> Array:
-    """Rows × scores; a single score stands for two of opposite sign."""
+    """The scores as a matrix, one row per row of the data; a single score becomes two of opposite sign."""
     matrix = scores.astype(np.float64).reshape(len(scores), -1)
     return np.hstack([-matrix, matrix]) if matrix.shape[1] == 1 else matrix
 
 
 def _margins(scores: Array, labels: Array) -> Array:
-    """How far the two best scores of each row are apart: the largest, or the smallest where those are distances."""
+    """The difference of the two best scores of each row: the largest ones, or the smallest ones for distances."""
     ordered = np.sort(scores, axis=1)
     if _tells(scores.argmin(axis=1), labels) > _tells(scores.argmax(axis=1), labels):
         return np.asarray(ordered[:, 1] - ordered[:, 0])
@@ -281,7 +283,7 @@ def _margins(scores: Array, labels: Array) -> Array:
 
 
 def _tells(places: Array, labels: Array) -> int:
-    """How many rows' labels follow from the place of their best score."""
+    """The number of rows whose label follows from the position of their best score."""
     codes = np.unique(labels.astype(str), return_inverse=True)[1]
     return sum(int(np.bincount(codes[places == place]).max()) for place in np.unique(places))
 
@@ -295,6 +297,6 @@ def _nudged(value: Any, number: int, eps: float, rng: np.random.Generator) -> An
         return value
     finite = np.where(np.isfinite(value), np.abs(value), 0.0)
     step = eps * (1 + number // 2 % 2) * finite.max(axis=0, keepdims=True)
-    # All up, all down, then each its own way.
+    # All up, then all down, then each element in a random direction.
     signs = (1, -1)[number] if number < 2 else rng.choice((-1, 1), size=value.shape)
     return value + signs * step

@@ -1,4 +1,4 @@
-"""What the runtime itself does to the answers: chance, fewer digits, an optimiser or a kernel that is wrong."""
+"""Causes in the runtime itself: random answers, lower precision, a wrong optimiser or a wrong kernel."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from onnx_gate.worker.triage.placed import describe_fault
 from onnx_gate.worker.triage.precision import round_up
 
 MUCH = 0.5
-"""Where two runs differ by this share of the divergence, chance explains it."""
+"""If two runs differ by this share of the divergence, chance explains it."""
 _SHOWN = 3
 ALL_BUT_GONE = 8
-"""One element in so many left: what was done otherwise is the reason."""
+"""If at most one in this many wrong elements is still wrong after a change, the changed thing is the cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +28,13 @@ class Precise:
     """The same comparison on the same provider, in full precision."""
 
     options: Mapping[str, tuple[str, str]]
-    """Option → its value before, and the one that was tried."""
+    """Option → its value before, and the value that was tried."""
     before: OutputDiff
     after: OutputDiff
 
 
 def find_chance(run_to_run: Mapping[str, tuple[RunToRun, ...]], wrong: list[OutputDiff]) -> Triage | None:
-    """The cause where a provider that does not repeat itself explains the divergence that reports show."""
+    """The cause, if the provider is not deterministic and that explains the divergence shown in reports; else None."""
     shown = [(diff.provider, diff.output) for diff in worst_first(wrong)[:1]]
     for diff in (diff for diff in wrong if (diff.provider, diff.output) in shown):
         for found in run_to_run.get(diff.provider, ()):
@@ -49,7 +49,7 @@ def find_chance(run_to_run: Mapping[str, tuple[RunToRun, ...]], wrong: list[Outp
 
 
 def tell_chance(provider: str, found: RunToRun) -> str:
-    """By how much two runs differ, as a sentence."""
+    """A sentence that says how much two runs differ."""
     largest = f", by up to {number(found.max_abs)}" if found.max_abs is not None else ""
     return (
         f"On {provider} two runs on the same feed give different answers: `{found.output}` differs in "
@@ -64,7 +64,7 @@ def _explains(found: RunToRun, diff: OutputDiff) -> bool:
 
 
 def ask_precise(ask: Callable[[OutputDiff], Precise | None], compared: list[OutputDiff]) -> Precise | None:
-    """The worst comparison of each provider repeated in full precision, where it has an option for that."""
+    """The worst comparison of a provider, repeated in full precision, for the first provider with an option for it."""
     worst: dict[str, OutputDiff] = {}
     for diff in worst_first(compared):
         worst.setdefault(diff.provider, diff)
@@ -73,15 +73,15 @@ def ask_precise(ask: Callable[[OutputDiff], Precise | None], compared: list[Outp
 
 
 def all_but_gone(before: OutputDiff, after: OutputDiff) -> bool:
-    """Whether a divergence goes, or all but goes, once something is done otherwise."""
+    """Whether a divergence goes away, or nearly so, after a change."""
     if after.contract or (before.column_snr_db is not None and after.column_snr_db is None):
-        # A case of few rows that is run alone says nothing of its columns.
+        # A case of few rows that runs alone gives no result for its columns.
         return False
     return not after.breaches or 0 < ALL_BUT_GONE * after.mismatched <= before.mismatched
 
 
 def tell_precise(precise: Precise) -> str:
-    """What full precision changed, in numbers."""
+    """A text that says what full precision changed, in numbers."""
     before, after = precise.before, precise.after
     where = f"`{before.output}` on {before.provider} ({before.case})"
     told = f"Run again with {_settings(precise, 1)} instead of {_settings(precise, 0)}, {where} differs from the source"
@@ -108,7 +108,7 @@ def _quoted(value: str) -> str:
 
 
 def _as_yaml(value: str) -> str:
-    """As YAML reads it back: names as they are, all else in quotes."""
+    """The value as YAML: names unchanged, everything else in quotes."""
     return value if value.isidentifier() else f"'{value}'"
 
 
@@ -116,7 +116,7 @@ def _as_yaml(value: str) -> str:
 
 
 def advise_optimizer(worst: OutputDiff, plain: OutputDiff, found: Optimized | None) -> str:
-    """Which optimiser it is, what it replaces, and how to turn it off."""
+    """Advice that names the optimiser, the nodes that it replaces, and how to turn it off."""
     left = f"{plain.mismatched:,} of {plain.total:,} elements instead of {worst.mismatched:,}"
     start = (
         f"ONNX Runtime {f'differs from the source in {left}' if plain.breaches else 'agrees with the source'} "
@@ -151,7 +151,7 @@ def _turn_off(found: Optimized) -> str:
 
 
 def advise_provider(worst: OutputDiff, place: Place | None) -> str:
-    """Which nodes of the graph a provider computes otherwise, and what can be done about it."""
+    """Advice that names the nodes that a provider computes differently, and what to do about it."""
     start = (
         f"The CPU agrees with the source, {worst.provider} doesn't: the file is right and the provider's arithmetic "
         "differs."
@@ -160,7 +160,7 @@ def advise_provider(worst: OutputDiff, place: Place | None) -> str:
 
 
 def _where(place: Place | None) -> str:
-    """The parts that are wrong, each with its numbers."""
+    """A description of the wrong parts, each with its numbers."""
     if place is None:
         return ""
     told = [describe_fault(fault) for fault in place.faults[:_SHOWN]]

@@ -1,4 +1,4 @@
-"""Second opinions on rounding: the same model in float64, and the same model on inputs that were rounded."""
+"""Checks for rounding as the cause: runs the same model in float64, and on rounded inputs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from onnx_gate.worker.user_code import describe
 
 CPU = ProviderSpec(name="cpu")
 NUDGES = 8
-"""How often the source is asked again with inputs moved by a rounding."""
+"""Number of times that the source runs again with inputs moved by a rounding step."""
 Feed = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """Both sides on one feed, by ONNX output name."""
+    """The answers of both sides to one feed, by ONNX output name."""
 
     call: Call
     references: dict[str, Any]
-    """In the shape of the actual ones."""
+    """The source's answers, in the shape of the actual ones."""
     actuals: dict[str, Any]
 
 
@@ -58,7 +58,7 @@ class _Wide:
 
 
 class RoundingOpinion:
-    """Asks one way after the other whether rounding explains an output's mismatches."""
+    """Tries several ways to check whether rounding explains an output's mismatches."""
 
     def __init__(self, prepared: Prepared, read_log: Callable[[], str]) -> None:
         self._prepared = prepared
@@ -66,7 +66,7 @@ class RoundingOpinion:
         self._ran_wide: dict[int, tuple[dict[str, Any], bool] | None] = {}
 
     def explain(self, diff: OutputDiff, seen: Seen, tolerance: Tolerance) -> Rounding | None:
-        """The first way that explains it; None where it isn't rounding, or nobody can tell."""
+        """The evidence from the first way that explains the mismatches; None if none does."""
         name = diff.output
         if name not in seen.references or seen.references[name].shape != seen.actuals[name].shape:
             return None
@@ -74,7 +74,7 @@ class RoundingOpinion:
             try:
                 found = ask(name, seen, tolerance)
             except Exception as error:
-                # One line: what a user reads first in the log is what the model printed.
+                # One line only: the log should first show what the model printed.
                 print(f"onnx-gate: triage could not compare {name!r} in float64: {describe(error)}", file=sys.stderr)
                 continue
             if found:
@@ -82,7 +82,7 @@ class RoundingOpinion:
         return None
 
     def _ties(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
-        """Labels whose scores are equal but for rounding."""
+        """The evidence, if labels differ where their scores are equal up to rounding."""
         labels = seen.references[name]
         if labels.dtype.kind == "f" or labels.size != len(labels):
             return None
@@ -97,7 +97,10 @@ class RoundingOpinion:
         return next((ties for ties in found if ties), None)
 
     def _judged(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
-        """Both are as near to the source in float64; one that computes in float64 anyway can't be its own judge."""
+        """The evidence, if both sides are about equally close to the source in float64.
+
+        A source that already computes in float64 can't be its own judge.
+        """
         wide = self._wide
         if wide is None or wide.source is self._prepared.source:
             return None
@@ -105,7 +108,7 @@ class RoundingOpinion:
         return judge_both(judge, seen.references[name], seen.actuals[name], tolerance)
 
     def _in_float64(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
-        """The same conversion in float64 agrees."""
+        """The evidence, if the same conversion in float64 agrees."""
         ran = self._run_wide(seen.call)
         if ran is None:
             return None
@@ -118,7 +121,7 @@ class RoundingOpinion:
         return count_gone("float64", before, after)
 
     def _narrowed(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
-        """A model declared in float64 that computes in float32 agrees on inputs that float32 holds."""
+        """The evidence, if a model declared in float64 that computes in float32 agrees on inputs rounded to float32."""
         prepared = self._prepared
         declared = any(given.dtype == "float64" for given in prepared.spec.inputs or ())
         if not declared or not computes_in_float32(prepared.onnx):
@@ -132,7 +135,7 @@ class RoundingOpinion:
         return count_gone("narrowed", before, after)
 
     def _own_noise(self, name: str, seen: Seen, tolerance: Tolerance) -> Rounding | None:
-        """The source's own answers change as much where its inputs are rounded."""
+        """The evidence, if the source's own answers change as much when its inputs are rounded."""
         wide = self._wide
         if wide is None:
             return None
@@ -147,7 +150,7 @@ class RoundingOpinion:
         return compare_noise(reference, actual, answers, tolerance, smooth=not rounds)
 
     def _rounds_inside(self, call: Call) -> bool:
-        """Whether float32 has a part in it."""
+        """Whether a part of the model computes in float32."""
         if (ran := self._run_wide(call)) is not None:
             return ran[1]
         floats = [given.dtype for given in self._prepared.spec.inputs or () if "float" in given.dtype]
@@ -165,7 +168,7 @@ class RoundingOpinion:
         return answers[self._prepared.names[name]].value
 
     def _run_wide(self, call: Call) -> tuple[dict[str, Any], bool] | None:
-        """What the conversion in float64 answers, and whether it still rounds inside; None where there is none."""
+        """The answers of the conversion in float64, and whether it still rounds inside; None without one."""
         if id(call) not in self._ran_wide:
             self._ran_wide[id(call)] = None
             self._ran_wide[id(call)] = self._convert_and_run(call)
@@ -187,7 +190,7 @@ class RoundingOpinion:
 
 
 def computes_in_float32(path: str) -> bool:
-    """Whether a graph holds float32 numbers, casts to them, or operators whose parameters are such."""
+    """Whether a graph holds float32 numbers, casts to float32, or operators with float32 parameters."""
     graph = onnx.load(path, load_external_data=False).graph
     if any(initializer.data_type == onnx.TensorProto.FLOAT for initializer in graph.initializer):
         return True
@@ -200,6 +203,6 @@ def computes_in_float32(path: str) -> bool:
 
 
 def widened(feed: Feed, spec: ModelSpec) -> Feed:
-    """The feed in the dtypes of the wide schema."""
+    """The feed in the dtypes of the float64 schema."""
     dtypes = {given.name: given.dtype for given in spec.inputs or ()}
     return {name: np.asarray(value, dtypes[name]) if value.dtype.kind == "f" else value for name, value in feed.items()}

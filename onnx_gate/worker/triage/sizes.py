@@ -1,4 +1,4 @@
-"""Whether a divergence goes with the sizes of the dynamic dimensions."""
+"""Checks whether a divergence depends on the sizes of the dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from onnx_gate.records.found import Graph, OutputDiff
 from onnx_gate.vocabulary import BreachKind
 
 Sizes = Mapping[str, Mapping[str, int]]
-"""Of each case, its dynamic dimensions."""
+"""Case → its dynamic dimensions and their sizes."""
 _OF_SIZES = (BreachKind.SHAPE, BreachKind.COUNT, BreachKind.REFUSED)
-"""Breaches that a size built into the file explains."""
+"""Breaches that a size baked into the file explains."""
 _MOST, _FEW = 0.5, 0.1
-"""Shares of wrong elements: more than that is no chance, and of rows that are right at their own size no rounding."""
+"""Shares of wrong elements. From the first on it is not chance. From the second on, if the same rows are right at their
+own size, it is not rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed:
-    """A dimension of an input that the manifest wants dynamic, and that has one size in the file."""
+    """A dimension of an input that the manifest wants dynamic, but that has a fixed size in the file."""
 
     input: str
     axis: int
     name: str
-    """In the manifest."""
+    """Name of the dimension in the manifest."""
     size: int
     stated: bool = True
-    """Whether `inputs` name it; else `batches` ask for other sizes."""
+    """Whether `inputs` names the dimension; else `batches` asks for other sizes."""
 
 
 Shapes = Mapping[str, tuple[int | str | None, ...]]
 
 
 def fixed_sizes(spec: ModelSpec, graph: Graph) -> tuple[Fixed, ...]:
-    """All of them; where the manifest has no `inputs`, the batch is what it asks to vary."""
+    """All fixed dimensions; if `inputs` names none of them, the batch dimension is checked against `batches`."""
     shapes = {value.name: value.shape or () for value in graph.inputs}
     return _named(spec, shapes) or _batches(spec, shapes)
 
@@ -50,7 +51,7 @@ def _named(spec: ModelSpec, shapes: Shapes) -> tuple[Fixed, ...]:
 
 
 def _batches(spec: ModelSpec, shapes: Shapes) -> tuple[Fixed, ...]:
-    """First sizes that are not those of the model's own `batches`."""
+    """First dimensions whose fixed size differs from a size in the model's own `batches`."""
     first = {name: shape[0] for name, shape in shapes.items() if shape}
     if "batches" not in spec.own or any(given.shape[:1] == ("batch",) for given in spec.inputs or ()):
         return ()
@@ -62,7 +63,7 @@ def _batches(spec: ModelSpec, shapes: Shapes) -> tuple[Fixed, ...]:
 
 
 def fixed_advice(fixed: Sequence[Fixed], *, shipped: bool) -> str:
-    """Which sizes are built in, and how to export the file without them."""
+    """Advice that names the baked-in sizes, and how to export the file without them."""
     told = ", ".join(f"dimension {each.axis} (`{each.name}`) of `{each.input}` is {each.size}" for each in fixed[:4])
     shapes: dict[str, list[str]] = {}
     for each in fixed:
@@ -85,7 +86,7 @@ def fixed_advice(fixed: Sequence[Fixed], *, shipped: bool) -> str:
 
 
 def right_sizes(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
-    """A case of other sizes at which these outputs are right; none where it isn't their shape that is wrong."""
+    """A case of other sizes at which these outputs are right; empty if none is, or if more than the shape is wrong."""
     if any(diff.case not in sizes or not _is_about_size(diff) for diff in wrong):
         return ""
     bad, outputs = {diff.case for diff in wrong}, {diff.output for diff in wrong}
@@ -100,24 +101,24 @@ def _is_about_size(diff: OutputDiff) -> bool:
 def depends_on_size(
     diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff], *, rows_asked: bool = False
 ) -> bool:
-    """Wrong at some batch sizes and right at others, and never both at one.
+    """Whether outputs are wrong at some batch sizes and right at others, and never both at one size.
 
-    Right at one size only may come of other rows: where the same rows can be asked at that size, that decides.
+    If only one size is right, other rows may be the reason. If the same rows can run at that size, that test decides.
     """
     bad, good = _by_size("batch", diffs, sizes, wrong)
     if None in bad or not bad or not good or bad & good:
         return False
     refused = any(diff.contract and diff.case in sizes for diff in wrong)
-    # Right at one size only, and mostly wrong at a smaller one too: more rows, or other ones, don't explain that.
+    # Right at one size only, and mostly wrong at a smaller size too: more rows, or other rows, don't explain that.
     smallest = min((size for size in bad if size), default=math.inf)
     only_one = _mostly(wrong) and len(good) == 1 and smallest < max(size or 0 for size in good)
     return refused or bad == {1} or (only_one and not rows_asked)
 
 
 def may_depend_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:
-    """Whether it is worth while to feed the same rows in other batches: no size is right and wrong at once.
+    """Whether it is useful to run the same rows in other batches: no size is both right and wrong.
 
-    Where none is right, it has to be a matter of form: a number of rows that is built in refuses all others.
+    If no size is right, only shapes may be wrong: a model with a baked-in number of rows refuses all others.
     """
     bad, good = _by_size("batch", diffs, sizes, wrong)
     if None in bad or not bad or bad & good:
@@ -128,9 +129,9 @@ def may_depend_on_size(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[Ou
 def baked_dimension(
     diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff], cuts: Collection[str] = ()
 ) -> str:
-    """Another dimension than the batch that it goes with; empty where there is none.
+    """A dimension other than the batch that the divergence depends on; empty if not found.
 
-    `cuts` are cases of the same rows at other sizes: that these are wrong, and the rows themselves right, says it all.
+    `cuts` are cases of the same rows at other sizes: if only these are wrong, the size is the reason.
     """
     if all(diff.contract for diff in wrong):
         return ""
@@ -148,7 +149,7 @@ def baked_dimension(
 def _by_size(
     dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]
 ) -> tuple[set[int | None], set[int | None]]:
-    """The sizes of a dimension at which it is wrong, and those at which it is right."""
+    """The sizes of a dimension at which outputs are wrong, and the sizes at which they are right."""
     bad = {sizes[diff.case].get(dim) for diff in wrong if diff.case in sizes}
     return bad, {sizes[diff.case].get(dim) for diff in diffs if not diff.breaches and diff.case in sizes}
 
@@ -162,7 +163,7 @@ def _share_wrong(diff: OutputDiff) -> float:
 
 
 def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
-    """At which sizes it is wrong, and what to look for."""
+    """Advice that names the sizes at which the file is wrong, and what to look for."""
     bad, good = (
         ", ".join(map(str, sorted(size for size in found if size is not None)))
         for found in _by_size(dim, diffs, sizes, wrong)
@@ -176,7 +177,7 @@ def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong:
 
 
 def baked_advice(sizes: Sizes, wrong: list[OutputDiff], right: int | None = None) -> str:
-    """At which batches it is wrong, and what to look for."""
+    """Advice that names the batch sizes at which the file is wrong, and what to look for."""
     batches = sorted({size for diff in wrong if (size := sizes.get(diff.case, {}).get("batch"))})
     same = f", and right for the same rows at batch {right}" if right else ""
     where = f" It is wrong at batch {', '.join(map(str, batches))}{same}." if batches else ""

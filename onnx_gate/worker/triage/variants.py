@@ -1,4 +1,4 @@
-"""Why a variant diverged: lower precision, unless the model in float32 is wrong as well."""
+"""Finds why a variant diverged: lower precision, unless the model in float32 is wrong as well."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _MUCH_DB = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class VariantEvidence:
-    """What is known of a variant, and the questions that may be asked."""
+    """The facts about a variant, and the questions that may be asked."""
 
     variant: VariantSpec
-    """How it was made."""
+    """How the variant was made."""
     diffs: tuple[OutputDiff, ...]
-    """Every comparison of it."""
+    """Every comparison of the variant."""
     exact_int8: bool
-    """The CPU multiplies bytes without saturating."""
+    """Whether the CPU multiplies bytes without saturation."""
     in_float32: Callable[[OutputDiff], OutputDiff | None]
-    """The same comparison of the model that it was made of; None where that fails."""
+    """The same comparison for the model that the variant was made from; None if that fails."""
     unoptimized: Callable[[OutputDiff], OutputDiff | None]
-    """The same comparison with its bytes computed with as floats; None where that fails."""
+    """The same comparison with int8 values computed as floats; None if that fails."""
     overflows: Callable[[OutputDiff], Overflow | None]
-    """The first node that answers NaN or Inf, if any."""
+    """The first node that outputs NaN or Inf, if any."""
 
 
 def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
-    """Precision, with what to do about it; None where something else is wrong with the model."""
+    """Precision as the cause, with advice; None if something else is wrong with the model."""
     compared = [diff for diff in evidence.diffs if diff.breaches and not diff.contract]
     if not compared or any(diff.breaches and diff.contract for diff in evidence.diffs):
         return None
-    # The one that the report shows.
+    # The report shows the same comparison.
     worst = worst_first(compared)[0]
     wide = evidence.in_float32(worst)
     if wide is None or not _nearer(wide, worst):
@@ -59,7 +59,7 @@ def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
 
 
 def _nearer(wide: OutputDiff, lowered: OutputDiff) -> bool:
-    """Whether precision makes the difference: the limits hold in float32, or it has a tenth of the noise."""
+    """Whether precision makes the difference: the limits hold in float32, or float32 has far less noise."""
     if not wide.breaches:
         return True
     if wide.snr_db is not None and lowered.snr_db is not None:
@@ -85,7 +85,7 @@ def _half_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
 
 
 def _with(evidence: VariantEvidence, option: str, *names: str) -> str:
-    """A list to paste, with what it already holds."""
+    """A list option to paste, with the names that it already has."""
     given = evidence.variant.options.get(option) or ()
     return f"`{option}: [{', '.join(dict.fromkeys((*given, *names)))}]`"
 
@@ -115,7 +115,7 @@ def _int8_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
 
 
 def _reached(worst: OutputDiff) -> str:
-    """The limits that don't hold, in the words of the report."""
+    """The limits that don't hold, worded as in the report."""
     told = []
     if len(worst.breaches) > len(worst.limit_breaches):
         count = f"{worst.mismatched} of {worst.total}"
@@ -131,7 +131,7 @@ def _reached(worst: OutputDiff) -> str:
 
 
 def _accept(compared: list[OutputDiff], worst: OutputDiff) -> str:
-    """A limit to paste, for those whom it is good enough; only where it would be enough."""
+    """A limit to paste, for users who accept the result; empty if that limit would not make the model pass."""
     for limit in (limit for limit in LIMITS.values() if limit.noise):
         got = getattr(worst, limit.metric)
         if all(len(diff.breaches) == 1 and _is_missed(limit, diff) for diff in compared) and got >= 1:
@@ -144,11 +144,11 @@ def _is_missed(limit: Limit, diff: OutputDiff) -> bool:
     return got is not None and bool(got < diff.limits.get(limit.name, -math.inf))
 
 
-# ── What is known of one ────────────────────────────────────────────────────────────────────────────────
+# ── Facts about a variant ───────────────────────────────────────────────────────────────────────────────
 
 
 def without_variant(prepared: Prepared) -> Prepared:
-    """The model that a variant was made of, in its place; any other as it is."""
+    """The model that a variant was made from; a model that is not a variant is returned unchanged."""
     if prepared.base is None:
         return prepared
     spec = replace(prepared.spec, variant=None)
@@ -158,7 +158,7 @@ def without_variant(prepared: Prepared) -> Prepared:
 def gather_variant_evidence(
     prepared: Prepared, diffs: list[OutputDiff], evidence: Evidence, read_log: Callable[[], str]
 ) -> VariantEvidence | None:
-    """What is known of a variant; None where the model is none."""
+    """The facts about a variant; None if the model is not a variant."""
     spec, base = prepared.spec, prepared.base
     if spec.variant is None or base is None:
         return None

@@ -1,1 +1,1 @@
-"""One model: prepared, run on every provider and compared."""
+"""One model is prepared, run on every provider, and compared."""

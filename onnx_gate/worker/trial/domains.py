@@ -1,4 +1,4 @@
-"""What a model is fed with: what its source and its file know of the inputs, and the case that feeds all of it."""
+"""What the source and the file know about a model's inputs, and the case `domain` that feeds all of it."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from onnx_gate.worker.variants.in_place import takes_landmarks
 
 Array = npt.NDArray[Any]
 MOST_ASKED_BYTES = 64 * 1024 * 1024
-"""Of a file, up to which its source is asked for decisions, and so again and again."""
+"""Most bytes of a file for the search for decisions, which runs the source many times."""
 MOST_ASKED_CELLS = 1 << 14
-"""Elements of a row up to which it is."""
+"""Most elements of a row for the same search."""
 _MOST_POOLED = 64
-"""Rows of the case `domain` between which decisions are looked for, beside ordinary ones."""
+"""Most rows of the case `domain` between which decisions are searched, in addition to ordinary rows."""
 _FAR_ROWS = 16
 _FAR = 16.0
-"""How many times as far from the middle rows are tried where all others have one label."""
+"""Rows this many times as far from the median are tried, if all other rows have the same label."""
 _FEWEST_PAIRS = 4
 _MOST_LABELS = 16
-"""Different whole numbers up to which floats are labels, and columns up to which labels are a row."""
+"""Most distinct integers for floats to count as labels, and most columns of an output of labels."""
 
 
 def source_domains(framework: Plugin, source: Any, spec: ModelSpec, dataset: Dataset | None) -> Domains:
-    """What the source knows of its inputs. It is there to find better inputs, so failing at it fails nothing."""
+    """What the source knows about its inputs. It only helps to find better inputs, so an error here is only logged."""
     if any(given.form != "tensor" for given in spec.inputs or ()):
         return NOTHING_KNOWN
     try:
@@ -61,9 +61,9 @@ def source_domains(framework: Plugin, source: Any, spec: ModelSpec, dataset: Dat
 
 
 def with_searched(spec: ModelSpec, domains: Domains) -> Domains:
-    """With rows that reach what a shipped file decides within: the source need not have it, and then says nothing.
+    """The domains, with rows that reach the inner decisions of a shipped file, of which the source may know nothing.
 
-    Where anything says which values are ordinary, rows far beyond are none that a model is judged by.
+    If it is known which values are ordinary, nothing is added: a model isn't judged by rows far beyond them.
     """
     if spec.onnx is None or not is_searched(spec) or any(map(says_ordinary, domains.inputs.values())):
         return domains
@@ -92,9 +92,9 @@ def _example(spec: ModelSpec, dataset: Dataset | None) -> dict[str, Any]:
 def feed_domain(
     prepared: Prepared, domains: Domains, dataset: Dataset | None, send: Callable[[Event], None]
 ) -> list[str]:
-    """Add the case that feeds every landmark, less the rows that the source refuses; notes say what was left out.
+    """Add the case that feeds every landmark, without the rows that the source refuses; notes say what was left out.
 
-    With data, the data is what is judged.
+    With data, nothing is added: the data is what is judged.
     """
     spec = prepared.spec
     if dataset is not None:
@@ -124,7 +124,7 @@ def feed_domain(
 
 
 def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, list[str]]:
-    """Ask the source call by call, and row by row where it refuses a call."""
+    """The rows that the source answers, and notes; if it refuses a call, each row of the call is tried alone."""
     if refusal(prepared, rows.case()) is None:
         return rows, []
     prepared.forget(DOMAIN_CASE)
@@ -142,11 +142,11 @@ def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, 
 
 
 def _refusal(prepared: Prepared, call: Call) -> str | None:
-    """Why the source does not answer; None where it does."""
+    """Why the source does not answer; None if it does."""
     try:
         answer_call(prepared.framework, prepared.source, prepared.spec, call)
     except MemoryError:
-        # No refusal: the run of the case reports it as what it is.
+        # This isn't a refusal: the run of the case reports that memory ran out.
         return None
     except Exception as error:
         return describe(error)[:LONGEST_REASON]
@@ -154,23 +154,23 @@ def _refusal(prepared: Prepared, call: Call) -> str | None:
 
 
 _Rows = Mapping[str, Array]
-"""By input, the rows first."""
+"""Arrays by input name; their first axis is the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Decides:
-    """A model that answers with labels, and an ordinary feed of it."""
+    """A model that answers with labels, and an ordinary feed for it."""
 
     labels: tuple[str, ...]
-    """Its outputs that are labels."""
+    """Its outputs that hold labels."""
     like: DomainRows
-    """How rows are put into calls; it has none yet."""
+    """How rows are put into calls; it has no rows yet."""
     ordinary: _Rows
-    """Rows that it has answered."""
+    """Rows that the model has answered."""
 
 
 def _decides(prepared: Prepared) -> _Decides | None:
-    """None where it answers with numbers only, or where asking it often costs too much."""
+    """The model's labels and a feed; None if it answers only with numbers, or if running it often costs too much."""
     cases = [case for case in prepared.cases if case.generated and "batch" in case.sizes and not case.edge]
     if not cases or prepared.file_size > MOST_ASKED_BYTES:
         return None
@@ -178,10 +178,10 @@ def _decides(prepared: Prepared) -> _Decides | None:
     call = next(case.calls())
     count = case.sizes["batch"]
     try:
-        # Not kept: a source that changes from call to call has to be seen to, when the case is run.
+        # The answers aren't kept, so that a source whose answers change is noticed when the case is run.
         answers = prepared.ask_again(call)
     except Exception:
-        # It is asked again when the case is run, and fails there.
+        # The source is run again with the case, and the error is reported there.
         return None
     labels = tuple(name for name, answer in answers.items() if _are_labels(answer.value, count))
     axes = {given.name: given.shape.index("batch") for given in prepared.spec.inputs or () if "batch" in given.shape}
@@ -204,7 +204,7 @@ def _decides(prepared: Prepared) -> _Decides | None:
 
 
 def _beside_decisions(prepared: Prepared, decides: _Decides, rows: DomainRows | None, domains: Domains) -> _Rows | None:
-    """Rows beside the places where a label turns into another; None where there are none to be found."""
+    """Rows near the points where one label changes into another; None if no such rows are found."""
     spec, like = prepared.spec, decides.like
     rng = rng_for(f"{spec.base}/{DOMAIN_CASE}/decisions")
     pool: _Rows = decides.ordinary
@@ -232,14 +232,14 @@ def _beside_decisions(prepared: Prepared, decides: _Decides, rows: DomainRows | 
     except MemoryError:
         raise
     except Exception as error:
-        # Rows between two others need not be rows that the source takes.
+        # The source may refuse a row that lies between two others.
         log_aside(error)
         return None
     return found
 
 
 def _with_far(spec: ModelSpec, pool: _Rows, held: _Rows) -> tuple[_Rows, _Rows]:
-    """With rows that lie further out, as far as the manifest says nothing of their values."""
+    """Both, with added rows that lie further out; inputs with `range` or `values` in the manifest aren't moved."""
     free = {given.name for given in spec.inputs or () if given.range is None and given.values is None}
     far = {name: _far(array, held[name]) if name in free else array[:_FAR_ROWS] for name, array in pool.items()}
     return (
@@ -260,7 +260,7 @@ def _far(array: Array, held: Array) -> Array:
 
 
 def _told(prepared: Prepared, rows: DomainRows, labels: tuple[str, ...], codes: dict[str, int]) -> Told:
-    """The source's answers to all rows, call by call."""
+    """The source's labels and scores for all rows, computed call by call."""
     said: list[int] = []
     scores = []
     for group in rows.groups():
@@ -282,7 +282,7 @@ def _has_rows(value: Any, count: int, *kinds: str) -> bool:
 
 
 def _are_labels(value: Any, count: int) -> bool:
-    """Whether an output is one decision for each row, or a few; in floats, some whole numbers again and again."""
+    """Whether an output holds one or a few labels per row; floats are labels if they are few repeated integers."""
     if _has_rows(value, count, "int", "bool", "string"):
         return bool(0 < value.size <= _MOST_LABELS * count)
     if not _has_rows(value, count, "float") or value.size != count:

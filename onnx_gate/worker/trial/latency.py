@@ -1,6 +1,6 @@
-"""How long the source and each provider take on the same feeds: warm, in turns, at one thread.
+"""How long the source and each provider take on the same feeds: warmed up, in turns, with one thread.
 
-In turns, so that whatever else the machine does slows all sides alike: what is judged is a ratio, never a time.
+They run in turns, so that other load on the machine slows all sides equally: a ratio is judged, never a time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_SECONDS = 60.0
-"""For all of a model: no further batch size is begun after that."""
+"""Time for a whole model: after that, no further batch size is started."""
 MOST_SIZES = 8
 WARM_UP = 2
 CASE, OUTPUT = "latency", "speedup"
-"""What the limit is called among the checks."""
+"""The names of the limit among the checks."""
 Send = Callable[[Event], None]
 Run = Callable[[], object]
 
@@ -35,7 +35,7 @@ Run = Callable[[], object]
 def measure_latency(
     prepared: Prepared, providers: list[ProviderSpec], send: Send, read_log: Callable[[], str]
 ) -> list[OutputDiff]:
-    """Tell the times of every side at every batch size, and what came of the limits on them."""
+    """Send the times of every side at every batch size; returns the checks of the limits on them."""
     asked = prepared.spec.latency
     if asked is None or not providers:
         return []
@@ -64,7 +64,7 @@ def measure_latency(
 
 
 def require_all_timed(left_out: list[str], limits: list[OutputDiff]) -> None:
-    """A limit that was not held against every batch size is not kept; where it is broken already, that is told."""
+    """Raise CannotJudge if a limit was not checked at every batch size, unless a limit is already broken."""
     if left_out and limits and not any(limit.breaches for limit in limits):
         raise CannotJudge(
             Cause.PROVIDER,
@@ -78,7 +78,7 @@ def _not_measured(cases: list[str]) -> str:
 
 
 def cases_to_time(cases: list[Case]) -> list[Case]:
-    """One of each batch size, the largest in its other dimensions; no edges, and no landmarks beside other cases."""
+    """One case per batch size, the largest in other dimensions; no edge cases, and `domain` only if it is alone."""
     plain = [case for case in cases if not case.edge]
     plain = [case for case in plain if case.name != DOMAIN_CASE] or plain
     by_batch: dict[int | None, Case] = {}
@@ -86,12 +86,12 @@ def cases_to_time(cases: list[Case]) -> list[Case]:
         by_batch[case.sizes.get("batch")] = case
     chosen = list(by_batch.values())
     step = max(1, math.ceil(len(chosen) / MOST_SIZES))
-    # Counted from the end: the largest is among them.
+    # Counted from the end, so that the largest is included.
     return chosen[::-1][::step][::-1]
 
 
 def time_case(prepared: Prepared, case: Case, sessions: dict[str, Session], asked: LatencySpec) -> list[Latency]:
-    """Source, provider, provider, source, …: the times of each."""
+    """The times of each side, run in the order source, provider, provider, source, …"""
     call = next(case.calls())
     fed = prepared.fed(call)
     sides: dict[str, Run] = {name: lambda session=session: session.bare(fed) for name, session in sessions.items()}  # type: ignore[misc]
@@ -116,7 +116,7 @@ def time_case(prepared: Prepared, case: Case, sessions: dict[str, Session], aske
 
 
 def take_turns(sides: list[Run], asked: LatencySpec) -> list[list[float]]:
-    """Seconds of each run of each side, in rounds of one run a side."""
+    """The seconds of each run of each side, in rounds with one run per side."""
     for _ in range(WARM_UP):
         for run in sides:
             run()
@@ -130,13 +130,13 @@ def take_turns(sides: list[Run], asked: LatencySpec) -> list[list[float]]:
             run()
             marks.append(time.perf_counter())
         for taken, (start, end) in zip(times, pairwise(marks), strict=True):
-            # A clock that stands still makes no ratio.
+            # If the clock did not advance, a time of 0 would give no ratio.
             taken.append(max(end - start, 1e-9))
     return times
 
 
 def judge_speed(provider: ProviderSpec, measured: list[Latency]) -> OutputDiff:
-    """The limit has to hold at every batch size."""
+    """The check of `min_speedup`, which must hold at every batch size."""
     own = [(found, found.speedup) for found in measured if found.provider == provider.name and found.speedup]
     limit = provider.min_speedup or 0.0
     if not own:

@@ -1,4 +1,4 @@
-"""Which output of the ONNX file is which output of the source."""
+"""Matching of the outputs of the ONNX file with the outputs of the source."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from onnx_gate.worker.compare.rules import ignored
 
 
 class Matching(NamedTuple):
-    """Which output of the file is held against which of the source."""
+    """Which output of the file is compared with which output of the source."""
 
     names: dict[str, str]
     """ONNX name → the source's name."""
     breaches: list[OutputDiff]
-    """One for each output that has no partner."""
+    """One breach for each output without a partner."""
     notes: list[str]
-    """Which ones have other names, and what says that they belong together."""
+    """Which outputs were matched under different names, and why."""
     doubts: list[str]
-    """The same where nothing but their order says so."""
+    """Which outputs were matched only because of their order."""
 
 
 def match_outputs(spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer]) -> Matching:
     """Find the partner of each output of the file.
 
-    By name; where that leaves some over in a file that we didn't name ourselves, by role (the only label, the
-    only float), then by position.
+    Outputs are matched by name. In a file whose outputs were not named by us, the remaining ones are matched by role
+    (the only label, the only float), then by position.
     """
     names = {value.name: value.name for value in outputs if value.name in answers}
     by_role: dict[str, str] = {}
@@ -44,9 +44,9 @@ def match_outputs(spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dic
     breaches = [_breach(name, f"the ONNX model has no output {name!r}") for name in missing]
     breaches += [_breach(name, _no_partner(name, answers, recorded=recorded)) for name in extra]
     if spec.onnx is None:
-        # The names are our converter's own, and so is their order.
+        # Our own converter chose the names and their order, so there is nothing to report.
         return Matching(names, breaches, [], [])
-    # The only ones that are left belong together, whatever they are called.
+    # If one output is left on each side, they belong together, whatever their names.
     only = len(by_position) == 1
     told = {
         name: f"`{other}` of {_whose(spec)} was matched with `{name}` of the file"
@@ -65,7 +65,7 @@ def _whose(spec: ModelSpec) -> str:
 
 
 def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
-    """Refuse a rule that the model gives for an output that isn't there: a misspelt one loosens nothing."""
+    """Refuse a model's rule for an output that doesn't exist: a rule with a misspelt name would have no effect."""
     rules = list(spec.outputs) if "outputs" in spec.own else _variant_rules(spec)
     if "providers" in spec.own:
         rules += [name for provider in spec.providers for name in provider.outputs]
@@ -82,7 +82,7 @@ def check_rules(spec: ModelSpec, outputs: tuple[GraphValue, ...]) -> None:
 def differences_of_form(
     names: dict[str, str], outputs: tuple[GraphValue, ...], answers: dict[str, Answer]
 ) -> tuple[list[str], list[str]]:
-    """Notes and warnings on what a file of the user's own may have otherwise: widths, and a column for a flat row."""
+    """Notes and warnings about allowed differences of a user's own file: dtype widths, and [batch] or [batch, 1]."""
     notes, warnings = [], []
     for value in (value for value in outputs if value.name in names):
         answer = answers[names[value.name]]
@@ -101,7 +101,7 @@ def differences_of_form(
 
 
 def _variant_rules(spec: ModelSpec) -> list[str]:
-    """The outputs that a variant has rules of its own for; what it ignores may come from the defaults."""
+    """The outputs with rules in a variant; ignored outputs are left out, as they may come from the defaults."""
     if spec.variant is None or "variants" not in spec.own:
         return []
     return [name for name, rule in spec.outputs.items() if rule.mode != "ignore"]
@@ -110,9 +110,9 @@ def _variant_rules(spec: ModelSpec) -> list[str]:
 def _with_partners(
     spec: ModelSpec, outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]
 ) -> tuple[GraphValue, ...]:
-    """All outputs where each has a place in the source: one that is ignored has its partner there all the same.
+    """All outputs, if the source has as many: then an ignored output also has its partner there.
 
-    Where the source answers fewer, those that are ignored are the ones that it hasn't got.
+    If the numbers differ, the source doesn't have the ignored outputs, and these are left out.
     """
     if len(outputs) - len(matched) == len(answers) - len(set(matched.values())):
         return outputs
@@ -122,7 +122,7 @@ def _with_partners(
 def _match_rest(
     outputs: tuple[GraphValue, ...], answers: dict[str, Answer], matched: dict[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What names leave over: those that are the only ones of their kind, and all others in their order."""
+    """Match outputs that names don't match: first those that are the only ones of their kind, then by order."""
     left = {value.name: _kind(value) for value in outputs if value.name not in matched}
     open_answers = {name: _kind_of(answer) for name, answer in answers.items() if name not in matched.values()}
     found = {}
@@ -142,7 +142,7 @@ def _kind_of(answer: Answer) -> str:
 
 
 def _kind(value: GraphValue) -> str:
-    # A sequence or a map is what it holds: a ZipMap's probabilities are floats.
+    # The kind of a sequence or a map is that of its elements: a ZipMap's probabilities are floats.
     dtype = value.element or value.dtype
     if "float" in dtype:
         return "float"

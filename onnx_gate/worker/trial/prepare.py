@@ -1,4 +1,4 @@
-"""The first half of a job: load, inputs, reference, convert, check → Prepared."""
+"""The first half of a job: load the source, inputs, reference, convert, check → Prepared."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ WEAK_REFERENCE = (
 
 @dataclass
 class _Inputs:
-    """What a model is to be fed with."""
+    """The data and cases that a model is fed with."""
 
     spec: ModelSpec
-    """With its schema filled in."""
+    """The model, with its schema filled in."""
     dataset: Dataset | None
     stated: bool
-    """The schema is the manifest's own."""
+    """Whether the schema comes from the manifest."""
     fixed: FixedSizes | None
-    """Sizes that the file has built in, where it gives the schema."""
+    """Sizes that the file fixes; None if they aren't checked, or if there are none."""
     domains: Domains
-    """What source and file know of the values."""
+    """What the source and the file know about the values."""
     cases: list[Case] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def plan(self, domains: Domains) -> None:
-        """Draw from what is known; with data, from nothing but the data."""
+        """Plan the cases: values are drawn from what is known; with data, only the data is used."""
         self.domains = domains
         cases, notes = plan_cases(self.spec, self.dataset, domains, stated=self.stated)
         self.cases, beyond = fitting_cases(self.spec, cases)
@@ -72,12 +72,12 @@ class _Inputs:
 
     @property
     def guessed(self) -> bool:
-        """Values were drawn from what the model seems to know, which may not be what it takes."""
+        """Whether values were drawn from what the model seems to know; the model may not accept them."""
         return self.dataset is None and bool(self.domains.inputs)
 
 
 def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
-    """Everything up to the ONNX file, its cases and what is expected of it."""
+    """Prepare everything for the run: the ONNX file, its cases, and the expected answers."""
     send(Stage(name="load"))
     require_access(job.spec, job.scratch)
     framework = get_plugin(job.spec.framework)
@@ -122,7 +122,7 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
 
 
 def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: Any) -> _Inputs:
-    """Schema, data, and what is known where there is none."""
+    """The schema, the data, and what the model knows about its inputs."""
     stated, one_batch, fixed = spec.inputs is not None, True, None
     if not stated and shipped is not None:
         fixed, one_batch = fixed_sizes(spec, shipped), has_one_batch(shipped)
@@ -144,7 +144,7 @@ def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: A
 
 
 def _draw_what_is_answered(prepared: Prepared, inputs: _Inputs) -> None:
-    """Where the source refuses ordinary values that it seems to know, the default ones are fed instead."""
+    """Feed default values instead, if the source refuses ordinary values that it seems to know."""
     ordinary = [case for case in inputs.cases if not case.edge]
     if inputs.guessed and any(refusal(prepared, case) is not None for case in ordinary):
         for case in ordinary:
@@ -154,7 +154,7 @@ def _draw_what_is_answered(prepared: Prepared, inputs: _Inputs) -> None:
 
 
 def _take_fixed(prepared: Prepared, fixed: FixedSizes | None) -> Iterable[str]:
-    """Sizes that the manifest asks for and the file has built in are breaches; of others, warnings."""
+    """Add breaches for fixed sizes that the manifest asks to vary; returns warnings about the others."""
     if fixed is None:
         return ()
     prepared.breaches += fixed.breaches
@@ -164,7 +164,7 @@ def _take_fixed(prepared: Prepared, fixed: FixedSizes | None) -> Iterable[str]:
 
 
 def _sizes_not_run(prepared: Prepared, graph: Graph) -> list[str]:
-    """What may be built in, or branched on, and was not seen; of a variant the model itself says it."""
+    """Warnings about sizes that were not run; none for a variant, because its base model already has them."""
     spec = prepared.spec
     if spec.variant:
         return []
@@ -177,7 +177,7 @@ def _sizes_not_run(prepared: Prepared, graph: Graph) -> list[str]:
 
 
 def _overflows(prepared: Prepared) -> list[str]:
-    """What float16 can't hold and the CPU hides, on the largest feed."""
+    """A warning about values on the largest feed that float16 can't hold, which the CPU hides."""
     variant, base = prepared.spec.variant, prepared.base
     if variant is None or base is None or variant.kind != "fp16":
         return []
@@ -187,7 +187,7 @@ def _overflows(prepared: Prepared) -> list[str]:
 
 
 def _first_answers(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers, list[str]]:
-    """With a warning where they are drawn at random."""
+    """The source's first answers, with a warning if random numbers were drawn for them."""
     try:
         return _ask_first(framework, source, inputs)
     except CannotJudge:
@@ -216,12 +216,12 @@ NAME_INPUTS = (
 
 
 def other_names(names: tuple[str, str]) -> str:
-    """In words."""
+    """A sentence about input names of the .onnx that differ from those in the manifest."""
     return f"the .onnx takes the inputs {names[0]}, and the manifest names {names[1]}"
 
 
 def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
-    """The source itself can't answer a feed."""
+    """The error for a feed that the source itself can't answer."""
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
         fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
@@ -246,11 +246,11 @@ def _onnx_file(
     shipped: Graph | None,
     send: Callable[[Event], None],
 ) -> tuple[str, Graph, float]:
-    """The shipped file, or the one converted now, with what it says of itself and the seconds that it took."""
+    """The shipped or newly converted file, with its declared graph and the seconds that the conversion took."""
     folder = Path(job.scratch) / FLOAT32 if spec.variant else Path(job.scratch)
     folder.mkdir(exist_ok=True)
     if spec.onnx and shipped:
-        # The copy is what is judged: what is kept in the report is then the very model that was.
+        # The copy is judged, so that the report keeps exactly the model that was judged.
         return keep_copy(spec.onnx, folder, spec.id, spec.onnx_shown), shipped, 0.0
     if job.converted:
         return job.converted, read_graph(job.converted, Path(job.converted).name), 0.0
@@ -276,7 +276,7 @@ def _describe(spec: ModelSpec, graph: Graph, seconds: float) -> ConvertInfo:
 
 
 def _check(prepared: Prepared, graph: Graph, first: Answers, notes: list[str]) -> list[str]:
-    """Structure, then names: what isn't as asked becomes a breach. Gives warnings of what may not belong together."""
+    """Check structure, then names; differences become breaches. Returns warnings about doubtful matches and forms."""
     spec = prepared.spec
     check_rules(spec, graph.outputs)
     asked, prepared.halves = as_lowered(spec, graph)

@@ -1,4 +1,4 @@
-"""A model that is ready to be run: its file, its cases, and what the source answers."""
+"""A model that is ready to run: its file, its cases, and the source's answers."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ from onnx_gate.worker.trial.samples import Samples
 from onnx_gate.worker.trial.unrounded import Unrounded
 
 REFERENCES_KEPT = 64 * 1024 * 1024
-"""Bytes of reference answers kept for the next provider; beyond that they are computed again."""
+"""Most bytes of reference answers kept for the next provider; any others are computed again."""
 
 
 @dataclass
 class Prepared:
-    """All that the providers are run and compared with."""
+    """Everything that is needed to run and compare the providers."""
 
     spec: ModelSpec
-    """With its schema filled in."""
+    """The model, with its schema filled in."""
     onnx: str
     """The file to run."""
     framework: Plugin
     source: Any
-    """None where the answers come from another machine."""
+    """The source; None if the answers come from another machine."""
     cases: list[Case]
     names: dict[str, str] = field(default_factory=dict)
     """ONNX output name → the reference's name."""
     outputs: tuple[str, ...] = ()
-    """Every output of the file, with those that nothing is compared with."""
+    """Every output of the file, including those that are not compared."""
     answered: frozenset[str] = frozenset()
-    """The outputs that the source gave at first, and so has to give each time."""
+    """The outputs of the source's first answer, which it must give each time."""
     breaches: list[OutputDiff] = field(default_factory=list)
-    """Found in the file itself."""
+    """Breaches found in the file itself."""
     base: str | None = None
-    """The model in float32 that a variant was made of."""
+    """The float32 model from which a variant was made."""
     halves: frozenset[str] = frozenset()
     """Inputs that a variant takes in float16."""
     file_size: int = 0
-    """Bytes of the file, with its weights."""
+    """Bytes of the file, including its weights."""
     cause: Cause | None = None
-    """What the file itself shows to be wrong with it, such as a baked-in dimension."""
+    """The fault that is visible in the file itself, for example a baked-in dimension."""
     domains: Domains = NOTHING_KNOWN
-    """What source and file know of the values of the inputs."""
+    """What the source and the file know about the values of the inputs."""
     wide: Unrounded | None = None
-    """For the answers to the data as given; None where nothing was rounded."""
+    """Gives the answers to the data before rounding; None if there are none, or if nothing was rounded."""
     given_answered: bool = False
-    """These answers come from another machine."""
+    """Whether the answers to the data before rounding come from another machine."""
     mixed: dict[str, list[str]] = field(default_factory=dict)
     """Case → outputs in which the source itself mixes rows."""
     weak: bool = False
-    """The reference is the same file, run without optimisations."""
+    """Whether the reference is the same file, run without optimisations."""
     strength: Strength | None = None
-    """How many wrong models its feeds would have caught; None where nobody knows yet."""
+    """How many wrong models its feeds would have caught; None if this isn't known yet."""
     announced: dict[str, Expectation] = field(default_factory=dict)
-    """What each provider is going to compare."""
+    """Provider → what it is going to compare."""
     samples: dict[str, Samples] = field(default_factory=lambda: defaultdict(Samples))
-    """What each provider has been fed."""
+    """Provider → the rows that it has been fed."""
     numerics: dict[str, Numerics] = field(default_factory=dict)
-    """How each provider has computed."""
+    """Provider → how it has computed."""
     crashed: frozenset[tuple[str, str]] = frozenset()
-    """Providers and cases that have ended a process of this model: they are not run again."""
+    """Pairs of provider and case that have crashed a process of this model: they are not run again."""
     part: Any = None
-    """The smallest part of the graph that is wrong, as triage has cut it out; None where it has not."""
+    """The smallest wrong part of the graph, as triage has cut it out; None if triage has not done so."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 
@@ -85,28 +85,28 @@ class Prepared:
 
     @property
     def lenient(self) -> bool:
-        """Whether floats may differ in width: in files of the user's own, if allowed, and where it was asked for."""
+        """Whether dtypes may differ in width: in a user's own file without `strict_dtype`, or with `keep_io: false`."""
         half = self.spec.variant is not None and self.spec.variant.options.get("keep_io") is False
         return half or (self.spec.onnx is not None and not self.spec.strict_dtype)
 
     @property
     def compares_given(self) -> bool:
-        """Whether there are answers to the data as given that the file can be held against."""
+        """Whether the file is compared with answers to the data before rounding."""
         return self.spec.given is not None and (self.wide is not None or self.given_answered)
 
     def fed(self, call: Call) -> Feed:
-        """The feed as the file takes it."""
+        """The feed in the dtypes that the file takes."""
         return {name: value.astype("float16") if name in self.halves else value for name, value in call.feed.items()}
 
     def hides(self, case: str) -> bool:
-        """Whether a case holds values of the user's data that nobody has allowed to show."""
+        """Whether a case holds values of the user's data that may not be shown."""
         if self.spec.data is None or self.spec.shows_data:
             return False
         return not any(each.generated for each in self.cases if each.name == case)
 
     @property
     def recorded(self) -> bool:
-        """Whether the data brings the reference."""
+        """Whether the data contains the reference."""
         return any(call.recorded is not None for case in self.cases[:1] for call in case.calls())
 
     def reference(self, case: Case, number: int, call: Call) -> Answers:
@@ -127,24 +127,24 @@ class Prepared:
         return self._kept[key]
 
     def forget(self, case: str) -> None:
-        """What the source said to a case that is not fed after all."""
+        """Drop the kept answers of a case that is not fed after all."""
         self._kept = {key: answers for key, answers in self._kept.items() if key[0] != case}
 
     def ask_again(self, call: Call) -> Answers:
-        """The source's answers, computed anew where it is here."""
+        """The source's answers, computed again unless they come from another machine."""
         if call.answers is not None:
             return call.answers
         return self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
 
     def _by_onnx_name(self, answers: Answers) -> Answers:
-        """What the source answers this time and did not at first has no partner, and must not pass for one."""
+        """Answers by ONNX name; an output that the first answer lacked has no partner, so it keeps a different name."""
         extra = {name: answer for name, answer in answers.items() if name not in self.answered}
         named = {name: answers[reference] for name, reference in self.names.items() if reference in answers}
         return {f"{name} of the source" if name in self.names else name: extra[name] for name in extra} | named
 
 
 def answer_call(framework: Plugin, source: Any, spec: ModelSpec, call: Call) -> Answers:
-    """Recorded outputs where there are any, else the source asked."""
+    """The recorded outputs of a call if there are any, else the source's answers."""
     if call.recorded is not None:
         from onnx_gate.frameworks.onnx.plugin import recorded
 
@@ -153,7 +153,7 @@ def answer_call(framework: Plugin, source: Any, spec: ModelSpec, call: Call) -> 
 
 
 def _owned(answer: Answer) -> Answer:
-    """In memory of our own: what the source answers in may be overwritten by its next answer."""
+    """A copy of an answer in our own memory: the source's next answer may overwrite the original."""
     value = answer.value
     if isinstance(value, list):
         return replace(answer, value=[np.copy(part) if isinstance(part, np.ndarray) else part for part in value])

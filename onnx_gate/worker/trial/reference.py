@@ -1,4 +1,4 @@
-"""What the source says: to the edge cases, before any of them is announced, and whether it draws random numbers."""
+"""What the source answers to edge cases, before any of them is announced, and whether it draws random numbers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MIXES = "of the source itself depends on the other rows, so the whole batch was
 
 
 def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
-    """Leave out the edge cases that the source refuses, where it may; notes say which, and where it mixes rows.
+    """Leave out optional edge cases that the source refuses; notes say which, and where the source mixes rows.
 
-    One that has to be run stays: asking again for it is then the error of that case.
+    A case that must be run stays: the run then reports the source's error for that case.
     """
     edges = [case for case in prepared.cases if case.edge]
     return [
@@ -40,7 +40,7 @@ def ask_edges(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
 
 
 def ask_cuts(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
-    """Leave out the sizes that nobody has listed and that the source refuses; notes say which."""
+    """Leave out sizes that the manifest doesn't list and that the source refuses; notes say which."""
     cuts = [case for case in prepared.cases if case.cut and case.optional]
     return _without_refused(prepared, cuts, _TOO_SHORT, "other sizes", send)
 
@@ -64,12 +64,12 @@ def _without_refused(
 
 
 def refusal(prepared: Prepared, case: Case) -> str | None:
-    """Why the source does not answer all of a case; None where it does, and its answers are kept for the comparison."""
+    """Why the source does not answer all of a case; None if it does. Its answers are kept for the comparison."""
     try:
         for number, call in enumerate(case.calls()):
             prepared.reference(case, number, call)
     except MemoryError:
-        # No refusal: the run of the case reports it as what it is.
+        # This isn't a refusal: the run of the case reports that memory ran out.
         return None
     except Exception as error:
         return describe(error)[:LONGEST_REASON]
@@ -77,14 +77,14 @@ def refusal(prepared: Prepared, case: Case) -> str | None:
 
 
 Answers = dict[str, Answer]
-# Sums in another order differ this much: a source isn't said to mix rows for it.
+# Sums in another order differ by this much: such a difference doesn't mean that the source mixes rows.
 _NOISE = Tolerance(rtol=1e-4, atol=1e-5)
 
 
 def answers_by_row(batch: Answers, parts: list[Answers], call: Call, limit: Tolerance) -> tuple[Answers, list[str]]:
-    """The answers to a batch, put together from those to its rows, and the outputs in which the source mixes rows.
+    """The answers to a batch, joined from those to its rows, and the outputs in which the source mixes rows.
 
-    Those keep the answer to the batch, as do outputs that have no row for each row of the feed.
+    Such outputs keep the answer to the batch, and so do outputs that don't have one row per row of the feed.
     """
     answers, mixed = dict(batch), []
     for name, answer in batch.items():
@@ -99,7 +99,7 @@ def answers_by_row(batch: Answers, parts: list[Answers], call: Call, limit: Tole
 
 
 def _axes(value: Any, pieces: list[Any], call: Call) -> list[int]:
-    """The dimensions that may be the rows: mostly the first, the second where a sequence goes before the batch."""
+    """The dimensions that may be the rows: usually the first; the second if a sequence comes before the batch."""
     if len(pieces) != len(call.asked) or not all(isinstance(array, np.ndarray) for array in (value, *pieces)):
         return []
     count = len(call.order or call.asked)
@@ -119,7 +119,7 @@ def _join(pieces: list[Any], call: Call, axis: int) -> Any:
 
 
 def _unmoved(pieces: list[Any], call: Call) -> list[Any]:
-    """What is the same in any order of the rows has none, however long it is."""
+    """The pieces in their original order: an output that doesn't change with the order of rows has no rows."""
     return pieces if call.order else []
 
 
@@ -139,15 +139,15 @@ DRAWS = (
 
 
 def ask_watched(framework: Plugin, ask: Callable[[], Answers]) -> tuple[Answers, str]:
-    """The answers, and a warning where random numbers were drawn for them; no generator but the global ones is seen."""
+    """The answers, and a warning if random numbers were drawn for them; only global generators are observed."""
     answers, drawn = _watch(framework, ask)
-    # What is made at the first call, such as weights, is not made again.
+    # A second run: random numbers that only the first call draws, for example for weights, don't count.
     drawn = _watch(framework, ask)[1] if drawn else drawn
     return answers, DRAWS.format(" and ".join(drawn)) if drawn else ""
 
 
 def _watch(framework: Plugin, ask: Callable[[], Answers]) -> tuple[Answers, list[str]]:
-    # A source that seeds itself leaves the same state each time: here it finds another one.
+    # A source that seeds itself leaves the same state each time. Drawing a number first makes the states differ.
     np.random.random()
     random.random()  # noqa: S311
     before = _states()

@@ -1,4 +1,4 @@
-"""One feed run twice on a provider: what differs from run to run, and by how much."""
+"""One feed is run twice on a provider: what differs from run to run, and by how much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnx_gate.worker.trial.run import Answering
 
 
 def case_to_repeat(cases: list[Case], provider: str) -> str:
-    """The largest, where sums run side by side; on the CPU, whose one thread adds in one order, a middling one."""
+    """The largest case, where sums run in parallel; on the CPU, where one thread adds in one order, a medium one."""
     ordinary = sorted(
         (case for case in cases if not case.edge and not case.cut),
         key=lambda case: (case.sizes.get("batch", 0), case.name),
@@ -31,7 +31,7 @@ def case_to_repeat(cases: list[Case], provider: str) -> str:
 
 @dataclass
 class Twice:
-    """A session that answers its first feed twice, and remembers what was not the same."""
+    """A session that runs its first feed twice, and records the differences."""
 
     session: Answering
     provider: str
@@ -43,7 +43,7 @@ class Twice:
     _done: bool = False
 
     def run(self, feed: dict[str, Any]) -> dict[str, Actual]:
-        """What the session answers; the first time it is asked once more."""
+        """The session's answers; the first feed is run a second time."""
         first = self.session.run(feed)
         if not self._done:
             self._done = True
@@ -54,7 +54,7 @@ class Twice:
         return first
 
     def note(self) -> str:
-        """What a reader should know; empty where both runs are the same."""
+        """A note for the report; empty if both runs are the same."""
         if not self.found:
             return ""
         told = "; ".join(describe(each) for each in self.found)
@@ -74,7 +74,7 @@ class Twice:
         )
         judged = self._compare(name, rule, first, second)
         if judged.breaches:
-            # Nothing is wrong with its form: it is the second answer that isn't the first.
+            # Whatever the kind of breach, its reason is that the second answer differs from the first.
             self.diffs.append(replace(judged, breaches=tuple(map(_between_runs, judged.breaches))))
 
     def _compare(self, name: str, rule: OutputRule, first: Actual, second: Actual) -> OutputDiff:
@@ -89,7 +89,7 @@ def _between_runs(breach: Breach) -> Breach:
 
 
 def describe(found: RunToRun) -> str:
-    """`y` in 3 of 35 elements, by up to 1e-7."""
+    """The difference in words: `y` in 3 of 35 elements, by up to 1e-7."""
     largest = f", by up to {number(found.max_abs)}" if found.max_abs is not None else ""
     return f"`{found.output}` in {found.differing:,} of {found.total:,} elements{largest}"
 

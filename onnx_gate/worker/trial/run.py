@@ -1,4 +1,4 @@
-"""One case on one provider: both sides on the same feeds, compared output by output."""
+"""One case on one provider: both sides get the same feeds, and are compared output by output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTHING_SEEN: Mapping[str, Columns] = MappingProxyType({})
 
 
 class Answering(Protocol):
-    """A session, or what stands in for one."""
+    """A session, or an object that can replace one."""
 
     @property
     def run(self) -> Callable[[dict[str, Any]], dict[str, Actual]]:
@@ -53,9 +53,9 @@ def run_case(
     seen: Mapping[str, Columns] = NOTHING_SEEN,
     looks: Looks | None = None,
 ) -> list[OutputDiff | Failure]:
-    """Both sides on the same feeds, compared output by output; `given` hears of each call too.
+    """Run both sides on the same feeds, and compare them output by output; `given` also gets each call.
 
-    `seen` are the columns of each output in the cases before; `looks` gets what plots are drawn from.
+    `seen` holds the columns of each output from earlier cases; `looks` gets the samples for plots.
     """
     started = time.monotonic()
     comparisons = {
@@ -115,7 +115,7 @@ def run_doubtful(
     rules: dict[str, OutputRule],
     begin: Callable[[Case], bool] = lambda case: True,
 ) -> tuple[list[OutputDiff], list[str]]:
-    """The cases that nobody has asked for: comparisons that hold, and warnings of the others. None is announced yet."""
+    """Run cases that the manifest doesn't ask for, before they are announced: passed comparisons, else warnings."""
     right: list[OutputDiff] = []
     warnings = []
     for case in prepared.cases:
@@ -142,7 +142,7 @@ def _tell_doubtful(case: Case, provider: str, found: list[OutputDiff | Failure])
 def _run_failed(
     error: Exception, case: Case, provider: str, rules: dict[str, OutputRule]
 ) -> list[OutputDiff | Failure]:
-    """The source answers this feed and ONNX Runtime doesn't: a breach if it refuses its form, else an error."""
+    """ONNX Runtime fails on a feed that the source answers: a breach if it refuses the feed's form, else an error."""
     if isinstance(error, NotAvailable):
         raise error
     text = runtime_words(error)
@@ -151,7 +151,7 @@ def _run_failed(
     if names := missing_inputs(text):
         known = CannotJudge(Cause.CONTRACT, f"no input can be fed: {other_names(names)}", fix=NAME_INPUTS)
         return [failure_of(known, f"run {case.name}", provider=provider)]
-    # At another size than its own: it is the size that the runtime refuses, whatever it says.
+    # If the data was cut to another size, the runtime refuses that size, whatever its message says.
     if not case.cut and not refuses_form(text):
         known = CannotJudge(
             Cause.INVALID_MODEL,
@@ -164,12 +164,12 @@ def _run_failed(
 
 
 def refuses_form(text: str) -> bool:
-    """Whether the runtime says that it does not take the form of a feed, which is a divergence and no error."""
+    """Whether the runtime's message says that it refuses the form of a feed: a divergence, not an error."""
     return any(sign in text for sign in _REFUSED)
 
 
 def failure_of(error: BaseException, stage: str, provider: str | None = None) -> Failure:
-    """Any exception as a failure with its cause; all of it goes to the log."""
+    """The failure for an exception, with its cause; the full exception goes to the log."""
     log_failure(error)
     common: dict[str, Any] = {"stage": stage, "provider": provider}
     text = describe(error)

@@ -1,11 +1,11 @@
-"""What was fed: how many different rows, in which shapes."""
+"""What was fed: the number of different rows, and their shapes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MOST_SAMPLES = 1_000_000
-"""Rows that are told apart; beyond that, each counts as another."""
+"""Most rows that are distinguished; beyond that, each row counts as a new one."""
 MOST_SHAPES = 16
 
 
@@ -16,8 +16,8 @@ class Samples:
         self._seen: set[int] = set()
 
     def add(self, feed: dict[str, Any], rows: int | None) -> int:
-        """Take in a feed; returns how many of its rows are new."""
-        # Where nobody says what the batch is, as of recorded calls: the first size, if all tables have the same.
+        """Add a feed; returns how many of its rows are new."""
+        # If the batch isn't known, as in recorded calls, it is the first size, if that is the same in all tables.
         tables = {value.shape[0] for value in feed.values() if getattr(value, "ndim", 0) > 1}
         rows = tables.pop() if rows is None and len(tables) == 1 else rows
         if len(self._seen) > MOST_SAMPLES:
@@ -33,12 +33,12 @@ class Samples:
 
 
 def shape_of(feed: dict[str, Any]) -> str:
-    """`7×4`, or `7×16, 7×16` for two inputs."""
+    """The shape of a feed: `7×4`, or `7×16, 7×16` for two inputs."""
     return ", ".join(map(_shape, feed.values()))
 
 
 def describe_feed(feed: dict[str, Any]) -> str:
-    """`x: float32 7×4, words: string 7×1`."""
+    """The dtypes and shapes of a feed: `x: float32 7×4, words: string 7×1`."""
     return ", ".join(f"{name}: {_dtype(value)}{_shape(value)}" for name, value in feed.items())
 
 
@@ -54,7 +54,7 @@ def _shape(value: Any) -> str:
 
 
 def _key(value: Any) -> Any:
-    """What tells a value from another, in this process."""
+    """A key that distinguishes a value from others, in this process."""
     if isinstance(value, list | tuple):
         return tuple(map(_key, value))
     if getattr(value, "dtype", None) is None or value.dtype == object:

@@ -1,4 +1,4 @@
-"""The other honest reference: what a source that computes in float64 answers on the data before it was rounded."""
+"""A second reference: the answers of a source that computes in float64 to the data before it was rounded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unrounded:
     spec: ModelSpec
 
     def answer(self, call: Call, names: Mapping[str, str]) -> Answers:
-        """The source's answers to the data as given, by ONNX output name; raises CannotJudge where it has none."""
+        """The source's answers to the data as given, by ONNX output name; raises CannotJudge if the source fails."""
         try:
             answers = self.framework.predict(self.source, self.spec, call.given or {})
         except MemoryError:
@@ -42,10 +42,10 @@ class Unrounded:
 
 
 def unrounded(framework: Plugin, source: Any, spec: ModelSpec) -> Unrounded | None:
-    """Of a source that computes in float64 itself; a copy in another width would be another model."""
+    """The source in float64, if it computes in float64 itself; a copy in another width would be another model."""
     info = REGISTRY.get(spec.framework)
     if info is None or not info.computes_in_float64:
-        # What `widen` makes of it, often a large copy, would be made for nothing.
+        # `widen` often makes a large copy, which would not be used.
         return None
     widened = framework.widen(source, spec)
     if widened is None or widened[0] is not source:
@@ -55,17 +55,17 @@ def unrounded(framework: Plugin, source: Any, spec: ModelSpec) -> Unrounded | No
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFinding:
-    """What came of one output that answers too many rows differently."""
+    """The result for one output in which too many rows differ."""
 
     diff: OutputDiff
-    """ONNX Runtime, held against the source's answers to the data as given."""
+    """ONNX Runtime, compared with the source's answers to the data as given."""
     own: int
-    """Rows that the source itself answers differently once the data is rounded."""
+    """Number of rows that the source itself answers differently after the data is rounded."""
 
 
 @dataclass
 class GivenComparison:
-    """Compares on one provider, call after call, in rows; `finish` says what came of it."""
+    """Compares one provider call by call, and row by row; `finish` returns the result."""
 
     wide: Unrounded | None
     names: Mapping[str, str]
@@ -73,18 +73,18 @@ class GivenComparison:
     rules: Mapping[str, OutputRule]
     provider: str
     spec: GivenSpec | None
-    """None where nothing is judged by it."""
+    """The limits of this comparison; None if it is only reported, not judged."""
     _runtime: dict[str, RowComparison] = field(default_factory=dict)
     _source: dict[str, RowComparison] = field(default_factory=dict)
     _failed: CannotJudge | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Those that are held against it: of some a rule asks nothing of a single element."""
+        """The outputs that are compared; not those whose rule sets no limit for a single element."""
         return tuple(name for name, rule in self.rules.items() if not any_element_may_differ(rule.limits))
 
     def add(self, call: Call, reference: Answers, actual: dict[str, Actual], rows: int | None = None) -> None:
-        """Take in one call of the data."""
+        """Add one call of the data."""
         if self._failed or (answers := self._ask(call)) is None:
             return
         rows = _common_rows(call) if rows is None else rows
@@ -110,7 +110,7 @@ class GivenComparison:
         return comparisons.setdefault(name, RowComparison(tolerance=self.rules[name].tolerance or EXACT))
 
     def finish(self) -> list[OutputDiff]:
-        """A check for each output that was compared; raises CannotJudge where the source can't answer."""
+        """One check per compared output; raises CannotJudge if the source can't answer."""
         if self.spec is None:
             return []
         if self._failed:
@@ -118,7 +118,7 @@ class GivenComparison:
         return [self._diff(name, found) for name, found in self._runtime.items()]
 
     def findings(self, diffs: Iterable[OutputDiff]) -> list[GivenFinding]:
-        """Of the checks, those that diverged."""
+        """The findings for those checks that diverged."""
         return [GivenFinding(diff=diff, own=self._source[diff.output].mismatched) for diff in diffs if diff.breaches]
 
     def _diff(self, name: str, found: RowComparison) -> OutputDiff:
@@ -141,14 +141,14 @@ class GivenComparison:
         )
 
     def _share(self, name: str, found: RowComparison) -> float:
-        """Of the rows; what a rule allows of the elements is allowed here as well."""
+        """The share of rows that may differ; at least what the output's rule allows for elements."""
         limits = self.rules[name].limits
         each = found.elements / found.rows if found.rows else 1.0
         own = limits.get("max_mismatch", 0.0) if found.floats else 1.0 - limits.get("min_agreement", 1.0)
         return min(1.0, max(self.spec.max_mismatch if self.spec else 0.0, own * each))
 
     def note(self, *, judged_differs: bool = False) -> tuple[str, bool]:
-        """What else is to be said, and whether it has to stand out; empty where nothing was rounded."""
+        """A note for the report, and whether it must stand out; empty if nothing was rounded."""
         if self._failed:
             return (f"{self._failed}", False) if self.spec is None else ("", False)
         if not self._runtime:
@@ -183,13 +183,13 @@ def _breaches(found: RowComparison, share: float) -> tuple[Breach, ...]:
 
 
 def _common_rows(call: Call) -> int | None:
-    """Where no dimension is called `batch`: the first size, if all inputs have the same."""
+    """The number of rows if no dimension is called `batch`: the first size, if it is the same in all inputs."""
     sizes = {value.shape[0] if getattr(value, "ndim", 0) else None for value in call.feed.values()}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def _tell(comparisons: dict[str, RowComparison]) -> str:
-    """The outputs that differ; empty where none does."""
+    """The outputs that differ, in words; empty if no output differs."""
     return ", ".join(f"`{name}` {_numbers(found)}" for name, found in comparisons.items() if found.mismatched)
 
 

@@ -1,3 +1,3 @@
-"""Precision variants: models of lower precision, made of a converted one with the tools that people use for it."""
+"""Precision variants: models of lower precision, made from a converted one with the usual tools."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Half precision on a CPU: a float32 copy of a float16 model in which every value is rounded to float16.
 
-ONNX Runtime's CPU has few kernels for float16. It computes whole chains of nodes in float32, and rounds at their ends
-at most: 1990.4 stays 1990.4, where half precision makes 1990 of it. In the copy a pair of casts follows each node.
-Without optimisations the runtime keeps them. Sums inside of a node stay float32, as on most GPUs.
+ONNX Runtime's CPU has few kernels for float16. It computes whole chains of nodes in float32, and rounds at most at
+their ends: 1990.4 stays 1990.4, but half precision gives 1990. In the copy, a pair of casts follows each node.
+Without optimisations the runtime keeps them. Sums inside a node stay float32, as on most GPUs.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _EXACT = frozenset(
         *("Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
     )
 )
-"""Operators that answer what they were given, in another order or with another sign: nothing is to be rounded."""
+"""Operators that return their input values, in another order or with another sign: no rounding is needed."""
 
 
 class NotEmulated(Exception):
-    """Why there is no such copy."""
+    """The reason why no such copy is possible."""
 
 
 def open_in_half(
     path: Path, folder: Path, provider: ProviderSpec, read_log: Callable[[], str], custom_ops: str | None
 ) -> Session:
-    """A session on the CPU that answers as half precision does; raises NotEmulated where there can't be one."""
+    """A session on the CPU that computes like half precision; raises NotEmulated where that is not possible."""
     folder.mkdir(exist_ok=True)
     copy = folder / path.name
     try:
@@ -73,7 +73,7 @@ def _rounded(model: Any, beside: Path, custom_ops: str | None) -> Any:
 
 
 def _half_values(model: Any, beside: Path, custom_ops: str | None) -> set[str]:
-    """The names of all float16 values, as the runtime knows their types."""
+    """The names of all float16 values, from the types that the runtime infers."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     known = {value.name for value in model.graph.output}
@@ -86,7 +86,7 @@ def _half_values(model: Any, beside: Path, custom_ops: str | None) -> set[str]:
 
 
 class _Copy:
-    """Rewrites a graph in place: float32 everywhere but at its ends, rounded where it was float16."""
+    """Rewrites a graph in place: float32 everywhere except at its ends, rounded where it was float16."""
 
     def __init__(self, graph: Any, halves: set[str]) -> None:
         self._graph = graph
@@ -127,7 +127,7 @@ class _Copy:
             self._round(name)
 
     def _round(self, name: str) -> None:
-        """What the model answers in float16 stays so; inside, float16 goes on as float32."""
+        """Round a value: float16 outputs of the model stay float16; inside, the rounded value continues as float32."""
         half, wide = (name, f"{name}__wide") if name in self._ends else (f"{name}__half", name)
         if name in self._ends:
             self._renamed[name] = wide

@@ -1,7 +1,7 @@
 """fp16: float16 weights and arithmetic, by onnxconverter-common.
 
-The converter relies on what many files don't have: a name of its own for each node, a declared type for each value.
-And it stumbles over casts to float32, and over outputs that other nodes read. That is put right before it.
+The converter needs two things that many files don't have: a unique name for each node, a declared type for each value.
+It also fails on casts to float32, and on outputs that other nodes read. All of this is corrected first.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _FLOAT, _HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 _TYPES = {"tensor(float)": _FLOAT, "tensor(float16)": _HALF, "tensor(double)": onnx.TensorProto.DOUBLE}
 _GLUE = ("Cast", "Constant", "Identity")
 _LARGEST = float(np.finfo(np.float16).max)
-"""65,504. The converter cuts at 10,000 unless it is given this. It warns of what it cuts, with this number in its
-words; it says the same of tiny ones, which don't matter."""
+"""65,504. The converter cuts at 10,000 unless it gets this number. Its warning about a cut weight contains this number;
+it also warns about tiny weights, which don't matter."""
 _SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
-"""6e-8: what is nearer to 0 is made that, so that an epsilon never becomes 0. The converter's own number is 1e-7."""
+"""6e-8: numbers nearer to 0 become this one, so that an epsilon never becomes 0. The converter's default is 1e-7."""
 
 
 def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Iterator[dict[str, Any]]]) -> list[str]:
-    """Write the float16 model; returns notes."""
+    """Write the float16 model; return notes."""
     try:
         from onnxconverter_common import float16
     except ImportError as error:
@@ -66,7 +66,7 @@ def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Ite
 
 
 def takes(variant: VariantSpec) -> list[str]:
-    """Empty: all operators, but for the converter's own list."""
+    """Empty: all operators, except the converter's own list."""
     return []
 
 
@@ -88,13 +88,13 @@ def _to(node: Any) -> int:
 
 
 def _casts_to_float(graph: Any) -> set[str]:
-    """Nodes that make float32 of something: the converter would call that float16 and leave the cast as it is."""
+    """Casts to float32: the converter would declare their output as float16 and leave the cast unchanged."""
     nodes = (node for part in all_graphs(graph) for node in part.node)
     return {node.name for node in nodes if node.op_type == "Cast" and _to(node) == _FLOAT}
 
 
 def _name_nodes(graph: Any) -> None:
-    """A name of its own for each: the converter makes the names of its casts of them."""
+    """Give each node a unique name: the converter derives the names of its casts from them."""
     taken: set[str] = set()
     for number, node in enumerate(graph.node):
         name = node.name or f"{node.op_type}_{number}"
@@ -105,7 +105,7 @@ def _name_nodes(graph: Any) -> None:
 
 
 def _declare_values(model: Any, base: Path) -> None:
-    """Types that shape inference doesn't know (those of ai.onnx.ml): ONNX Runtime does."""
+    """Declare types that shape inference doesn't know (those of ai.onnx.ml), as ONNX Runtime infers them."""
     graph = model.graph
     known = {value.name for value in (*graph.value_info, *graph.input, *graph.output)}
     unknown = [name for node in graph.node for name in node.output if name and name not in known]
@@ -118,7 +118,7 @@ def _declare_values(model: Any, base: Path) -> None:
     try:
         session = ort.InferenceSession(str(beside), session_options(optimize=False), providers=["CPUExecutionProvider"])
     except Exception:
-        # An operator of somebody's own: what can't be known here shows when the variant is loaded.
+        # It may be a custom operator: an unknown type will show when the variant is loaded.
         return
     finally:
         beside.unlink()
@@ -129,7 +129,7 @@ def _declare_values(model: Any, base: Path) -> None:
 
 
 def _free_outputs(graph: Any) -> None:
-    """An output that other nodes read as well gets a copy: as an output it is cast back, and they want float16."""
+    """Copy outputs that other nodes also read: the output is cast back to float32, and the nodes need float16."""
     outputs = {value.name: value for value in graph.output if value.type.tensor_type.elem_type == _FLOAT}
     read = {name for node in graph.node for name in node.input}
     for name in outputs.keys() & read:
@@ -142,9 +142,9 @@ def _free_outputs(graph: Any) -> None:
 
 
 def first_overflow(base: Path, path: Path, feed: dict[str, Any], half_feed: dict[str, Any]) -> Overflow | None:
-    """The first node whose float16 is beyond 65,504 where its float32 is a number, if any.
+    """The first node whose float16 value is beyond 65,504 while its float32 value is finite, if any.
 
-    With every value shown: else the CPU computes whole chains in float32, and what a GPU overflows in stays unseen.
+    Every value is made an output: otherwise the CPU computes whole chains in float32, and a GPU's overflows don't show.
     """
     values, wide = _inner_values(path, half_feed), _inner_values(base, feed)
     for node in onnx.load(path, load_external_data=False).graph.node:
@@ -170,6 +170,6 @@ def _inner_values(path: Path, feed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> bool:
-    """Also what isn't a float, and what isn't known."""
+    """Whether a value is finite; also True for values that are not floats or not known."""
     dtype = getattr(value, "dtype", None)
     return dtype is None or dtype.kind != "f" or bool(np.isfinite(value).all())

@@ -1,4 +1,4 @@
-"""A variant in its place: what it is calibrated with, and what it is allowed to change."""
+"""The frame around a variant: its calibration data, and the changes that it may make."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ NOT_IN_HALF = (
     "larger; rounding to float16 after each node was not possible: {}"
 )
 HALF = "half"
-"""The folder in the worker's own for a copy of the model that rounds as float16 does."""
+"""The folder inside the worker's own, for a copy of the model that rounds like float16."""
 
 _RANGES = ("tiny", "huge", "denormal")
 _BEYOND = {
     "fp16": _RANGES,
     "int8-dynamic": (*_RANGES, "nan", "infinity", "negative-infinity"),
-    # It is calibrated for what the data holds, and no edge is of the data.
+    # It is calibrated for the values in the data, and no edge case is in the data.
     "int8-static": EDGES,
 }
-"""Edges that lower precision can't hold by its nature: they are for the model itself."""
+"""Edge cases that lower precision can't hold by its nature: only the model itself gets them."""
 
 
 def takes_landmarks(spec: ModelSpec) -> bool:
-    """Whether the ends of what a model knows are for it: int8 is made for what its inputs ordinarily hold."""
+    """Whether a model gets the extreme values that it knows: int8 is made for the ordinary values of its inputs."""
     return spec.variant is None or not spec.variant.kind.startswith("int8")
 
 
 def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[str]]:
-    """The cases that say something of a variant, and a note on the others."""
+    """The cases that are meaningful for a variant, and a note on the others."""
     if spec.variant:
-        # What is built into the model shows in the model itself; what precision costs doesn't go with the size.
+        # Sizes that are built in show in the model itself, and the loss of precision doesn't depend on the size.
         cases = [case for case in cases if not (case.cut and case.optional)]
     beyond = _BEYOND[spec.variant.kind] if spec.variant else ()
     left_out = [case.edge for case in cases if case.edge in beyond]
@@ -60,13 +60,13 @@ def fitting_cases(spec: ModelSpec, cases: list[Case]) -> tuple[list[Case], list[
 
 
 def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
-    """What half precision answers Inf to; empty where there is nothing of the kind."""
+    """The node that gives Inf in half precision, as a warning; empty where there is none."""
     from onnx_gate.worker.variants.half import first_overflow
 
     try:
         found = first_overflow(Path(base), Path(onnx), feed, half_feed)
     except Exception:
-        # Values that can't be shown, such as those of an operator of somebody's own: nothing is known of them.
+        # Some values can't be shown, such as those of a custom operator: nothing is known about them.
         return ""
     if found is None:
         return ""
@@ -79,7 +79,7 @@ def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
 def half_session(
     spec: ModelSpec, onnx: str, provider: ProviderSpec, read_log: Callable[[], str], scratch: Path
 ) -> tuple[Session | None, str]:
-    """What answers for a float16 model on a CPU, and what a reader should know; (None, "") for all others."""
+    """The session for a float16 model on a CPU, and a note for the reader; (None, "") for all other models."""
     if spec.variant is None or spec.variant.kind != "fp16" or provider.name != "cpu":
         return None, ""
     from onnx_gate.worker.variants.emulation import NotEmulated, open_in_half
@@ -92,20 +92,20 @@ def half_session(
 
 def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset | None) -> list[str]:
     """Make the variant of the model at `base`; `dataset` is the model's own."""
-    # Imported here: only variants need the tools.
+    # Imported here, because only variants need the tools.
     from onnx_gate.worker.variants.make import make_variant
 
     variant = spec.variant
     notes = []
     if variant and variant.data:
-        # What the model ignores of its own data needn't be in this.
+        # Columns that the model ignores in its own data need not be in this data.
         spec = replace(spec, data=variant.data, own=spec.own - {"ignore_data"})
         dataset = load_dataset(spec, ())
     elif variant and variant.kind == "int8-static":
         notes.append(OWN_FEEDS.format(f"`data: {spec.data.shown}`" if spec.data else "generated"))
 
     def feeds() -> Iterator[dict[str, Any]]:
-        # Each row once, and no edges: a single huge value would widen every range.
+        # Each row once, and no edge cases: a single huge value would widen every range.
         cases, _ = plan_cases(replace(spec, batches=(max(spec.batches),), edges=()), dataset)
         return (call.feed for case in cases if not case.cut for call in case.calls())
 
@@ -113,7 +113,7 @@ def lower_precision(spec: ModelSpec, base: Path, target: Path, dataset: Dataset 
 
 
 def as_lowered(spec: ModelSpec, graph: Graph) -> tuple[ModelSpec, frozenset[str]]:
-    """What to expect of the file: the tools raise the opset, and inputs become float16 where that was asked for."""
+    """The expected form of the file: the tools raise the opset, and inputs become float16 if the variant says so."""
     if spec.variant is None:
         return spec, frozenset()
     halves: frozenset[str] = frozenset()

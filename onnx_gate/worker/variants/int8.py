@@ -34,7 +34,7 @@ _INTEGER = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "QAttention",
 
 
 class Calibration:
-    """The feeds, as ONNX Runtime asks for them."""
+    """The feeds, in the form that ONNX Runtime reads."""
 
     def __init__(self, feeds: Iterator[dict[str, Any]]) -> None:
         self._feeds = feeds
@@ -44,7 +44,7 @@ class Calibration:
 
 
 def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Iterator[dict[str, Any]]]) -> list[str]:
-    """Write the quantised model; returns notes."""
+    """Write the quantised model; return notes."""
     options = variant.options
     ready, large = _pre_process(base, tuple(options.get("exclude_nodes", ())))
     common: dict[str, Any] = {
@@ -73,14 +73,14 @@ def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Ite
 
 
 def takes(variant: VariantSpec) -> list[str]:
-    """Operators that it can do."""
-    # Where activations are measured by each call, a Gemm becomes a MatMul first.
+    """The operators that the tool can quantise."""
+    # With dynamic quantisation, a Gemm becomes a MatMul first.
     found = {*IntegerOpsRegistry, "Gemm"} if variant.kind == "int8-dynamic" else {*QDQRegistry, *QLinearOpsRegistry}
     return [*_WITH_WEIGHTS, *sorted(found.difference(_WITH_WEIGHTS))]
 
 
 def look(graph: Any) -> tuple[Counter[str], Counter[str]]:
-    """The operators that compute with bytes, and those that could and don't."""
+    """The operators that compute with bytes, and those that could but don't."""
     low = {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
     low |= {tensor.name for tensor in graph.initializer if tensor.data_type in _BYTES}
     lowered: Counter[str] = Counter()
@@ -94,15 +94,15 @@ def look(graph: Any) -> tuple[Counter[str], Counter[str]]:
 
 
 def _pre_process(base: Path, excluded: tuple[str, ...]) -> tuple[Path, bool]:
-    """Fused and folded, as the tools want it, unless it is large, or that would hide a node that is to be left out."""
+    """The model, fused and folded for the tools, unless it is large, or an excluded node would disappear."""
     model = typed(base)
-    # Asked before it is saved: then weights that go into a file of their own leave the model.
+    # Measured before saving: saving moves large weights from the model into another file.
     large = size_of(model) >= LARGE
     ready = base.with_name(f"{base.stem}-ready.onnx")
     save(model, ready)
     if large:
         return ready, True
-    # Without the symbolic inference: it refuses operators of ai.onnx.ml, and needs a package that not all have.
+    # Without symbolic inference: it refuses operators of ai.onnx.ml, and needs a package that is not always installed.
     quant_pre_process(ready, ready, skip_symbolic_shape=True)
     names = {node.name for node in onnx.load(ready, load_external_data=False).graph.node}
     if not names.issuperset(excluded):

@@ -1,4 +1,4 @@
-"""From the converted model to its variant: made by a tool, looked at, and only then judged."""
+"""From the converted model to its variant: made by a tool, checked, and only then judged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_OPS = 12
 
 
 def make_variant(spec: ModelSpec, base: Path, target: Path, feeds: Feeds) -> list[str]:
-    """Write the variant of the model at `base` to `target`; returns notes. `feeds` are to calibrate with."""
+    """Write the variant of the model at `base` to `target`; return notes. `feeds` are for the calibration."""
     assert spec.variant is not None  # noqa: S101
     variant, where = spec.variant, f"{spec.id}: {spec.variant.kind} of {spec.base}"
     module, tool = _MAKERS[variant.kind]
@@ -40,7 +40,7 @@ def make_variant(spec: ModelSpec, base: Path, target: Path, feeds: Feeds) -> lis
     lowered: Counter[str] = Counter()
     notes: list[str] = []
     try:
-        # The tools stumble over a model that has none of their operators.
+        # The tools fail on a model that has none of their operators.
         if not maker.takes(variant) or {node.op_type for node in nodes} & set(maker.takes(variant)):
             notes = cast(Make, maker.make)(variant, base, target, feeds)
             lowered, kept = maker.look(onnx.load(target, load_external_data=False).graph)
@@ -57,7 +57,7 @@ def make_variant(spec: ModelSpec, base: Path, target: Path, feeds: Feeds) -> lis
 
 
 def count(ops: Counter[str]) -> str:
-    """`Conv (2), Gemm`, the most frequent first."""
+    """Counted operators, such as `Conv (2), Gemm`, the most frequent first."""
     told = [op if number == 1 else f"{op} ({number})" for op, number in ops.most_common(_MOST_OPS)]
     return ", ".join([*told, f"{len(ops) - _MOST_OPS} more"] if len(ops) > _MOST_OPS else told)
 
@@ -67,7 +67,7 @@ def _nodes(path: Path) -> list[Any]:
 
 
 def _require_names(where: str, variant: VariantSpec, nodes: list[Any], takes: list[str]) -> None:
-    """Refuse a name that fits nothing: the tools pass it by, and what was to stay float32 doesn't."""
+    """Refuse a name that matches nothing: the tools ignore it, and the part that should stay float32 would not."""
     known = {
         "exclude_nodes": [node.name for node in nodes],
         "exclude_ops": [node.op_type for node in nodes],

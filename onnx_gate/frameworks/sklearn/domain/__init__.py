@@ -1,3 +1,3 @@
-"""What a fitted estimator knows of its inputs: which of their columns reaches which part, and what that has learnt."""
+"""Facts that a fitted estimator knows about its inputs: which column reaches which part, and what the part learnt."""
 
 from __future__ import annotations

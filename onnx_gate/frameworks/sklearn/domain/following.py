@@ -1,7 +1,7 @@
-"""What a fitted step makes of each column that it sees: found by asking the step, whatever its class.
+"""The effect of a fitted step on each of its columns: found by calling the step, so that every class works.
 
-A row is changed in one column at a time. What changes in the answer with exactly one column is a function of it, and
-is inverted by the step itself (`inverse_transform`), or by search where the step has no inverse.
+A row is changed in one column at a time. An output column that changes with exactly one input column is a function
+of it. It is inverted by the step itself (`inverse_transform`), or by search where the step has no inverse.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from onnx_gate.worker.domains.columns import Column, Columns, changed
 
 Array = npt.NDArray[Any]
 MOST_COLUMNS = 512
-"""More are not asked for one by one."""
+"""The limit for steps that are tested column by column."""
 MOST_CODES = 512
-"""Categories of all columns of an encoder; the answer to more of them would be a large matrix."""
+"""The limit for categories of all columns of an encoder; the answer to more of them would be a large matrix."""
 _SIZES = np.logspace(-12, 15, 1500)
 _GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
-"""Where a function without an inverse is looked at."""
+"""The points at which a function without an inverse is evaluated."""
 _HALVINGS = 40
 
 
 def follow(step: Any, columns: Columns) -> Columns | None:
-    """The columns of the step's answer; None where not even their number is known."""
+    """The columns of the step's output; None where not even their number is known."""
     for way in (_selected, _imputed, _coded, _asked, _unknown):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = way(step, columns)
         except Exception:  # noqa: S112
-            # A step of any making may fail in any way on rows that it wasn't made for: then nothing is known of it.
+            # Any step may fail in any way on rows that it wasn't made for: then nothing is known about it.
             continue
         if found is not None:
             return found
@@ -44,7 +44,7 @@ def follow(step: Any, columns: Columns) -> Columns | None:
 
 
 def width_of(step: Any) -> int | None:
-    """How many columns a step answers, as far as it says so."""
+    """The number of output columns of a step, if the step states it."""
     try:
         return len(step.get_feature_names_out())
     except Exception:
@@ -52,7 +52,7 @@ def width_of(step: Any) -> int | None:
 
 
 def ask(step: Any, rows: Array) -> Array:
-    """Its answer as a plain matrix."""
+    """The step's output as a plain matrix."""
     names = getattr(step, "feature_names_in_", None)
     if names is not None and len(names) == rows.shape[1]:
         import pandas as pd
@@ -75,12 +75,12 @@ def _selected(step: Any, columns: Columns) -> Columns | None:
 
 
 def is_imputer(step: Any) -> bool:
-    """Whether it puts something in the place of missing values."""
+    """Whether a step replaces missing values."""
     return hasattr(step, "missing_values") and hasattr(step, "transform") and hasattr(step, "keep_empty_features")
 
 
 def _imputed(step: Any, columns: Columns) -> Columns | None:
-    """The same columns, less those that were empty; then one for each indicator."""
+    """The same columns, without those that were empty; then one for each indicator."""
     if not is_imputer(step):
         return None
     learnt = getattr(step, "statistics_", None)
@@ -99,7 +99,7 @@ def _without_missing(column: Column | None) -> Column | None:
 
 
 def _coded(step: Any, columns: Columns) -> Columns | None:
-    """An encoder: what it makes of each category is read from its answers."""
+    """The columns of an encoder: its code for each category is read from its output."""
     known = getattr(step, "categories_", None)
     if not isinstance(known, list) or len(known) != len(columns) or not hasattr(step, "transform"):
         return None
@@ -123,12 +123,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _typed(rows: Array, known: list[Any]) -> Array:
-    """Numbers where all categories are: encoders compare the dtype too."""
+    """The rows as numbers where all categories are numbers: encoders compare the dtype too."""
     return rows.astype(np.float64) if all(np.asarray(each).dtype.kind in "fiub" for each in known) else rows
 
 
 def _codes_of(answers: Array, owners: list[Any], columns: Columns) -> Column | None:
-    """The column that an answer goes with, with a code for each of its categories."""
+    """The input column that an output column depends on, with a code for each of its categories."""
     numbers = {number for (number, _), code in zip(owners, answers, strict=True) if code != answers[0]}
     if len(numbers) != 1:
         return None
@@ -145,7 +145,7 @@ def _codes_of(answers: Array, owners: list[Any], columns: Columns) -> Column | N
 
 
 def _asked(step: Any, columns: Columns) -> Columns | None:
-    """Any other step that answers numbers for numbers."""
+    """The columns of any other step that turns numbers into numbers."""
     if not hasattr(step, "transform") or hasattr(step, "vocabulary_") or len(columns) > MOST_COLUMNS:
         return None
     low, high = _typical(step, len(columns))
@@ -168,14 +168,14 @@ def _asked(step: Any, columns: Columns) -> Columns | None:
 
 
 def _one_by_one(low: Array, others: Array) -> Array:
-    """One row for each column, changed in it alone."""
+    """One row per column, changed in this column alone."""
     rows = np.repeat(low[None], len(low), axis=0)
     np.fill_diagonal(rows, others)
     return rows
 
 
 def _typical(step: Any, width: int) -> tuple[Array, Array]:
-    """Two rows that the step was made for, different in each column."""
+    """Two rows like those that the step was fitted on, different in each column."""
     for low, high in _learnt_ends(step):
         ends = np.broadcast_to(np.asarray(low, float), width), np.broadcast_to(np.asarray(high, float), width)
         if all(np.isfinite(end).all() for end in ends):
@@ -199,26 +199,26 @@ def _learnt_ends(step: Any) -> list[tuple[Any, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Probe:
-    """A step, asked about one column of its answer by changing one column of a row."""
+    """A step with one input column that is changed, and one output column that is observed."""
 
     step: Any
     number: int
-    """Of the column that is changed."""
+    """The position of the column that is changed."""
     out: int
-    """Of the column that changes with it."""
+    """The position of the output column that changes with it."""
     low: Array
-    """The row."""
+    """The row that is changed."""
     base: Array
-    """The answer to it."""
+    """The step's output for the row."""
 
     def forward(self, values: Array) -> Array:
-        """What the step makes of values."""
+        """The outputs of the step for values of the column."""
         rows = np.repeat(self.low[None], len(values), axis=0)
         rows[:, self.number] = values
         return _quietly(lambda: ask(self.step, rows)[:, self.out].astype(np.float64), values.shape)
 
     def own_inverse(self, values: Array) -> Array:
-        """What the step itself says leads to values; NaN where that leads elsewhere, or it says nothing."""
+        """The values that the step's own inverse gives; NaN where they don't lead back, or there is no inverse."""
         if not hasattr(self.step, "inverse_transform"):
             return np.full(len(values), np.nan)
         rows = np.repeat(self.base[None], len(values), axis=0)
@@ -241,7 +241,7 @@ def _one(probe: _Probe, column: Column, rising: bool, misses: bool) -> Column | 
     known: dict[float, float] = {}
 
     def inverse(values: Array) -> Array:
-        # The same thresholds come again in boxes.
+        # The same thresholds occur again in boxes.
         new = np.array([value for value in values.tolist() if value not in known])
         known.update(zip(new.tolist(), _inverse(probe, new, rising=rising).tolist(), strict=True))
         return np.array([known[value] for value in values.tolist()])
@@ -250,7 +250,7 @@ def _one(probe: _Probe, column: Column, rising: bool, misses: bool) -> Column | 
 
 
 def _quietly(compute: Callable[[], Array], shape: tuple[int, ...]) -> Array:
-    """NaN for all where the step refuses the values."""
+    """The result, or NaN everywhere where the step refuses the values."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -260,7 +260,7 @@ def _quietly(compute: Callable[[], Array], shape: tuple[int, ...]) -> Array:
 
 
 def _inverse(probe: _Probe, values: Array, *, rising: bool) -> Array:
-    """The step's own inverse where it leads back to the same values, else what a search finds."""
+    """The step's own inverse where it leads back to the same values, else the result of a search."""
     if not len(values):
         return values
     found = probe.own_inverse(values)
@@ -271,12 +271,12 @@ def _inverse(probe: _Probe, values: Array, *, rising: bool) -> Array:
 
 
 def _search(forward: Callable[[Array], Array], values: Array, *, rising: bool) -> Array:
-    """Halving, between two points of the grid; NaN where the function isn't monotone, or doesn't come to a value."""
+    """Bisection between two points of the grid; NaN where the function isn't monotone, or doesn't reach a value."""
     answers = forward(_GRID)
     kept = np.isfinite(answers)
     grid, sign = _GRID[kept], 1.0 if rising else -1.0
     answers, targets = sign * answers[kept], sign * values
-    # Rounding of large values may go a little back.
+    # Rounding of large values may make the function fall a little.
     if len(grid) < 2 or (np.diff(answers) < -1e-9 * np.maximum(1.0, np.abs(answers[1:]))).any():
         return np.full(len(values), np.nan)
     after = np.searchsorted(answers, targets)
@@ -290,6 +290,6 @@ def _search(forward: Callable[[Array], Array], values: Array, *, rising: bool) -
 
 
 def _unknown(step: Any, columns: Columns) -> Columns | None:
-    """As many columns as there are names, none of which is known."""
+    """As many columns as the step has output names, all of them unknown."""
     width = width_of(step)
     return None if width is None else [None] * width

@@ -1,7 +1,7 @@
-"""Leaves behind steps that mix columns, such as components and polynomials: rows are led there through the steps.
+"""Leaves of trees after steps that mix columns, such as components and polynomials: rows that reach these leaves.
 
-Where the steps can be undone, a row of what the trees see is put into the box of a leaf and undone. Where they can't,
-many rows are sent through them, ordinary ones and others, and those that reach a leaf of their own are kept.
+Where the steps have an inverse, a row of tree features is put into the box of a leaf and transformed back. Where they
+have none, many rows are sent through them, ordinary ones and others, and those that reach a new leaf are kept.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Feed = dict[str, Any]
 SAMPLED = 2048
 _ROUNDS = 6
 MOST_LED = 512
-"""Rows that are added for such leaves."""
+"""The largest number of rows that are added for such leaves."""
 
 
 def with_joint_leaves(
     source: Any, spec: ModelSpec, columns: Columns, seen: Columns | None, domains: Domains
 ) -> Domains:
-    """More rows, where a pipeline ends in trees that see mixed columns: None among those that are `seen`."""
+    """The domains with more rows, if a pipeline ends in trees that see mixed columns (None among `seen`)."""
     trees = _trees(source.steps[-1][1]) if isinstance(source, Pipeline) and len(source.steps) > 1 else []
     if not trees or spec.data or (seen is not None and None not in seen):
         return domains
@@ -53,7 +53,7 @@ def _trees(model: Any) -> list[Any]:
 
 
 class _Led:
-    """Rows of the inputs, and what the trees see of them."""
+    """Rows of the inputs, and the features that the trees see for them."""
 
     def __init__(self, source: Any, spec: ModelSpec, trees: list[Any], domains: Domains) -> None:
         self._source, self._spec, self._trees = source, spec, trees
@@ -62,7 +62,7 @@ class _Led:
         self._seen = dense(source[:-1].transform(rows_of(source, spec, self._feed))).astype(np.float64)
 
     def boxes(self, columns: Columns) -> Iterator[Box]:
-        """Those that are undone where that is possible, else those that were sampled."""
+        """Rows from the inverse of the steps where there is one, else sampled rows."""
         try:
             inputs = dense(self._source[:-1].inverse_transform(self._in_boxes())).astype(np.float64)
         except Exception:
@@ -77,7 +77,7 @@ class _Led:
             yield box
 
     def _in_boxes(self) -> Array:
-        """A row of what the trees see for each leaf."""
+        """One row of tree features for each leaf."""
         rng = rng_for(self._seed)
         trees = [
             Tree(feature=each.feature, threshold=each.threshold, left=each.children_left, right=each.children_right)
@@ -93,7 +93,7 @@ class _Led:
         return np.array(rows)
 
     def _sampled(self) -> Iterator[Box]:
-        """A row for each leaf that is reached by ordinary rows, by rows of other sizes, and by what lies near both."""
+        """One row for each leaf that ordinary rows reach, or rows of other sizes, or rows near both."""
         rng = rng_for(f"{self._seed}/sampled")
         kept: dict[tuple[int, int], Feed] = {}
         self._keep(self._feed, kept)
@@ -110,7 +110,7 @@ class _Led:
         return sum(int(np.prod(array.shape[1:])) for array in self._feed.values())
 
     def _changed(self, rows: list[Feed], rng: np.random.Generator, factors: Array) -> Feed:
-        """So many of these rows, or ordinary ones where there are none, each number times a factor of its own."""
+        """`SAMPLED` of these rows, or of ordinary ones if there are none; each float is multiplied by a factor."""
         chosen, feed, start = rng.integers(len(rows) or SAMPLED, size=SAMPLED), {}, 0
         for name, array in self._feed.items():
             drawn = np.stack([rows[i][name] for i in chosen]) if rows else array[chosen]
@@ -121,7 +121,7 @@ class _Led:
         return feed
 
     def _keep(self, feed: Feed, kept: dict[tuple[int, int], Feed]) -> None:
-        """Of rows that reach a leaf for the first time, one for each."""
+        """Keep one row for each leaf that is reached for the first time."""
         seen = dense(self._source[:-1].transform(rows_of(self._source, self._spec, feed))).astype(np.float32)
         for tree, model in enumerate(self._trees):
             leaves, first = np.unique(model.tree_.apply(seen), return_index=True)
@@ -130,7 +130,7 @@ class _Led:
 
 
 def _point(row: Feed) -> Box:
-    """A row of all inputs, as it is."""
+    """A row of all inputs as a box that holds only this row."""
     return {
         (name, column): (value, value)
         for name, array in row.items()
@@ -139,7 +139,7 @@ def _point(row: Feed) -> Box:
 
 
 def _inside(interval: Interval, usual: float, ends: Interval, rng: np.random.Generator) -> float:
-    """The usual value where it lies between, else one that does, not far from the usual ones."""
+    """The usual value if it lies in the interval, else one in the interval that is not far from the usual ones."""
     low, high = interval
     if low < usual < high:
         return usual

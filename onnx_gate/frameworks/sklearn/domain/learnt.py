@@ -1,4 +1,4 @@
-"""What one fitted estimator has learnt of the columns that it sees, by its attributes rather than by its class."""
+"""Facts that one fitted estimator has learnt about its columns, read from its attributes and not from its class."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Array = npt.NDArray[Any]
 MOST_POINTS = 1024
 _MOST_QUANTILES = 32
 _OF_ROBUST_SCALE = 1.349
-"""Between the quartiles of a normal distribution lie so many deviations."""
+"""The distance between the quartiles of a normal distribution, in standard deviations."""
 _OF_CENTRE = 0.2
-"""The deviation that is taken where a model knows nothing but the centre."""
+"""The deviation, as a share of the centre, that is assumed where a model knows only the centre."""
 _SCATTERED = ("cluster_centers_", "subcluster_centers_", "centroids_", "support_vectors_", "means_", "theta_")
 _KEPT = ("_fit_X", "X_fit_", "X_train_", "X_")
 
 
 def learn(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Everything that is known; what fails is left out, and the rest stays."""
+    """Add all known facts; a reader that fails is skipped, and the rest stays."""
     for reader in _READERS:
         try:
             reader(facts, model, columns, seed)
         except Exception:  # noqa: S112
-            # An attribute of this name may be anything in a class that isn't scikit-learn's.
+            # In a class from elsewhere, an attribute of this name may be anything.
             continue
 
 
 def _means(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Of scalers, of decompositions that centre, and of robust covariances."""
+    """Add the means of scalers, of decompositions that centre, and of robust covariances."""
     centre = _first(model, "mean_", "center_", "location_")
     width = _deviations(model, len(columns))
     if centre is None and width is None:
         return
-    # A scaler that doesn't centre keeps no centre, or one that it doesn't use.
+    # A scaler that doesn't centre keeps no centre, or keeps one without using it.
     centres = np.zeros(len(columns)) if centre is None else np.asarray(centre, dtype=np.float64)
     widths = np.maximum(1.0, _OF_CENTRE * np.abs(centres)) if width is None else width
     if centres.shape == widths.shape == (len(columns),) and not hasattr(model, "coef_"):
@@ -77,7 +77,7 @@ def _first(model: Any, *names: str) -> Any:
 
 
 def _ranges(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Minima and maxima."""
+    """Add minima and maxima."""
     if hasattr(model, "data_min_") and hasattr(model, "data_max_"):
         for column, low, high in zip(columns, model.data_min_, model.data_max_, strict=True):
             facts.add_range(column, low, high, marked=True)
@@ -91,7 +91,7 @@ def _ranges(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _normalised(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """A power is fitted so that what comes out is normal: two deviations of that lead back to ordinary values."""
+    """Add ranges of a power transform: its output is normal, so two deviations of it lead back to ordinary values."""
     if hasattr(model, "lambdas_") and getattr(model, "standardize", False):
         answers = np.repeat(np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]]), len(columns), axis=1)
         inputs = dense(model.inverse_transform(answers)).astype(np.float64)
@@ -102,7 +102,7 @@ def _normalised(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _quantiles(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Ranges, with cuts at some quantiles and at all that occur twice: there the answer jumps."""
+    """Add ranges, with cuts at some quantiles and at all that occur twice: there the output jumps."""
     quantiles = getattr(model, "quantiles_", None)
     if quantiles is None or np.ndim(quantiles) != 2:
         return
@@ -115,7 +115,7 @@ def _quantiles(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _edges(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Of bins, of splines, and of steps."""
+    """Add the edges of bins, the knots of splines, and the thresholds of isotonic steps."""
     if hasattr(model, "bin_edges_"):
         for column, edges in zip(columns, model.bin_edges_, strict=True):
             facts.add_range(column, float(edges[0]), float(edges[-1]))
@@ -130,7 +130,7 @@ def _edges(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _constants(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Thresholds that the user gave."""
+    """Add thresholds that the user gave."""
     at = _first(model, "binarize", "threshold")
     selects = hasattr(model, "get_support") or hasattr(model, "estimator")
     if isinstance(at, int | float) and not isinstance(at, bool) and not selects:
@@ -139,7 +139,7 @@ def _constants(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _counts(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """What counts words or categories takes no negative numbers."""
+    """Add ranges of models that count words or categories: they take no negative numbers."""
     totals = getattr(model, "feature_count_", None)
     if totals is None or np.shape(totals)[-1:] != (len(columns),) or hasattr(model, "binarize"):
         return
@@ -149,7 +149,7 @@ def _counts(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _categories(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Of encoders, and of labels; an unknown one where the encoder has an answer for it."""
+    """Add the categories of encoders and labels; also an unknown one where the encoder has an answer for it."""
     known = getattr(model, "categories_", None)
     if isinstance(known, list) and len(known) == len(columns):
         for column, values in zip(columns, known, strict=True):
@@ -157,14 +157,14 @@ def _categories(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
             if getattr(model, "handle_unknown", "ignore") != "error":
                 facts.add_unusual(column, _others(np.asarray(values).tolist()))
     if hasattr(model, "classes_") and hasattr(model, "transform") and not hasattr(model, "n_features_in_"):
-        # What takes labels counts no columns.
+        # Estimators that take labels don't count columns.
         facts.add_choices(columns[0], np.asarray(model.classes_).tolist())
     for column, count in zip(columns, getattr(model, "n_categories_", ()), strict=False):
         facts.add_choices(column, range(int(count)))
 
 
 def _others(known: list[Any]) -> Iterator[Any]:
-    """Values that aren't among them, such as one that begins like a known one."""
+    """Values that are not known categories, such as a text that begins like a known one."""
     if texts := [value for value in known if isinstance(value, str)]:
         yield from (text for text in ("unknown", f"{texts[0]}x") if text not in texts)
     elif numbers := [value for value in known if isinstance(value, int | float) and value == value]:
@@ -172,7 +172,7 @@ def _others(known: list[Any]) -> Iterator[Any]:
 
 
 def _missing(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """What an imputer fills in, or an indicator reports."""
+    """Add missing values that an imputer fills in, or an indicator reports."""
     reports = hasattr(model, "missing_values") and hasattr(model, "features_")
     if not (is_imputer(model) or reports) or not hasattr(model, "transform"):
         return
@@ -187,7 +187,7 @@ def _missing(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _points(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Centres, class means, support vectors and rows that were kept."""
+    """Add centres, class means, support vectors and kept training rows."""
     if getattr(model, "kernel", None) == "precomputed" or getattr(model, "metric", None) == "precomputed":
         return
     for name in _SCATTERED:
@@ -196,21 +196,21 @@ def _points(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
             return
     kept = _first(model, *_KEPT)
     if kept is None and hasattr(model, "component_indices_"):
-        # Rows that stand for a kernel.
+        # Rows of the training data that represent a kernel.
         kept = model.components_
     if kept is not None:
         facts.add_points(_some(kept, seed), columns)
 
 
 def _some(rows: Any, seed: str) -> Array:
-    """At most so many rows, in their order."""
+    """At most `MOST_POINTS` rows, in their order."""
     count = rows.shape[0]
     chosen = np.sort(rng_for(f"{seed}/points").permutation(count)[:MOST_POINTS]) if count > MOST_POINTS else slice(None)
     return dense(rows[chosen])
 
 
 def _within(model: Any, count: int) -> Any:
-    """The deviations of what a class mean or a centre stands for."""
+    """The deviations of the rows around a class mean or a centre."""
     variances = _first(model, "var_", "covariances_", "covariance_")
     if isinstance(variances, list):
         variances = np.array([np.diag(each) for each in variances])
@@ -218,18 +218,18 @@ def _within(model: Any, count: int) -> Any:
     if variances.shape[-2:] == (count, count) and getattr(model, "covariance_type", "full") in ("full", "tied"):
         variances = np.diagonal(variances, axis1=-2, axis2=-1)
     if variances.ndim == 1 and variances.shape != (count,):
-        # One for each component.
+        # One variance for each component.
         return np.sqrt(variances.mean())
     return np.sqrt(variances.mean(axis=0) if variances.ndim > 1 else variances)
 
 
 def _weights(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Of linear models and of a network's first layer."""
+    """Add the weights of linear models and of a network's first layer."""
     layers, offsets = _first(model, "coefs_"), _first(model, "intercepts_")
     weights = _first(model, "coef_") if layers is None else np.asarray(layers[0]).T
     offset = _first(model, "intercept_") if offsets is None else offsets[0]
     if weights is None or not hasattr(model, "predict") or any(column is None for column in columns):
-        # Beside products of a column, its own weight says nothing of its size.
+        # If products of a column are inputs too, the column's own weight says nothing about its size.
         return
     rows = np.atleast_2d(dense(weights))
     if rows.shape[-1] == len(columns):
@@ -238,7 +238,7 @@ def _weights(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
 
 
 def _words(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
-    """Of vectorizers."""
+    """Add the words of vectorizers."""
     if columns and callable(getattr(model, "build_analyzer", None)):
         add_texts(facts, model, columns[0], seed)
 

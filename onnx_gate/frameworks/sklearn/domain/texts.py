@@ -1,4 +1,4 @@
-"""Texts for what reads words: known words, unknown ones, and both together."""
+"""Texts for vectorizers: known words, unknown words, and both together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS_A_TEXT = 8
 
 
 def add_texts(facts: Facts, model: Any, column: Column | None, seed: str) -> None:
-    """The vocabulary of a vectorizer; plain words where it keeps none, as hashing does."""
+    """Add the vocabulary of a vectorizer; plain words where it keeps none, such as a hashing vectorizer."""
     words = [str(word) for word in getattr(model, "vocabulary_", None) or ()]
     rng = rng_for(f"{seed}/words")
     chosen = [words[number] for number in rng.permutation(len(words))[:_MOST_WORDS]]
@@ -31,6 +31,6 @@ def _texts(words: list[str], joint: str) -> list[str]:
     combined = [joint.join(group) for group in groups]
     mixed = [f"{_UNKNOWN[0]}{joint}{joint.join(group[:3])}{joint}{_UNKNOWN[1]}" for group in groups[:32]]
     repeated = [joint.join([*group[:2], *group[:2], *group[:1]]) for group in groups[:16]]
-    # Capitals and punctuation are for the tokenizer.
+    # Capitals and punctuation test the tokenizer.
     shouted = [f"{joint.join(group[:3]).title()}, {joint.join(group[3:5]).upper()}!" for group in groups[:16]]
     return [*combined, *words[:_MOST_SINGLE], *mixed, *repeated, *shouted]

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def add_trees(facts: Facts, models: list[Any], columns: Columns) -> None:
-    """Trees that see the same columns."""
+    """Add trees that see the same columns."""
     inner = [model.tree_ for model in models]
     trees = [
         Tree(feature=tree.feature, threshold=tree.threshold, left=tree.children_left, right=tree.children_right)
@@ -30,7 +30,7 @@ def add_trees(facts: Facts, models: list[Any], columns: Columns) -> None:
 def _learnt_missing(tree: Any) -> set[int]:
     """The columns that had missing values in training.
 
-    Where there were none, a tree sends them to its larger side; whatever differs from that was learnt.
+    If there were none, a tree sends them to its larger side; a different direction must have been learnt.
     """
     to_left = getattr(tree, "missing_go_to_left", None)
     if to_left is None:
@@ -42,7 +42,7 @@ def _learnt_missing(tree: Any) -> set[int]:
 
 
 def add_histogram_trees(facts: Facts, model: Any, columns: Columns) -> None:
-    """Those that keep their nodes in one table, and send missing values one way at each of them."""
+    """Add trees that keep their nodes in one table, and have a direction for missing values at each node."""
     trees = [_from_nodes(predictor) for stage in model._predictors for predictor in stage]
     for number in sorted({int(number) for tree in trees for number in tree.feature[tree.left >= 0]}):
         if number < len(columns):
@@ -65,6 +65,6 @@ def _from_nodes(predictor: Any) -> Tree:
 
 
 def _members(words: Array) -> tuple[float, ...]:
-    """The numbers of the bits that are set, 32 a word."""
+    """The positions of the bits that are set, 32 per word."""
     bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
     return tuple(float(number) for number in np.flatnonzero(bits))

@@ -1,4 +1,4 @@
-"""Through pipelines, column transformers, unions and wrappers: which column of the inputs reaches which estimator."""
+"""The way of each input column to the estimators, through pipelines, column transformers, unions and wrappers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from onnx_gate.worker.domains.columns import Column, Columns, columns_of
 from onnx_gate.worker.domains.facts import Facts
 
 _ONE = ("best_estimator_", "estimator_", "regressor_")
-"""What a wrapper gives its own columns to; `transformer_` is for targets."""
+"""Attributes with the estimator to which a wrapper gives its own columns; `transformer_` is for targets."""
 
 
 def input_domain(source: Any, spec: ModelSpec, example: dict[str, Any]) -> Domains:
-    """All that the parts of an estimator know of the inputs."""
+    """All facts that the parts of an estimator know about the inputs."""
     walk = _Walk(Facts(f"{spec.base}/domain"), f"{spec.base}/domain")
     columns = first_columns(source, spec)
     walk.through(source, columns)
@@ -34,12 +34,12 @@ def input_domain(source: Any, spec: ModelSpec, example: dict[str, Any]) -> Domai
     try:
         return with_joint_leaves(source, spec, columns, walk.seen_last, domains)
     except Exception:
-        # Steps of any making may fail in any way: the rest is known all the same.
+        # Any step may fail in any way: the other facts are still known.
         return domains
 
 
 def first_columns(source: Any, spec: ModelSpec) -> Columns:
-    """The columns in the order that the source was fitted on; None for those that aren't among the inputs."""
+    """The columns in the order in which the source was fitted; None for those that aren't among the inputs."""
     given = [column for each in spec.inputs or () for column in columns_of(each)]
     fitted = fitted_columns(source)
     if fitted is None or len(given) == 1 < len(fitted):
@@ -49,7 +49,7 @@ def first_columns(source: Any, spec: ModelSpec) -> Columns:
 
 
 def _names(spec: ModelSpec, fitted: list[str]) -> dict[str, Column | None]:
-    """Column name → column: an input of one column is called as it is, a block takes the names at its place."""
+    """Column name → column: an input of one column keeps its own name, a block takes the fitted names at its place."""
     found: dict[str, Column | None] = {}
     for given in spec.inputs or ():
         columns, place = columns_of(given), len(found)
@@ -59,21 +59,21 @@ def _names(spec: ModelSpec, fitted: list[str]) -> dict[str, Column | None]:
 
 
 class _Walk:
-    """One visit of an estimator and all within it."""
+    """One visit of an estimator and of all estimators inside it."""
 
     def __init__(self, facts: Facts, seed: str) -> None:
         self.facts = facts
         self._seed = seed
         self._parts = 0
         self.seen_last: Columns | None = None
-        """What the last step of a pipeline sees; of pipelines within others, the outermost comes last."""
+        """The columns that the last step of a pipeline sees; for nested pipelines, the outermost one sets it last."""
 
     def through(self, model: Any, columns: Columns) -> Columns | None:
-        """What the model makes of its columns; None where not even their number is known. Never fails."""
+        """The columns of the model's output; None where not even their number is known. Never fails."""
         try:
             return self._through(model, columns)
         except Exception:
-            # One odd part says nothing, and the others still do.
+            # One part that fails gives no facts, and the others still do.
             return None
 
     def _through(self, model: Any, columns: Columns) -> Columns | None:
@@ -100,7 +100,7 @@ class _Walk:
         return seen
 
     def _branches(self, model: Any, columns: Columns) -> Columns:
-        """A column transformer knows where each part of its answer lies."""
+        """The columns of a column transformer, which knows the place of each part of its output."""
         found: Columns = []
         for name, step, chosen in model.transformers_:
             place = model.output_indices_.get(name, slice(0, 0))
@@ -117,7 +117,7 @@ class _Walk:
             answer = self.through(step, columns)
             width = width_of(step) if answer is None else len(answer)
             if width is None:
-                # What follows would lie nobody knows where; it is visited all the same.
+                # The places of the following columns are unknown; their steps are still visited.
                 self._side_by_side(steps[steps.index(step) + 1 :], columns)
                 return None
             found += answer if answer is not None else [None] * width
@@ -129,7 +129,7 @@ class _Walk:
         if hasattr(model, "tree_"):
             add_trees(self.facts, [model], columns)
         elif hasattr(model, "_predictors"):
-            # Columns that are categories are encoded within, and come first there.
+            # Categorical columns are encoded inside the model, and come first there.
             encoder = getattr(model, "_preprocessor", None)
             seen = columns if encoder is None else self.through(encoder, columns)
             add_histogram_trees(self.facts, model, seen or [])
@@ -138,13 +138,13 @@ class _Walk:
         return follow(model, columns) if hasattr(model, "transform") else None
 
     def _within(self, model: Any, columns: Columns) -> None:
-        """The estimators that a wrapper has fitted."""
+        """Visit the estimators that a wrapper has fitted."""
         if hasattr(model, "get_support") and hasattr(model, "transform"):
-            # What selects columns asks its estimator only where it answers for it, and then on what it selected.
+            # A selector uses its estimator only where it answers with it, and then on the selected columns.
             if hasattr(model, "support_") and hasattr(model, "estimator_"):
                 self.through(model.estimator_, follow(model, columns) or [])
             return
-        # What has several keeps an `estimator_` too, which isn't fitted.
+        # A model with several estimators also keeps an `estimator_`, which isn't fitted.
         for name in () if hasattr(model, "estimators_") else _ONE:
             if (inner := getattr(model, name, None)) is not None and hasattr(inner, "get_params"):
                 self.through(inner, columns)
@@ -172,14 +172,14 @@ class _Walk:
             self.through(each, [*seen, *([None] * number)] if chained else seen)
 
     def _stacked(self, model: Any, columns: Columns) -> Columns:
-        """Answers of others, then the columns themselves where they are passed on."""
+        """The outputs of the other estimators, then the columns themselves where they are passed on."""
         width = getattr(model.final_estimator_, "n_features_in_", 0)
         passed = columns if getattr(model, "passthrough", False) else []
         return [*([None] * max(0, width - len(passed))), *passed]
 
 
 def _indices(model: Any, name: str, chosen: Any) -> list[int]:
-    """The places of a branch's columns, as the model has resolved names, masks, slices and callables."""
+    """The positions of a branch's columns, after the model has resolved names, masks, slices and callables."""
     resolved = getattr(model, "_transformer_to_input_indices", {}).get(name)
     if resolved is not None:
         return [int(number) for number in np.ravel(resolved)]

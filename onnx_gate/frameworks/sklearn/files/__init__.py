@@ -1,4 +1,4 @@
-"""What a pickle, a joblib or a skops file says of the estimator in it: nothing is loaded."""
+"""Facts about the estimator in a pickle, a joblib or a skops file; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onnx_gate.worker.contents.pickles import (
 _SIGNS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x78")
 _TEXT_PICKLES = (b"c", b"(")
 _PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "sklego")
-"""Those whose estimators are fitted with numbers of columns that they keep."""
+"""Packages whose fitted estimators keep the number of their columns."""
 _WIDTHS = ("n_features_in_", "_n_features_in", "_n_features")
 _INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_")
 _TEXTS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
@@ -36,7 +36,7 @@ _NO_STEPS = (None, "passthrough", "drop")
 
 
 def look(path: Path, start: bytes) -> Seen | None:
-    """An estimator, by the classes that the file names."""
+    """An estimator, recognized by the classes that the file names."""
     suffix = path.suffix.lower()
     if suffix == ".skops":
         with zipfile.ZipFile(path) as archive:
@@ -87,7 +87,7 @@ def _described(held: Any) -> Seen:
 
 
 def takes(source: Any) -> Seen | None:
-    """The same of an estimator that is loaded."""
+    """The same facts about an estimator that is loaded."""
     seen = _described(read_pickle(io.BytesIO(pickle.dumps(source))))
     width = getattr(source, "n_features_in_", None)
     if seen.inputs or not isinstance(width, int):
@@ -97,7 +97,7 @@ def takes(source: Any) -> Seen | None:
 
 
 def _inputs(held: Thing, columns: tuple[str, ...]) -> tuple[tuple[SeenInput, ...], str]:
-    """What the first step that counts columns was fitted on."""
+    """The inputs that the first step with a number of columns was fitted on, and the source of this fact."""
     steps = list(_first_steps(held))
     reader = next((step for step in steps if step.kind == "ColumnTransformer"), None)
     if reader is None and any(step.kind in _TEXTS for step in steps):
@@ -118,7 +118,7 @@ def _inputs(held: Thing, columns: tuple[str, ...]) -> tuple[tuple[SeenInput, ...
 
 
 def _first_steps(held: Any, depth: int = 20) -> Iterator[Thing]:
-    """The estimator, and what in it sees the rows first."""
+    """The estimator, and the estimators in it that get the rows first."""
     if not isinstance(held, Thing) or depth == 0:
         return
     yield held
@@ -130,7 +130,7 @@ def _first_steps(held: Any, depth: int = 20) -> Iterator[Thing]:
 
 
 def _attribute(held: Thing, name: str) -> Any:
-    """Of the estimator, or of the step that it asks for it."""
+    """An attribute of the estimator, or of the first step in it that has the attribute."""
     return next((value for step in _first_steps(held) if (value := step.get(name)) is not None), None)
 
 
@@ -139,7 +139,7 @@ def _takes_text(steps: list[Thing]) -> bool:
 
 
 def _text_places(step: Thing) -> list[int]:
-    """Columns of an encoder or an imputer that hold text."""
+    """The positions of an encoder's columns that hold text."""
     categories = step.get("categories_")
     if isinstance(categories, list):
         return [i for i, each in enumerate(categories) if is_text_array(each)]
@@ -147,7 +147,7 @@ def _text_places(step: Thing) -> list[int]:
 
 
 def _transformers(reader: Thing, columns: tuple[str, ...]) -> Iterator[tuple[Any, list[str]]]:
-    """What a ColumnTransformer does to which columns."""
+    """Each transformer of a ColumnTransformer, with its columns."""
     for entry in reader.get("transformers_") or reader.get("transformers") or ():
         if not isinstance(entry, tuple) or len(entry) < 3 or entry[1] == "drop":
             continue
@@ -173,13 +173,13 @@ def _text_columns(reader: Thing, columns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _used_columns(reader: Thing, columns: tuple[str, ...]) -> set[str]:
-    """All, unless what is left over is dropped."""
+    """All columns, unless the remainder is dropped."""
     used = {name for _, chosen in _transformers(reader, columns) for name in chosen}
     return used if reader.get("remainder") == "drop" and used else set(columns)
 
 
 def _from_skops(node: Any, known: dict[int, Any], depth: int) -> Any:
-    """The tree of a skops file as that of a pickle."""
+    """The tree of a skops file in the form of a pickle's."""
     if not isinstance(node, dict) or depth > 100:
         return node
     loader, content = node.get("__loader__"), node.get("content")

@@ -1,4 +1,4 @@
-"""What a SavedModel says of its signatures, read without TensorFlow."""
+"""Facts that a SavedModel states about its signatures, read without TensorFlow."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _input(name: str, value: Part) -> SeenInput:
 
 
 def built(code: Code, made: Made) -> Seen | None:
-    """A module of TensorFlow's, or one of the Keras that it brings."""
+    """A module of TensorFlow, or of the Keras inside it."""
     if isinstance(made.expression, ast.ClassDef):
         return None
     return _by_name(code, made)

@@ -1,4 +1,4 @@
-"""What a PyTorch source knows of its inputs: it runs once, and every operator says what it does to them."""
+"""Facts that a PyTorch source knows about its inputs: it runs once, and every operator shows how it uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onnx_gate.worker.inputs.trails.trail import Trail, begin
 
 
 def find_domains(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:
-    """What was seen until the source answered or refused the example."""
+    """The facts that were found until the source answered or refused the example."""
     space, trails = begin(spec.inputs or (), example)
     findings = Findings(spec=spec, widths={name: space.width(name) for name in space.shapes})
     clues = Clues(space=space, findings=findings)
@@ -44,7 +44,7 @@ def find_domains(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Do
 def _run(
     source: Source, spec: ModelSpec, binding: Binding, feed: dict[str, Any], trails: dict[str, Trail], tracer: Tracer
 ) -> bool:
-    """Once, with somebody watching; whether the source answered."""
+    """Run the source once under the tracer; return whether it answered."""
     tensors = tensors_of(binding, spec, feed)
     for name, tensor in zip(binding.names, tensors, strict=True):
         tracer.start(tensor, trails.get(name))
@@ -53,13 +53,13 @@ def _run(
 
 
 class _Decides:
-    """Whether a module decides anything by a value that can't be followed."""
+    """Detects whether a module decides anything by a value that has no trail."""
 
     def __init__(self) -> None:
         self.seen = False
 
     def __call__(self, tracer: Tracer, call: Call, result: Any) -> None:
-        """The first such place is enough."""
+        """Note whether the call is such a place; one is enough."""
         watching = Switches(1)
         watching(tracer, call, result)
         self.seen = self.seen or bool(watching.found)
@@ -70,7 +70,7 @@ def _weights(source: Source) -> int:
 
 
 def _searched(source: Source, spec: ModelSpec, binding: Binding, domains: Domains) -> list[Box]:
-    """Rows that reach such places; none where the search fails in any way."""
+    """Rows that reach such places; empty where the search fails in any way."""
 
     def run(feed: dict[str, Any]) -> dict[Outcome, Array] | None:
         watching = Switches(ROWS)
@@ -86,7 +86,7 @@ def _searched(source: Source, spec: ModelSpec, binding: Binding, domains: Domain
 
 
 def _attempts(spec: ModelSpec, example: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The example, and if the source refuses it, other whole numbers: every table has a row 0."""
+    """The example, and if the source refuses it, other integers: every table has a row 0."""
     kind = tracer_for_now()
     yield example
     if kind is not tracer_for_now():

@@ -1,4 +1,4 @@
-"""What each operator says about the inputs that reach it."""
+"""Rules per operator: the facts that it shows about the inputs that reach it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_gate.worker.inputs.trails.trail import Array, Trail
 
 
 def note(tracer: Tracer, call: Call) -> None:
-    """Tell what follows from the call for the inputs."""
+    """Record the facts about the inputs that follow from the call."""
     if rule := _NOTES.get(call.name):
         rule(tracer, call)
     elif call.name not in HANDLED:
@@ -39,7 +39,7 @@ def _embedding(tracer: Tracer, call: Call) -> None:
 
 
 def _positions(tracer: Tracer, indices: torch.Tensor, rows: int) -> None:
-    """Indices that count up, as many as a dimension is long, are positions."""
+    """Indices that count up, as many as a dimension has elements, are positions."""
     if not indices.ndim or not 1 < indices.shape[-1] <= rows or indices.is_floating_point():
         return
     row = indices.reshape(-1, indices.shape[-1])[0]
@@ -49,7 +49,7 @@ def _positions(tracer: Tracer, indices: torch.Tensor, rows: int) -> None:
 
 
 def _table(tracer: Tracer, call: Call) -> None:
-    """Rows of a constant that are selected by an input, or by positions."""
+    """Rows of a constant that an input selects, or positions."""
     table = call["self"]
     if tracer.is_tainted(table):
         return
@@ -67,7 +67,7 @@ def _indices(call: Call) -> list[tuple[int, Any]]:
 
 
 def _slice(tracer: Tracer, call: Call) -> None:
-    """The first part of a table, as long as a dimension."""
+    """The first rows of a table, as many as a dimension has."""
     table, start, end = call["self"], call["start"] or 0, call["end"]
     if tracer.is_tainted(table) or not isinstance(end, int) or start < 0:
         return
@@ -86,7 +86,7 @@ def _compare(tracer: Tracer, call: Call) -> None:
     if call.name not in ("eq", "ne"):
         tracer.clues.cut(trail, constant)
     elif _is_count(constant):
-        # One-hot: compared with every number of a row.
+        # One-hot encoding: the value is compared with every number of a row.
         tracer.clues.rows(_first(trail, constant), constant.size)
     else:
         tracer.clues.equal(trail, constant)
@@ -170,7 +170,7 @@ def _cast(tracer: Tracer, call: Call) -> None:
 
 
 def _choose(tracer: Tracer, call: Call) -> None:
-    """`where`: what isn't chosen because of an input is masked."""
+    """`where`: a value that is not chosen because of an input is masked."""
     condition = tracer.trail(call["condition"])
     one, other = call["self"], call["other"]
     if condition is None or not condition.truth:
@@ -189,7 +189,7 @@ def _fill(tracer: Tracer, call: Call) -> None:
 
 
 def _combine(tracer: Tracer, call: Call) -> None:
-    """Arithmetic of what is followed with what isn't, or of two that are."""
+    """Arithmetic of a value with a trail and another value that depends on an input."""
     if call.name == "div" and call["rounding_mode"]:
         _remainder(tracer, call)
         return
@@ -203,13 +203,13 @@ def _combine(tracer: Tracer, call: Call) -> None:
 
 
 def _masks(tracer: Tracer, trail: Trail, value: torch.Tensor, with_: torch.Tensor) -> bool:
-    """Whether a product leaves out what is 0: one number for all of a vector, or a truth."""
+    """Whether a product masks values by 0: one number for a whole vector, or a boolean."""
     wider = any(one == 1 < other for one, other in zip(value.shape[::-1], with_.shape[::-1], strict=False))
     return (wider or bool(trail.truth)) and tracer.clues.left_out(trail, 0.0)
 
 
 def _product(tracer: Tracer, call: Call) -> None:
-    """A linear layer that comes first; its weights say how large the columns are."""
+    """A linear layer at the beginning; its weights show how large the columns are."""
     name = next((name for name in ("mat1", "self") if call[name] is not None), "self")
     trail, weights = tracer.trail(call[name]), tracer.constant(call["mat2"])
     if trail is None:

@@ -1,4 +1,4 @@
-"""Operators of aten by what they do, and how two of their arguments are told apart."""
+"""Operators of aten by their effect, and helpers for their arguments."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ VIEWS = frozenset(
         "repeat_interleave",
     }
 )
-"""They change the places of values, never the values."""
+"""Operators that move values and never change them."""
 KEPT = frozenset(
     {
         *("clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum", "relu", "relu6", "round"),
         *("floor", "ceil", "trunc", "nan_to_num", "threshold"),
     }
 )
-"""They leave some values as they are, and those are followed."""
+"""Operators that leave some values unchanged; the trail follows those."""
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
@@ -50,7 +50,7 @@ TURNS = {
     "hardsigmoid": (-3.0, 3.0),
     "hardswish": (-3.0, 3.0),
 }
-"""Where these functions have their corners."""
+"""The corners of these functions."""
 NORMALISED = frozenset({"native_batch_norm", "_native_batch_norm_legit_no_training", "batch_norm", "cudnn_batch_norm"})
 TOTALS = frozenset({"sum", "mean", "amax", "amin", "max", "min"})
 ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div", "neg"})
@@ -61,7 +61,7 @@ HANDLED |= frozenset({"_to_copy", "copy", "where", "masked_fill", "isnan", "bitw
 
 
 def pair(tracer: Tracer, one: Any, other: Any) -> tuple[Trail | None, Array | None]:
-    """Of two operands, what is followed and what is constant."""
+    """Of two operands, the one with a trail and the one that is constant."""
     if (trail := tracer.trail(one)) is not None:
         return trail, tracer.constant(other)
     return tracer.trail(other), tracer.constant(one)

@@ -1,4 +1,4 @@
-"""One run of a module that leaves no trace: state, random numbers and what it prints are as before."""
+"""One run of a module without side effects: state and random numbers stay the same, and printed text is dropped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 
 def rehearse(module: Any, watching: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Call it with somebody watching; whether it answered."""
+    """Call the module while `watching` is active; return whether it answered."""
     try:
         return _watched(module, watching, args, kwargs)
     finally:
@@ -23,7 +23,7 @@ def rehearse(module: Any, watching: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _forget_compiled() -> None:
-    """What torch compiled while somebody watched (its control flow is compiled when it is called) fails without him."""
+    """Reset the compiler: code that torch compiled under the tracer (such as control flow) fails without the tracer."""
     compiler = sys.modules.get("torch._dynamo")
     if compiler is not None and hasattr(compiler, "reset"):
         compiler.reset()
@@ -42,7 +42,7 @@ def _watched(module: Any, watching: Any, args: tuple[Any, ...], kwargs: dict[str
 
 @contextlib.contextmanager
 def _as_before(module: Any) -> Iterator[Any]:
-    """The module, and afterwards all of its buffers and attributes as they were; TorchScript as a copy."""
+    """The module; afterwards, all of its buffers and attributes are restored. TorchScript is copied instead."""
     if isinstance(module, torch.jit.ScriptModule):
         yield copy.deepcopy(module)
         return
@@ -56,13 +56,13 @@ def _as_before(module: Any) -> Iterator[Any]:
             _refill(container, before)
         with torch.no_grad():
             for tensor, value in tensors.values():
-                # Not by the version: a normalisation in training mode doesn't count it.
+                # The version is not used: a normalisation in training mode doesn't increase it.
                 if not torch.equal(tensor, value):
                     tensor.resize_as_(value).copy_(value)
 
 
 def _containers(value: Any) -> Iterator[Any]:
-    """What a call may add to or take from: attributes, and lists, dicts and sets among them, to any depth."""
+    """Containers that a call may change: attributes, and lists, dicts and sets among them, to any depth."""
     if isinstance(value, dict | list | set | deque):
         yield value
         for one in value.values() if isinstance(value, dict) else value:
@@ -70,13 +70,13 @@ def _containers(value: Any) -> Iterator[Any]:
 
 
 def _refill(container: Any, before: Any) -> None:
-    """In place: others may hold the same one."""
+    """Restore in place: other objects may hold the same container."""
     container.clear()
     container.extend(before) if isinstance(container, list | deque) else container.update(before)
 
 
 def _tensors(module: Any, parts: list[Any]) -> Iterator[torch.Tensor]:
-    """What a call may write into: buffers, and tensors that are attributes. Nobody writes into parameters."""
+    """Tensors that a call may write into: buffers, and tensors that are attributes. Parameters are never written."""
     yield from module.buffers()
     for part in parts:
         for value in vars(part).values():

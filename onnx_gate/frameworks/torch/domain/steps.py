@@ -1,4 +1,4 @@
-"""What each operator makes of a trail."""
+"""Rules per operator: the trail of its results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onnx_gate.worker.inputs.trails.trail import FAR_BELOW, NOWHERE, Array, Trai
 
 
 def follow(tracer: Tracer, call: Call) -> list[Trail | None] | None:
-    """The trails of the results, where there are any."""
+    """The trails of the results; None where the operator has no rule."""
     if call.name in VIEWS:
         return _moved(tracer, call)
     rule = _TRAILS.get(call.name)
@@ -48,14 +48,14 @@ def _moved(tracer: Tracer, call: Call) -> list[Trail | None] | None:
 
 
 def _applied(call: Call, array: Array) -> list[Array]:
-    """The call on other values; one that works in place gets a copy."""
+    """The results of the call for another array; an operator that works in place gets a copy."""
     tensor = torch.from_numpy(np.array(array))
     result = call.operator(tensor, *call.args[1:], **call.kwargs)
     return [each.numpy() for each in (result if isinstance(result, list | tuple) else [result])]
 
 
 def _same(tracer: Tracer, call: Call) -> Trail | None:
-    """Some values are as they were."""
+    """The trail of an operand: some values stay unchanged."""
     trail = tracer.trail(call["self"])
     if trail is None and call["other"] is not None:
         trail = tracer.trail(call["other"])
@@ -70,7 +70,7 @@ def _to_shape(trail: Trail | None, call: Call) -> Trail | None:
 
 
 def _plus(tracer: Tracer, call: Call) -> Trail | None:
-    """Sums and differences with a constant."""
+    """The trail of a sum or difference with a constant."""
     trail, constant = pair(tracer, call["self"], call["other"])
     if trail is None or constant is None:
         return None
@@ -83,7 +83,7 @@ def _plus(tracer: Tracer, call: Call) -> Trail | None:
 
 
 def _times(tracer: Tracer, call: Call) -> Trail | None:
-    """Products and quotients with a constant."""
+    """The trail of a product or quotient with a constant."""
     trail, constant = pair(tracer, call["self"], call["other"])
     if trail is None or constant is None:
         return None
@@ -110,7 +110,7 @@ def _negate(tracer: Tracer, call: Call) -> Trail | None:
 
 
 def _inverse(tracer: Tracer, call: Call) -> Trail | None:
-    """`~mask`."""
+    """The trail of `~mask`."""
     trail = tracer.trail(call["self"])
     if trail is None or not trail.truth:
         return None
@@ -118,14 +118,14 @@ def _inverse(tracer: Tracer, call: Call) -> Trail | None:
 
 
 def _both(tracer: Tracer, call: Call) -> Trail | None:
-    """A mask that is joined with another one stays a mask."""
+    """The trail of a mask that is combined with another one: it stays a mask."""
     trail = tracer.trail(call["self"])
     trail = tracer.trail(call["other"]) if trail is None else trail
     return _to_shape(trail, call) if trail is not None and trail.truth else None
 
 
 def _truth(tracer: Tracer, call: Call) -> Trail | None:
-    """A comparison, by what it says of 0 and 1."""
+    """The trail of a comparison, from its results for 0 and 1."""
     trail, constant = pair(tracer, call["self"], call["other"])
     if trail is None or constant is None or trail.whole:
         return None
@@ -153,13 +153,13 @@ def _chosen(tracer: Tracer, call: Call) -> Trail | None:
     yes, no = tracer.constant(one), tracer.constant(other)
     if condition is not None and condition.truth and yes is not None and no is not None:
         return _selected(condition, yes, no)
-    # Of two that are followed, such as negative ids counted from the end and all others, the input itself.
+    # If both have a trail, such as negative ids counted from the end and all others, the input itself is taken.
     both = [trail for trail in (tracer.trail(one), tracer.trail(other)) if trail is not None]
     return _to_shape(next((trail for trail in both if trail.plain), both[0] if both else None), call)
 
 
 def _selected(condition: Trail, yes: Array, no: Array) -> Trail | None:
-    """One of two constants, by what is true for 0 and 1."""
+    """The trail of a choice between two constants, from the condition's values for 0 and 1."""
     off, on = (np.where(condition.at(x) == 1, yes, no) for x in (0.0, 1.0))
     return condition.between(np.maximum(off, FAR_BELOW), np.maximum(on, FAR_BELOW), "equal")
 
@@ -183,7 +183,7 @@ def _normalised(tracer: Tracer, call: Call) -> Trail | None:
 
 
 def _joined(tracer: Tracer, call: Call) -> Trail | None:
-    """Columns of several inputs beside each other."""
+    """The trail of several inputs side by side."""
     parts: list[Trail | Array] = []
     for tensor in call["tensors"]:
         trail = tracer.trail(tensor)
@@ -215,7 +215,7 @@ def _padded(tracer: Tracer, call: Call) -> Trail | None:
 
 
 def _total(tracer: Tracer, call: Call) -> Trail | None:
-    """A sum or an extreme: what it is where all elements are the same."""
+    """The trail of a sum or an extreme: its value where all elements are the same."""
     trail = tracer.trail(call["self"])
     if trail is None:
         return None

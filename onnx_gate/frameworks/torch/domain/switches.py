@@ -1,4 +1,4 @@
-"""Places of a module that decide by a value which no line leads back to an input: what each row decided there."""
+"""Places where a module decides by a value without a trail to an input, and the decision of each row there."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _COUNTED = frozenset({"bucketize", "searchsorted"})
 
 
 class Switches:
-    """Watches one run of so many rows."""
+    """Watches one run with a given number of rows."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.found: dict[Outcome, Array] = {}
-        """What was decided → which rows did."""
+        """Decision → the rows that decided so."""
         self._places = 0
 
     def __call__(self, tracer: Tracer, call: Call, result: Any) -> None:
-        """Note what a call decided, unless the inputs that lead to it are known anyway."""
+        """Note the decision of a call, unless a trail already shows the inputs that lead to it."""
         if call.name in COMPARISONS and self._is_hidden(tracer, call["self"], call["other"]):
             self._add(yes=result, no=~result)
         elif call.name in _CUT and self._is_hidden(tracer, call["self"], call["other"]):

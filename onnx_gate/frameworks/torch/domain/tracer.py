@@ -1,4 +1,4 @@
-"""Sees every operator of a run, and follows what is still an input."""
+"""Sees every operator of a run, and follows values that still come from an input by a known line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_gate.worker.inputs.trails.clues import Clues
 from onnx_gate.worker.inputs.trails.trail import Array, Trail
 
 LARGEST_CONSTANT = 1_000_000
-"""Elements of a constant that is looked at."""
+"""The largest number of elements of a constant that is read."""
 
 
 class Call:
@@ -38,26 +38,26 @@ class Call:
         return self._given.get(name, self._defaults.get(name))
 
     def tensors(self) -> list[torch.Tensor]:
-        """All that it gets."""
+        """All tensors among the arguments."""
         return [leaf for leaf in pytree.arg_tree_leaves(*self.args, **self.kwargs) if isinstance(leaf, torch.Tensor)]
 
 
 Note = Callable[["Tracer", Call], None]
-"""What a call says about the inputs."""
+"""Function that records the facts of a call about the inputs."""
 Watch = Callable[["Tracer", Call, Any], None]
-"""What a call decided, with its result."""
+"""Function that records the decision of a call, with its result."""
 Follow = Callable[["Tracer", Call], "list[Trail | None] | None"]
-"""The trails of a call's results."""
+"""Function that returns the trails of a call's results."""
 
 
 class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes what each operator does before it runs, for it may refuse, and follows its results afterwards."""
+    """Notes each operator before it runs, because it may raise, and follows its results afterwards."""
 
     supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler for that, which takes seconds."""
+        """False: otherwise torch would import its compiler, which takes seconds."""
         return False
 
     def __init__(self, clues: Clues, note: Note, follow: Follow, watch: Watch | None = None) -> None:
@@ -66,38 +66,38 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note = note
         self._follow = follow
         self._watch = watch
-        # By tensor, and for as long as it lives.
+        # Both are keyed by tensor, and an entry lives as long as its tensor.
         self._trails: Any = WeakTensorKeyDictionary()
         self._tainted: Any = WeakTensorKeyDictionary()
 
     def start(self, tensor: torch.Tensor, trail: Trail | None) -> None:
-        """This tensor is an input."""
+        """Mark a tensor as an input."""
         self._tainted[tensor] = True
         if trail is not None:
             self._trails[tensor] = trail
 
     def trail(self, value: Any) -> Trail | None:
-        """How a value came from an input, where it can be followed."""
+        """The trail from an input to a value, where it is known."""
         return self._trails.get(value) if isinstance(value, torch.Tensor) else None
 
     def is_tainted(self, value: Any) -> bool:
-        """Whether a value comes from an input in any way."""
+        """Whether a value depends on an input in any way."""
         return isinstance(value, torch.Tensor) and value in self._tainted
 
     def constant(self, value: Any) -> Array | None:
-        """A value that depends on no input."""
+        """A value that depends on no input, as an array."""
         if isinstance(value, bool | int | float):
             return np.array(float(value))
         if not isinstance(value, torch.Tensor) or self.is_tainted(value) or value.numel() > LARGEST_CONSTANT:
             return None
         if value.is_complex() or value.is_quantized or value.is_sparse:
             return None
-        # Within an operator's dispatch, so this is not seen itself.
+        # This runs inside an operator's dispatch, so the tracer doesn't see it.
         found: Array = value.detach().to(torch.float64).numpy().copy()
         return found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator as if nobody watched."""
+        """Run an operator without changing its result."""
         kwargs = kwargs or {}
         if not isinstance(func, torch._ops.OpOverload):
             return self._higher(func, args, kwargs)
@@ -114,7 +114,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _ahead(self, call: Call) -> list[Trail | None] | None:
-        """Followed before the operator runs: one that writes in place changes its own argument."""
+        """The trails, computed before the operator runs: one that writes in place changes its own argument."""
         try:
             return self._follow(self, call)
         except Exception:
@@ -131,7 +131,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._trails[tensor] = trail
 
     def _higher(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Control flow: both branches of a condition are looked at, and the one that holds answers."""
+        """Run control flow: both branches of a condition are traced, and the branch that holds gives the result."""
         if str(func) == "cond":
             predicate, *branches, operands = args
             answers = list(self._branches(branches, operands))
@@ -155,17 +155,17 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class ShieldedTracer(Tracer):  # type: ignore[no-untyped-call]
-    """The same where torch's compiler is at work, which would compile the tracer as well."""
+    """The tracer for the time after torch's compiler is loaded, which would otherwise compile the tracer too."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator as if nobody watched."""
+        """Run an operator without changing its result."""
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def tracer_for_now() -> type[Tracer]:
-    """The one that is needed: the compiler is loaded once something is exported, or has branches."""
+    """The class that is needed now: the compiler is loaded after the first export, or by a model with branches."""
     return ShieldedTracer if "torch._dynamo" in sys.modules else Tracer

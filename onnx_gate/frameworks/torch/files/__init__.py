@@ -1,4 +1,4 @@
-"""What a file of PyTorch's holds, and which inputs it takes: archives, programs, state dicts and code are only read."""
+"""The kind and the inputs of a PyTorch file: archives, programs, state dicts and code are read and never run."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _CODES = {
     12: "bool",
     13: "bfloat16",
 }
-"""The numbers of dtypes in an exported program."""
+"""The codes of dtypes in an exported program."""
 _WEIGHTS = (".safetensors", ".bin")
 
 
 def look(path: Path, start: bytes) -> Seen | None:
-    """An archive, a program, a state dict, or none of these."""
+    """An archive, a program, a state dict, or a file that is none of these."""
     suffix = path.suffix.lower()
     if suffix == ".safetensors":
         return _safetensors(path)
@@ -66,7 +66,7 @@ def look(path: Path, start: bytes) -> Seen | None:
         with zipfile.ZipFile(path) as archive:
             return _look_into(archive, path)
     if suffix not in INFO.suffixes or suffix == ".ts":
-        # TypeScript's files are called so too.
+        # Files of TypeScript have this suffix too.
         return None
     reason = f"it is neither a TorchScript archive, a .pt2 program nor a state dict of PyTorch 1.6 or later; {_FACTORY}"
     return _other("a file of PyTorch", reason)
@@ -103,7 +103,7 @@ def _pickle_in(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 def _tensors_in(held: Any) -> dict[str, tuple[int, ...]]:
-    """Names and shapes, where it is a dict of tensors and nothing else."""
+    """Names and shapes of the tensors, if the object is a dict of tensors and nothing else; else empty."""
     entries = held.entries if isinstance(held, Thing) and held.kind == "OrderedDict" else held
     if not isinstance(entries, dict):
         return {}
@@ -132,7 +132,7 @@ def _safetensors(path: Path) -> Seen:
 
 
 def _torchscript(archive: zipfile.ZipFile) -> Seen:
-    """By the inputs that it was traced with, else by the code of its `forward`."""
+    """A TorchScript archive with the inputs that it was traced with, else with those of its `forward` code."""
     what = "a TorchScript archive"
     traced = _traced_inputs(archive)
     module = _pickle_in(archive, "data.pkl")
@@ -160,7 +160,7 @@ def _traced_inputs(archive: zipfile.ZipFile) -> list[SeenInput]:
 
 
 def _untagged(value: Any) -> Any:
-    """A list or a dict, without the type that TorchScript writes beside it."""
+    """A list or a dict, without the type tag that TorchScript writes."""
     return value.args[0] if isinstance(value, Thing) and value.kind == "restore_type_tag" and value.args else value
 
 
@@ -178,7 +178,7 @@ def _renamed(given: SeenInput, name: str) -> SeenInput:
 
 
 def _forward_in(archive: zipfile.ZipFile, module: Any) -> Function | None:
-    """The `forward` of a scripted class, which lies in a file that is called like the class's module."""
+    """The `forward` of a scripted class, from the file that is named after the class's module."""
     if not isinstance(module, Thing):
         return None
     place, _, name = module.name.rpartition(".")
@@ -238,7 +238,7 @@ def _seen(guesses: Sequence[Guess], role: Any, what: str, **more: Any) -> Seen:
 
 
 def built(code: Code, made: Made) -> Seen | None:
-    """A class of the user's with a `forward`, or layers one after another."""
+    """A class of the user with a `forward`, or a sequence of layers."""
     node, what = made.expression, f"{made.callable}(), which builds a PyTorch module"
     if isinstance(node, ast.ClassDef):
         forward = code.method(node, "forward")
@@ -255,7 +255,7 @@ def built(code: Code, made: Made) -> Seen | None:
 
 
 def takes_of_module(module: Any) -> Seen | None:
-    """What a module that is loaded takes."""
+    """The inputs of a loaded module."""
     forward = _forward_of(module)
     return _seen(guess_inputs(forward, _finder_of_module(module)), "model", "a PyTorch module") if forward else None
 
@@ -285,7 +285,7 @@ def _finder_of_module(module: Any) -> Any:
 
 
 def _layer(kind: str, weight: Sequence[int]) -> Layer:
-    """A table is as long as its first size, all others take what is in the second."""
+    """A layer with its width: the first size of a table's weight, the second size for all others."""
     first = kind in ("Embedding", "EmbeddingBag") or len(weight) == 1
     return Layer(kind=kind, width=int(weight[0] if first else weight[1]))
 

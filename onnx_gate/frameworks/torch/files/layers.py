@@ -1,6 +1,6 @@
-"""Which inputs a module takes, by the code of its `forward` and the layers that its parameters reach first.
+"""The inputs that a module takes, from the code of its `forward` and the first layers that its parameters reach.
 
-The code is a syntax tree, of a Python file or of a TorchScript archive: nothing of it is run.
+The code is a syntax tree, of a Python file or of a TorchScript archive: it is never run.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from onnx_gate.records.seen import SeenInput
 from onnx_gate.worker.contents.code import Code, Function, constants_of, defaults_of, required
 
 _SIDE = 32
-"""Pixels of an image, where nobody knows."""
+"""The assumed side of an image in pixels, where it is unknown."""
 _KEEPING = ("flatten", "view", "reshape", "float", "to", "relu", "contiguous")
-"""Functions and methods whose result goes to a layer like the input itself."""
+"""Functions and methods whose result goes to a layer in place of the input."""
 _NO_TENSORS = ("int", "float", "bool", "str")
 _DEPTH = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One layer, as code or an archive describes it."""
+    """One layer, as described by code or an archive."""
 
     kind: str
-    """Its class, such as `Linear`."""
+    """The class, such as `Linear`."""
     width: int | None
-    """How many features, channels or ids it takes; None where that is no plain number."""
+    """The number of features, channels or ids that it takes; None where the code has no plain number."""
     batch_first: bool = True
-    """Of recurrent layers."""
+    """Whether a recurrent layer takes the batch first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """What is known of one input."""
+    """The facts about one input."""
 
     given: SeenInput
-    """As the manifest would have it."""
+    """The input in the form of the manifest."""
     basis: str = ""
-    """The layer that says so; empty where none does."""
+    """The layer that shows it; empty where no layer does."""
     question: str = ""
-    """What is left open."""
+    """The question that remains open."""
 
 
 FindLayer = Callable[[str], "Layer | tuple[Any, Function] | None"]
-"""Attribute of a module → the layer; of a module with code of its own: who to ask there, and its `forward`."""
+"""Attribute of a module → the layer; for a module with its own code, the finder for that module and its `forward`."""
 
 
 def guess_inputs(forward: Function, find: FindLayer) -> list[Guess]:
-    """One for each parameter that has no default."""
+    """One guess for each parameter that has no default."""
     return [
         guess_input(arg.arg, *_first_layer(forward, arg.arg, find, _DEPTH))
         for arg in required(forward)
@@ -63,7 +63,7 @@ def _is_tensor(arg: ast.arg) -> bool:
 
 
 def guess_input(name: str, path: str, layer: Layer | None) -> Guess:
-    """By the first layer that it reaches."""
+    """The input's form, from the first layer that it reaches."""
     unknown = f"what are the dtype and the shape of `{name}`?"
     if layer is None or layer.width is None:
         return Guess(given=SeenInput(name=name, dtype="float32", shape=("batch", 8)), question=unknown)
@@ -97,7 +97,7 @@ _SHAPES: Mapping[str, tuple[int | str, ...]] = {
 
 
 def _first_layer(forward: Function, name: str, find: FindLayer, depth: int) -> tuple[str, Layer | None]:
-    """The first layer that a parameter reaches, with its path; no layer where it reaches something else."""
+    """The first layer that a parameter reaches, with its path; None for the layer where it reaches something else."""
     same, modules, own = {name}, dict[str, str](), _self_of(forward)
     for node in _in_order(forward):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -125,14 +125,14 @@ def _through(attribute: str, place: int, found: Any, depth: int) -> tuple[str, L
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """What is computed first comes first: arguments before the call, the value before its name."""
+    """The nodes in the order of evaluation: arguments before the call, the value before its name."""
     for child in ast.iter_child_nodes(node):
         yield from _in_order(child)
     yield node
 
 
 def _self_of(method: Function) -> str:
-    """What a method calls its object."""
+    """The name that a method gives to its object, usually `self`."""
     given = [*method.args.posonlyargs, *method.args.args]
     return given[0].arg if given else ""
 
@@ -166,7 +166,7 @@ def _keeps(value: ast.expr, same: set[str]) -> bool:
 
 
 def finder_of_class(code: Code, definition: ast.ClassDef) -> FindLayer:
-    """Layers as the `__init__` of a class makes them."""
+    """A finder of layers that the `__init__` of a class makes."""
     start = code.method(definition, "__init__")
     known = {**code.constants, **constants_of(definition.body), **(defaults_of(start) if start else {})}
     made = _set_by(start) if start else {}
@@ -178,7 +178,7 @@ def finder_of_class(code: Code, definition: ast.ClassDef) -> FindLayer:
 
 
 def describe_call(code: Code, value: ast.expr, known: Mapping[str, Any]) -> Layer | tuple[Any, Function] | None:
-    """What `nn.Linear(4, 8)`, `nn.Sequential(…)` or `Encoder()` makes."""
+    """The layer that `nn.Linear(4, 8)`, `nn.Sequential(…)` or `Encoder()` makes."""
     if not isinstance(value, ast.Call):
         return None
     if isinstance(value.func, ast.Name) and value.func.id in code.classes:
@@ -208,7 +208,7 @@ def _passes_on(code: Code, value: ast.expr) -> bool:
 
 
 def _plain(value: ast.expr | None, known: Mapping[str, Any]) -> Any:
-    """A number that stands in the code, or that a name there stands for."""
+    """The value of a number in the code, or of a name with a known number."""
     if isinstance(value, ast.Constant):
         return value.value
     if isinstance(value, ast.Name):
@@ -220,7 +220,7 @@ def _plain(value: ast.expr | None, known: Mapping[str, Any]) -> Any:
 
 
 def parts_of_class(code: Code, definition: ast.ClassDef) -> tuple[str, ...]:
-    """What the names of its weights may begin with: the attributes that `__init__` sets."""
+    """Prefixes of the names of its weights: the attributes that `__init__` sets."""
     start = code.method(definition, "__init__")
     return tuple(_set_by(start)) if start else ()
 

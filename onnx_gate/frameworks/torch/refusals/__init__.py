@@ -1,1 +1,1 @@
-"""Why an export failed: in words, with the user's own line, and what to write instead."""
+"""Reasons why an export failed: as text, with the user's own line, and what to write instead."""

@@ -1,4 +1,4 @@
-"""How the users of a source write: a model of another framework may run on torch without showing it."""
+"""The words that users of a source know: a model of another framework may run on torch without showing it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class Idiom:
     """Names that messages use."""
 
     method: str = "forward()"
-    """What the user writes."""
+    """The method that the user writes."""
     ops: str = "torch"
     """The module of functions that take tensors."""
     clamp: str = "torch.clamp"
-    """The one that keeps values within bounds."""
+    """The function that keeps values within bounds."""
     branches: bool = True
-    """Whether there is `torch.cond`, which keeps both sides in the exported graph."""
+    """Whether there is `torch.cond`, which keeps both branches in the exported graph."""
     layers: Mapping[str, str] = field(default_factory=dict)
-    """Path of a module → the name that users know, where they never see modules; empty for the paths themselves."""
+    """Path of a module → the name that users know, where they never see modules; empty if they know the paths."""
 
 
 TORCH = Idiom()
-"""A module of torch itself."""
+"""The words for a module of torch itself."""

@@ -1,4 +1,4 @@
-"""What torch's exporters say when they fail, in words that help: the user's own line, and what to do."""
+"""Failures of torch's exporters, explained: the user's own line, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.user_code import describe, failed, shorten
 
 FindOperator = Callable[[str], tuple[str, int] | None]
-"""Operator → file and line of the user's that calls it."""
+"""Operator → file and line of the user's code that calls it."""
 _OTHERWISE = "rewrite that part of {}, or export it yourself and name the file as `onnx:`"
 _NO_FUNCTION = re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'")
 _NO_SYMBOLIC = re.compile(r"Exporting the operator '([^']+)' to ONNX opset version (\d+) is not supported")
@@ -41,7 +41,7 @@ _SIGNS = (
 
 
 def export_failed(spec: ModelSpec, error: Exception, idiom: Idiom, find: FindOperator) -> CannotJudge:
-    """The exporter's error with its cause, the user's line and a way out; `find` gives the line of an operator."""
+    """The exporter's error with its cause, the user's line and a fix; `find` gives the line of an operator."""
     text = _whole_text(error)
     spot = spot_of(error, text).called(idiom.layers)
     where = f"{spec.source.shown}: torch.onnx.export failed"
@@ -81,13 +81,13 @@ def export_failed(spec: ModelSpec, error: Exception, idiom: Idiom, find: FindOpe
 
 
 def _reasons(error: BaseException) -> str:
-    """What is violated, and why, without the rest."""
+    """The violated constraint and its reason, without the rest of the message."""
     lines = [line.strip(" -") for line in describe(error).splitlines() if line.strip()]
     return shorten(" ".join(line for line in lines[:3] if "TORCH_LOGS" not in line or "violated" in line))
 
 
 def _limits_fix(text: str) -> str:
-    """torch's own suggestion, as limits of the manifest."""
+    """The fix with torch's own suggestion, as limits of the manifest."""
     suggested = text.partition("Suggested fixes:")[2]
     ranges = [line.strip() for line in _SUGGESTED.findall(suggested)]
     told = f"torch suggests {'; '.join(ranges[:4])}: " if ranges else ""
@@ -98,20 +98,20 @@ def _limits_fix(text: str) -> str:
 
 
 def _decision_fix(spot: Spot, idiom: Idiom) -> str:
-    """The user's line written otherwise, where it is understood."""
+    """The user's line, rewritten if it is understood."""
     made = rewrite(spot.file, spot.line, idiom) if spot.file else None
     return str(made) if made else f"use {idiom.ops}.where{f' or {idiom.ops}.cond' if idiom.branches else ''} there"
 
 
 def _whole_text(error: BaseException) -> str:
-    """Of the error and all that led to it, and where in forward() the operator is that was being translated."""
+    """The text of the error and of all errors that led to it, with the stack trace of the operator in forward()."""
     node = node_of(error)
     trace = str(node.meta.get("stack_trace") or "") if node else ""
     return "\n".join([*(f"{type(link).__name__}: {link}" for link in chain(error)), trace])
 
 
 def _telling(error: BaseException) -> str:
-    """What happened, without torch's advice to those who debug torch."""
+    """The error message, without torch's advice for debugging torch."""
     kept = []
     for line in describe(error).splitlines():
         if any(sign in line for sign in _DEBUGGING):

@@ -34,18 +34,18 @@ _INSTEAD = {
         _OF_WEIGHTS,
     ),
 }
-"""Operator of aten, with its overload where that matters → what to do."""
+"""Operator of aten, with its overload where that matters → advice."""
 _REGISTER = (
     "translate it yourself: `register: file.py:callable`, where the function returns {{{target}: onnxscript function}}"
 )
 
 
 _SCRIPT_NAME = "{}::{}"
-"""An operator, as TorchScript names it."""
+"""The name of an operator in TorchScript."""
 
 
 def way_out(node: Any, name: str, opset: int | None = None, idiom: Idiom = TORCH) -> str:
-    """The nearest supported way for an operator without translation; `node` is its place in the program, if known."""
+    """The nearest supported replacement for an untranslated operator; `node` is its place in the program, if known."""
     target = node.target if node is not None else None
     full = str(target) if target is not None else ".".join(part for part in name.split(":") if part)
     short = full.removeprefix("aten.")
@@ -60,7 +60,7 @@ def way_out(node: Any, name: str, opset: int | None = None, idiom: Idiom = TORCH
 
 
 def _script_knows(full: str, opset: int | None) -> bool:
-    """Whether the other exporter has a translation."""
+    """Whether the TorchScript exporter has a translation."""
     namespace, _, rest = full.partition(".")
     with contextlib.suppress(Exception):
         from torch.onnx._internal.torchscript_exporter.registration import registry

@@ -1,7 +1,7 @@
-"""The user's own line with a decision that an exported graph can't take, written so that it can.
+"""Rewrites the user's own line if it takes a decision that an exported graph can't take.
 
-Source text in, source text out; nothing is imported or run. A decision by the values of a tensor becomes torch.where,
-which computes both sides; where the sides are more than one expression, torch.cond.
+It turns source text into source text; nothing is imported or run. A decision by the values of a tensor becomes
+torch.where, which computes both branches; where the branches are more than one expression, torch.cond.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _WHERE = "torch.where("
 
 @dataclass(frozen=True, kw_only=True)
 class Rewrite:
-    """What to write, and in the place of what."""
+    """New code, and the lines that it replaces."""
 
     first: int
-    """The first line that it replaces."""
+    """The first line that is replaced."""
     last: int
-    """The last one."""
+    """The last line that is replaced."""
     code: str
     """Python, in one line or several; empty where there is only advice."""
     advice: str = ""
-    """What else there is to say."""
+    """Additional advice."""
 
     def __str__(self) -> str:
         lines = f"line {self.first}" if self.first == self.last else f"lines {self.first} to {self.last}"
@@ -40,7 +40,7 @@ class Rewrite:
 
 
 def rewrite(file: str, line: int, idiom: Idiom = TORCH) -> Rewrite | None:
-    """Of the statement at a line of a file; None where nothing is known of it."""
+    """The rewrite of the statement at a line of a file; None where the statement is not understood."""
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError):
@@ -48,7 +48,7 @@ def rewrite(file: str, line: int, idiom: Idiom = TORCH) -> Rewrite | None:
     found = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _heads(node, line)]
     if not found:
         return None
-    # Of `if x: y = 1` in one line, the `if`.
+    # For `if x: y = 1` in one line, take the `if`.
     statement = next((node for node in found if isinstance(node, ast.If | ast.While | ast.For)), found[-1])
     function = _function(tree, statement)
     if isinstance(statement, ast.If):
@@ -64,26 +64,26 @@ def rewrite(file: str, line: int, idiom: Idiom = TORCH) -> Rewrite | None:
 
 
 def _spoken(made: Rewrite, idiom: Idiom) -> Rewrite:
-    """With the function that the user's framework has for it."""
+    """The rewrite with the `where` function of the user's framework."""
     code, advice = (text.replace(_WHERE, f"{idiom.ops}.where(") for text in (made.code, made.advice))
     return replace(made, code=code, advice=advice)
 
 
 def _heads(node: ast.stmt, line: int) -> bool:
-    """Whether a line is of the statement itself, not of those within it."""
+    """Whether a line belongs to the statement itself, not to statements inside it."""
     inner = [child.lineno for child in ast.walk(node) if isinstance(child, ast.stmt) and child is not node]
     within = node.lineno <= line <= (node.end_lineno or node.lineno)
     return within and not any(node.lineno < start <= line for start in inner)
 
 
 def _function(tree: ast.Module, statement: ast.stmt) -> ast.AST:
-    """The innermost one that a statement is in."""
+    """The innermost function around a statement."""
     around = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and statement in ast.walk(node)]
     return around[-1] if around else tree
 
 
 def _locals(function: ast.AST) -> set[str]:
-    """Its parameters, and all that it assigns."""
+    """The parameters of a function, and all names that it assigns."""
     parameters = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
     stored = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return (parameters | stored) - {"self"}
@@ -103,7 +103,7 @@ def _after(tree: ast.Module, statement: ast.stmt) -> ast.stmt | None:
 
 
 class _AsTensor(ast.NodeTransformer):
-    """An expression of tensors in the place of one of numbers and truths."""
+    """Turns an expression of numbers and booleans into one of tensors."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """`x.item()`, `float(x)` → `x`."""
@@ -152,7 +152,7 @@ def _condition(test: ast.expr) -> ast.expr:
 
 
 def _truth(value: ast.expr) -> ast.expr:
-    """A tensor of truths: torch.where takes no other."""
+    """A boolean tensor, which is the only condition that torch.where takes."""
     is_truth = isinstance(value, ast.Compare) or (
         isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitAnd | ast.BitOr)
     )
@@ -195,7 +195,7 @@ def _is_one(*values: ast.expr | None) -> bool:
 
 
 def _assigned(condition: ast.expr, one: ast.stmt, other: ast.stmt | None) -> str:
-    """`y = torch.where(…)`, where both sides give `y` a value, or one side does and the other leaves it."""
+    """`y = torch.where(…)`, if both branches assign `y`, or one does and the other leaves it; else empty."""
     target, value = _assignment(one)
     name, otherwise = _assignment(other) if other else (target, ast.Name(id=target, ctx=ast.Load()))
     if not target or target != name or value is None or otherwise is None or not _is_one(value, otherwise):
@@ -213,7 +213,7 @@ def _assignment(statement: ast.stmt) -> tuple[str, ast.expr | None]:
 
 
 def _as_cond(statement: ast.If, condition: ast.expr, known: set[str]) -> Rewrite:
-    """The form of torch.cond, with the names that the sides read and write."""
+    """Advice to use torch.cond, with the names that the branches read and write."""
     written = _names(statement.body + statement.orelse, ast.Store)
     read = [name for name in _names(statement.body + statement.orelse, ast.Load) if name in known]
     fed = [name for name in read if name not in written or _is_read_first(name, statement)]
@@ -228,7 +228,7 @@ def _as_cond(statement: ast.If, condition: ast.expr, known: set[str]) -> Rewrite
 
 
 def _as_choice(statement: ast.If, condition: ast.expr) -> Rewrite:
-    """Both sides computed, where there is nothing that keeps them apart in a graph."""
+    """Advice to compute both branches, for frameworks that can't keep branches in a graph."""
     written = _names(statement.body + statement.orelse, ast.Store) or ["result"]
     chosen = "; ".join(f"{name} = torch.where({_text(condition)}, {name}_if, {name}_else)" for name in written)
     advice = (
@@ -239,7 +239,7 @@ def _as_choice(statement: ast.If, condition: ast.expr) -> Rewrite:
 
 
 def _is_read_first(name: str, statement: ast.If) -> bool:
-    """Whether a side needs the value that it had before, to change it or because the other side leaves it."""
+    """Whether a branch needs the previous value, to change it or because the other branch leaves it."""
     for side in (statement.body, statement.orelse):
         for each in side:
             if name in _names([each], ast.Load) or isinstance(each, ast.AugAssign):
@@ -288,7 +288,7 @@ def _of_for(statement: ast.For) -> Rewrite:
 
 
 def _of_expression(statement: ast.stmt, idiom: Idiom) -> Rewrite | None:
-    """A statement in which something is decided."""
+    """The rewrite of a statement with a decision inside."""
     decides = [node for node in ast.walk(statement) if isinstance(node, ast.IfExp | ast.BoolOp)]
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     if isinstance(statement, ast.Assert):
@@ -309,7 +309,7 @@ def _of_expression(statement: ast.stmt, idiom: Idiom) -> Rewrite | None:
 
 
 def _with_tensors(made: Rewrite, statement: ast.stmt, function: ast.AST) -> Rewrite:
-    """With what has to stay a tensor for it: a number that was taken out of one is no tensor any more."""
+    """The rewrite with advice on values that must stay tensors: `.item()` and casts turn a tensor into a number."""
     test = getattr(statement, "test", statement)
     used = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
     kept = []

@@ -1,7 +1,7 @@
-"""Which line of forward() made a constant of a size that the manifest wants dynamic.
+"""Finds the line of forward() that turned a size into a constant although the manifest wants it dynamic.
 
-The exporter gives the dimension up without a word. torch.export, asked again, decides it at a certain moment; what was
-being run at that moment is the line. This costs another trace, and is done only where a size was lost.
+The exporter gives up the dimension without a warning. A second torch.export fixes the size at a certain moment; the
+line that runs at that moment is the cause. This needs another trace, so it is done only where a size was lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 def find_specialised(flat: torch.nn.Module, tensors: list[torch.Tensor], lost: list[Place]) -> dict[Place, Spot]:
-    """The line for each of the places that were lost, as far as it can be found."""
+    """The line for each lost place, where it can be found."""
     found: dict[Place, Spot] = {}
 
     def decided(env: Any, symbol: Any, value: Any) -> None:
@@ -40,7 +40,7 @@ def find_specialised(flat: torch.nn.Module, tensors: list[torch.Tensor], lost: l
 
 @contextlib.contextmanager
 def _watched(decided: Callable[[Any, Any, Any], None]) -> Iterator[None]:
-    """Hear of every symbol that gets a value: the environment of shapes offers no other way."""
+    """Report every symbol that gets a value: the environment of shapes offers no other way."""
     kept: Any = getattr(ShapeEnv, "_set_replacement", None)
     if kept is None:
         yield
@@ -59,7 +59,7 @@ def _watched(decided: Callable[[Any, Any, Any], None]) -> Iterator[None]:
 
 
 def _place_of(env: Any, symbol: Any) -> Place | None:
-    """From `L['tensors'][0].size()[1]`."""
+    """The place in `L['tensors'][0].size()[1]`: input 0, axis 1."""
     for source in env.var_to_sources.get(symbol, ()):
         name = source.name if isinstance(source.name, str) else source.name()
         if found := _SOURCE.search(name):
@@ -68,7 +68,7 @@ def _place_of(env: Any, symbol: Any) -> Place | None:
 
 
 def _spot_here() -> Spot:
-    """The innermost line of the user's that is being run."""
+    """The innermost line of the user's code that is running now."""
     frames = []
     frame: Any = sys._getframe()
     while frame is not None:
@@ -84,5 +84,5 @@ def _spot_here() -> Spot:
 
 
 def _is_flat(frame: Any) -> bool:
-    """What the export wraps around the user's module: paths begin there."""
+    """Whether the frame belongs to the wrapper around the user's module: paths begin there."""
     return type(frame.f_locals.get("self")).__name__ == "Flat"

@@ -1,4 +1,4 @@
-"""Where in the user's code an exporter stopped: the line, its text, and the module that it belongs to."""
+"""The place in the user's code where an exporter stopped: the line, its text, and the module that it belongs to."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _LONGEST = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """One line of the user's code; all of it empty where nobody knows."""
+    """One line of the user's code; all fields are empty where the line is unknown."""
 
     file: str = ""
-    """Its path."""
+    """The path of the file."""
     line: int = 0
-    """In it."""
+    """The number of the line."""
     module: str = ""
     """The path of the module whose code it is, such as `encoder.layers.3`; empty for the whole model."""
     kind: str = ""
     """The class of that module."""
     part: str = "module"
-    """What users call it."""
+    """The word that users know for it."""
 
     def called(self, layers: Mapping[str, str]) -> Spot:
-        """The same with the name that users know, of the module or of the nearest one around it."""
+        """The same spot with the name that users know, of the module or of the nearest one around it."""
         path = self.module
         while path and path not in layers:
             path = path.rpartition(".")[0]
@@ -43,7 +43,7 @@ class Spot:
 
     @property
     def text(self) -> str:
-        """The line itself."""
+        """The text of the line."""
         return linecache.getline(self.file, self.line).strip()[:_LONGEST] if self.file else ""
 
     def __str__(self) -> str:
@@ -58,14 +58,14 @@ class Spot:
 
 
 def spot_of(error: BaseException, text: str) -> Spot:
-    """Of an exporter's error, with all of its words."""
+    """The spot of an exporter's error, from its whole text."""
     frame = user_frame(text)
     module, kind = _module_of(error, frame)
     return Spot(file=frame[0] if frame else "", line=frame[1] if frame else 0, module=module, kind=kind)
 
 
 def node_of(error: BaseException) -> torch.fx.Node | None:
-    """The operator that was being translated: only the exporter's own variables tell."""
+    """The operator that was being translated: only local variables of the exporter show it."""
     for link in chain(error):
         for frame, _ in traceback.walk_tb(link.__traceback__):
             node = frame.f_locals.get("node")
@@ -75,7 +75,7 @@ def node_of(error: BaseException) -> torch.fx.Node | None:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and all that led to it: exporters wrap what tells."""
+    """The error and all errors that led to it: exporters wrap the informative one."""
     link: BaseException | None = error
     while link is not None:
         yield link
@@ -90,12 +90,12 @@ def module_of_node(node: torch.fx.Node) -> tuple[str, str]:
 
 
 def user_path(path: str) -> str:
-    """Without what the export wraps around the user's module."""
+    """The path without the wrapper that the export puts around the user's module."""
     return path.rpartition(WRAPPED)[2].removeprefix(".")
 
 
 def module_of_frames(frames: list[Any], lines: tuple[str, int] | None) -> tuple[str, str]:
-    """Path and class of the module whose forward() a stack is in, the outermost frame first."""
+    """Path and class of the module whose forward() is on the stack; `frames` begins with the outermost one."""
     selves = [(frame, frame.f_locals.get("self")) for frame in frames]
     modules = [(frame, one) for frame, one in selves if isinstance(one, torch.nn.Module)]
     if not modules:
@@ -115,7 +115,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.frame: tuple[str, int] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run it, whatever it is."""
+        """Run the operator, and note the user's line on the first match."""
         if self.frame is None and str(func) == self._operator:
             stack = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_stack()]
             self.frame = next((each for each in reversed(stack) if is_users(each[0])), None)
@@ -123,7 +123,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def line_that_calls(operator: str, run: Callable[[], Any]) -> tuple[str, int] | None:
-    """File and line of the user's, by a run: exporters write down lines of methods that are called `forward` alone."""
+    """The user's file and line, found by a run: exporters record only lines of methods that are called `forward`."""
     watch = _Watch(operator)
     with contextlib.suppress(Exception), torch.no_grad(), watch:
         run()

@@ -24,7 +24,7 @@ from onnx_gate.worker.inputs.generate import is_float
 
 Array = npt.NDArray[Any]
 _MOST_NOTES = 4
-"""Of several parts, which mostly say the same."""
+"""Most notes that are shown: the notes of several parts are usually the same."""
 _TWO_BATCHES = (
     "the inputs have different numbers of rows, and the .onnx doesn't say that their first dimensions are one: they "
     "are taken for several, and the data was fed as it is, without `batches`"
@@ -36,11 +36,11 @@ class Recorded:
     """Inputs of one call, with the outputs that were recorded for them."""
 
     name: str
-    """Of the case."""
+    """The name of the case."""
     inputs: Arrays
-    """By input name."""
+    """Arrays by input name."""
     outputs: Arrays | None
-    """By ONNX output name; None where the source is to be asked."""
+    """Arrays by ONNX output name; None if the source must be run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,47 +48,47 @@ class Dataset:
     """Data that fits the schema."""
 
     inputs: Arrays = field(default_factory=dict)
-    """By input name."""
+    """Arrays by input name."""
     given: Arrays = field(default_factory=dict)
-    """The floats as the user gave them, where rounding to the schema's dtype changed them."""
+    """The user's original floats, for inputs that rounding to the schema's dtype changed."""
     batch_axes: dict[str, int] = field(default_factory=dict)
-    """Which dimension is the batch, by input; those that have none aren't here."""
+    """The position of the batch dimension, by input; inputs without a batch are not listed."""
     rows: int | None = None
-    """None where no input has a batch dimension."""
+    """Number of rows; None if no input has a batch dimension."""
     fixed_batch: int | None = None
-    """The batch size of a schema that fixes it, where the data has more rows than that."""
+    """The batch size of a schema that fixes it, if the data has more rows than that."""
     sizes: dict[str, int] = field(default_factory=dict)
-    """Of the named dimensions other than batch."""
+    """The sizes of the named dimensions except the batch."""
     recorded: tuple[Recorded, ...] = ()
-    """Non-empty where the data is made of whole calls."""
+    """Not empty if the data consists of whole calls."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Input → the columns of a table that make it up by position, where the manifest doesn't choose them."""
+    """Input → the table columns that form it by position, if the manifest doesn't choose them."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of the data."""
+    """What a reader should know about the data."""
     parts: tuple[Dataset, ...] = ()
-    """Where the data has several sizes, all of it by these; the fields above are then those of the largest part."""
+    """If the data has several sizes: one part per size; the fields above are then those of the largest part."""
 
     @property
     def all_parts(self) -> tuple[Dataset, ...]:
-        """The data by its sizes."""
+        """The data, one part per size."""
         return self.parts or (self,)
 
     @property
     def was_rounded(self) -> bool:
-        """Whether the schema's dtype doesn't hold the data as it was given."""
+        """Whether rounding to the schema's dtype changed the data."""
         return any(part.given for part in self.all_parts)
 
     @property
     def holds_reference(self) -> bool:
-        """Whether outputs were recorded, so that nobody has to be asked."""
+        """Whether outputs were recorded, so that the source need not be run."""
         return any(part.outputs is not None for part in self.recorded)
 
     def slice(self, start: int, stop: int) -> Arrays:
-        """Some rows; inputs without a batch dimension whole."""
+        """Some rows; inputs without a batch dimension stay whole."""
         return self._cut(self.inputs, start, stop)
 
     def slice_given(self, start: int, stop: int) -> Arrays | None:
-        """The same rows as the user gave them; None where nothing was rounded."""
+        """The same rows before rounding; None if nothing was rounded."""
         return self._cut({**self.inputs, **self.given}, start, stop) if self.given else None
 
     def _cut(self, arrays: Arrays, start: int, stop: int) -> Arrays:
@@ -106,9 +106,9 @@ def load_dataset(
     batched: frozenset[str] = frozenset(),
     one_batch: bool = True,
 ) -> Dataset:
-    """Read `data`; `outputs` are those of which recorded references may be there, `batched` those with a row each.
+    """Read `data`. `outputs` may have recorded references in it; `batched` outputs have one row per input row.
 
-    Without `one_batch`, nobody says that the first dimensions of the inputs are one: the data shows whether they are.
+    Without `one_batch`, it isn't known whether the first dimensions of the inputs are the same: the data shows it.
     """
     assert spec.data is not None  # noqa: S101
     schema = spec.inputs or ()
@@ -130,7 +130,7 @@ def load_dataset(
         check_names(spec, part, recordable)
     check_ignored(spec, found[0])
     if not one_batch and _rows_differ(spec, found):
-        # Two unnamed dimensions are two dimensions.
+        # The unnamed first dimensions are then different dimensions.
         spec = replace(spec, inputs=tuple(map(_apart, schema)))
         found = [replace(part, notes=(*part.notes, _TWO_BATCHES)) for part in found]
     return (
@@ -174,7 +174,7 @@ def _from_one(spec: ModelSpec, found: Found, recordable: tuple[str, ...], batche
 def _from_parts(
     spec: ModelSpec, found: list[Found], outputs: tuple[GraphValue, ...], batched: frozenset[str]
 ) -> Dataset:
-    """Parts of one size together; each by itself where outputs were recorded for it."""
+    """Parts of the same size are joined; if outputs were recorded, each part stays separate."""
     rank = {output.name: len(output.shape) for output in outputs if output.shape and spec.framework == "onnx"}
     recordable = [output.name for output in outputs if spec.framework == "onnx"]
     parts: list[Dataset] = []
@@ -204,11 +204,11 @@ def _from_parts(
 
 
 def join_parts(parts: list[Dataset]) -> list[Dataset]:
-    """Those of one size as one, where every input has rows; the others stay as they are."""
+    """Join parts of the same size if every input has rows; the other parts stay as they are."""
     groups: dict[Any, list[Dataset]] = {}
     for number, part in enumerate(parts):
         joinable = part.rows is not None and part.batch_axes.keys() == part.inputs.keys()
-        # The shapes too: of a schema that fixes the batch, a part may have rows or none.
+        # `fixed_batch` too: if the schema fixes the batch, a part may or may not have rows.
         groups.setdefault((joinable or number, part.fixed_batch, *part.sizes.items()), []).append(part)
     return [_joined(group) if len(group) > 1 else group[0] for group in groups.values()]
 
@@ -244,7 +244,7 @@ def _shown(spec: ModelSpec, found: Found) -> str:
 
 
 def _declared(outputs: tuple[GraphValue, ...]) -> dict[str, InputSpec]:
-    """What a column that is a recorded output has to hold; of what the .onnx doesn't declare nothing is said."""
+    """The dtype and shape for each output that a column may record, as far as the .onnx declares them."""
     return {
         output.name: InputSpec(
             name=output.name, dtype=output.dtype, shape=tuple(size or "?" for size in output.shape or ("batch",))
@@ -255,7 +255,7 @@ def _declared(outputs: tuple[GraphValue, ...]) -> dict[str, InputSpec]:
 
 
 def _check_recorded(test_sets: list[tuple[str, Arrays, Arrays]]) -> None:
-    """Where some calls bring their reference, one that doesn't would be compared with the model itself."""
+    """Refuse a mix: if some calls have a reference, a call without one would be compared with the model itself."""
     with_outputs = [name for name, _, recorded in test_sets if recorded]
     without = [name for name, _, recorded in test_sets if not recorded]
     if with_outputs and without:
@@ -269,7 +269,7 @@ def _check_recorded(test_sets: list[tuple[str, Arrays, Arrays]]) -> None:
 def _check_rows(
     spec: ModelSpec, recorded: Arrays, rows: int | None, fixed: int | None, batched: frozenset[str]
 ) -> None:
-    """Outputs that were recorded for other rows are bad data, whatever the model answers."""
+    """Refuse outputs that were recorded for other rows: they are bad data, whatever the model answers."""
     if fixed is not None:
         raise CannotJudge(
             Cause.LOAD_FAILED,
@@ -288,7 +288,7 @@ def _check_rows(
 
 
 def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
-    """The inputs of one recorded call: each fits its own declaration, whatever the sizes of the others."""
+    """The inputs of one recorded call: each is checked against its own declaration only, not against the others."""
     fitted = {}
     for given in spec.inputs or ():
         if given.name not in values and given.form != "optional":
@@ -341,7 +341,7 @@ def _fit(spec: ModelSpec, arrays: Arrays, shown: str = "") -> Dataset:
     if rows == 0:
         raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: the data has no rows", fix="give at least one")
     if any(given.form != "tensor" for given in spec.inputs or ()):
-        # What is no tensor can't be cut into batches, so the rest isn't either.
+        # A value that isn't a tensor can't be divided into batches, so the other inputs aren't divided either.
         return Dataset(inputs=fitted, sizes=sizes, notes=tuple(notes))
     return Dataset(
         inputs=fitted,
@@ -364,7 +364,7 @@ def _was_rounded(array: Array, fitted: Array, given: InputSpec) -> bool:
 
 
 def _fixed_batch(array: Array, given: InputSpec) -> int | None:
-    """The schema's first size, where it is fixed and the data is a longer list of such rows."""
+    """The schema's first size, if it is fixed and the data has more rows than that."""
     first = given.shape[0] if given.shape else None
     if isinstance(first, int) and array.ndim == len(given.shape) and array.shape[0] > first:
         return first

@@ -1,4 +1,4 @@
-"""The user's values in the schema's dtype: what would be lost is refused, or told."""
+"""The user's values in the schema's dtype: a loss is an error, or a note."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from onnx_gate.worker.inputs.generate import dtype_of, is_float
 
 Array = npt.NDArray[Any]
 _MOST_SORTED = 1 << 24
-"""Elements up to which it is looked whether different values become equal."""
+"""Most elements of an array for the check whether different values become equal."""
 _BY_CHANCE = 1 << 22
-"""Of n values so many in n² meet in float32 by chance alone: more than that is no noise."""
+"""n² divided by this: how many of n values become equal in float32 by chance. Only more than that is reported."""
 
 
 def in_schema_dtype(array: Array, given: InputSpec, where: str) -> tuple[Array, list[str]]:
-    """The same values in the schema's dtype and this machine's byte order, with notes on what rounding did."""
+    """The same values in the schema's dtype and this machine's byte order, with notes about rounding."""
     if given.dtype == "string":
         if array.dtype.kind not in "OUS":
             raise wrong_dtype(where, array, given)
@@ -44,11 +44,11 @@ def in_schema_dtype(array: Array, given: InputSpec, where: str) -> tuple[Array, 
 
 
 def check_whole(array: Array, given: InputSpec, where: str, place: Place = show_index) -> None:
-    """Refuse whole numbers that the schema's dtype can't hold: an id that changes is another id."""
+    """Refuse whole numbers that the schema's dtype can't hold: a changed id would be another id."""
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(dtype_of(given))
     if is_float(given):
-        # Compared as whole numbers: in floats both sides would be rounded.
+        # Compared as integers: as floats, both sides would be rounded.
         lost = np.array([not _holds(value, got) for value, got in _pairs(array, cast)], dtype=bool).reshape(array.shape)
     else:
         lost = cast != array
@@ -70,7 +70,7 @@ def check_whole(array: Array, given: InputSpec, where: str, place: Place = show_
 
 
 def _pairs(array: Array, cast: Array) -> Any:
-    # Most data holds nothing that large: only what does is looked at one by one.
+    # Most data holds no number that large: the slow comparison, one by one, is made only if it does.
     exact = 2 ** (np.finfo(cast.dtype).nmant + 1) if cast.dtype.kind == "f" else 256
     if not array.size or (abs(int(array.max())) <= exact and abs(int(array.min())) <= exact):
         return ((0, 0.0) for _ in range(array.size))
@@ -95,7 +95,7 @@ def _check_finite(array: Array, cast: Array, given: InputSpec, where: str) -> No
 
 
 def _rounding_notes(array: Array, cast: Array, given: InputSpec, where: str) -> list[str]:
-    """Rounding is normal; whole numbers that change, values that meet, and what becomes 0 are worth a word."""
+    """Notes about whole numbers that change, values that become equal, or become 0; other rounding is normal."""
     back = cast.astype(array.dtype)
     notes = []
     with np.errstate(invalid="ignore"):
@@ -124,7 +124,7 @@ def _note(where: str, chosen: Array, array: Array, back: Array, given: InputSpec
 
 
 def _meetings(array: Array, back: Array) -> tuple[int, float, float, float] | None:
-    """Values of one column that differ before and not after: how many, and two of them."""
+    """Values of one column that differ before rounding but not after: how many, and an example."""
     if array.ndim not in (1, 2) or array.size > _MOST_SORTED:
         return None
     columns = array.reshape(len(array), -1)
@@ -141,7 +141,7 @@ def _meetings(array: Array, back: Array) -> tuple[int, float, float, float] | No
 
 
 def wrong_dtype(where: str, array: Array, given: InputSpec) -> CannotJudge:
-    """Data of another kind than the schema's."""
+    """The error for data whose kind of dtype differs from the schema's."""
     got = "text" if array.dtype.kind in "OUS" else array.dtype.name
     return CannotJudge(
         Cause.LOAD_FAILED,

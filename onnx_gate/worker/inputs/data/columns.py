@@ -1,4 +1,4 @@
-"""Columns of a table → arrays in the dtype that an input wants. A column knows how to name its rows."""
+"""Columns of a table → arrays in the dtype that an input needs. A column can name its rows in messages."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LEAVE_OUT = "choose the input's columns with `columns: […]`, or leave this on
 
 
 class Column(Protocol):
-    """One column, whatever it was read from."""
+    """One column of a table, from any kind of file."""
 
     def array(self, given: InputSpec | None) -> Array:
-        """In the kind of dtype that the input wants; as it is where it belongs to none."""
+        """The values in the kind of dtype that the input needs; unchanged if the column belongs to no input."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,21 +34,21 @@ class TextColumn:
     """A column of a CSV."""
 
     file: str
-    """For messages."""
+    """The name of the file, for messages."""
     name: str
-    """Of the column."""
+    """The name of the column."""
     texts: list[str]
-    """A field a row."""
+    """One field per row."""
     lines: list[int]
-    """Of the file, a number a row."""
+    """The line number in the file, one per row."""
 
     @property
     def where(self) -> str:
-        """File and column."""
+        """File and column, for messages."""
         return f"{self.file}: column {self.name!r}"
 
     def array(self, given: InputSpec | None) -> Array:
-        """Parsed as the input's dtype wants it."""
+        """The fields, parsed for the input's dtype."""
         if given is None:
             return self._guessed()
         if given.dtype == "string":
@@ -58,7 +58,7 @@ class TextColumn:
         if not is_float(given):
             return self._whole_numbers(self._parsed(_whole, "a whole number", given), given)
         if any(self.texts) and all(_is_whole(text) for text in self.texts if text):
-            # In floats a large number would change before anyone could see it.
+            # Checked before parsing: as a float, a large number would change unnoticed.
             written = [int(text) for text in self.texts if text]
             check_whole(_integers(written), given, self.where, self._place_of([bool(text) for text in self.texts]))
         return np.array(self._parsed(_float, "a number", given), dtype=np.float64)
@@ -93,7 +93,7 @@ class TextColumn:
         return parsed
 
     def _guessed(self) -> Array:
-        """Of a recorded output nobody says the dtype: numbers where all are, else text."""
+        """Numbers if all fields are numbers, else text: the dtype of a recorded output may not be declared."""
         for parse in (int, float):
             try:
                 return np.array([parse(text) for text in self.texts])
@@ -109,12 +109,12 @@ class TypedColumn:
     where: str
     """File and column, for messages."""
     values: Array
-    """With anything where a value is missing."""
+    """The values; a missing one has any placeholder."""
     missing: npt.NDArray[np.bool_]
-    """Where nothing is."""
+    """Which values are missing."""
 
     def array(self, given: InputSpec | None) -> Array:
-        """As it is, with NaN for what is missing among floats; missing among anything else is an error."""
+        """The values; a missing value becomes NaN for a float input, and is an error for any other."""
         text = self.values.dtype.kind == "O"
         floats = given is not None and is_float(given)
         if given is not None and text != (given.dtype == "string"):
@@ -142,7 +142,7 @@ class TypedColumn:
 
 
 def from_objects(values: Array, missing: npt.NDArray[np.bool_], where: str) -> TypedColumn:
-    """A column of Python objects, as the one kind that all of them are."""
+    """A column of Python objects, in the dtype that fits all of them."""
     there = values[~missing]
     kinds: list[tuple[tuple[type, ...], Any, Any]] = [
         ((bool, np.bool_), bool, False),
@@ -163,7 +163,7 @@ def from_objects(values: Array, missing: npt.NDArray[np.bool_], where: str) -> T
 
 
 def not_readable(where: str, what: str) -> CannotJudge:
-    """A column that no input can take."""
+    """The error for a column that no input can take."""
     return CannotJudge(
         Cause.LOAD_FAILED,
         f"{where}: it holds {what}, expected numbers, text, or true and false",
@@ -176,7 +176,7 @@ def _row(index: tuple[int, ...]) -> str:
 
 
 def _integers(numbers: list[int]) -> Array:
-    """As numpy integers; Python's own where those are too small."""
+    """The numbers as int64; if they don't fit, in the dtype that numpy chooses."""
     try:
         return np.array(numbers, dtype=np.int64)
     except OverflowError:
@@ -188,7 +188,7 @@ def _truth(text: str) -> bool:
 
 
 def _fix_field(text: str, given: InputSpec) -> str:
-    """What to do about a field that can't be read as the input's dtype."""
+    """How to fix a field that can't be parsed as the input's dtype."""
     if given.dtype == "bool":
         return f"write true or false, or declare {given.name!r} as `string`"
     if not text:
@@ -207,7 +207,7 @@ def _is_float(text: str) -> bool:
 
 
 def _whole(text: str) -> int:
-    """Without the detour over floats, which would change large ids."""
+    """A whole number, parsed as an integer if possible: parsing as a float would change large ids."""
     try:
         return int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A table that is fed by position, held against the columns that the source was fitted on."""
+"""Check of a table that is fed by position against the columns that the source was fitted on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 12
 
 
 def check_columns(fitted: tuple[str, ...], spec: ModelSpec, columns: Mapping[str, tuple[str, ...]]) -> None:
-    """Other columns, or the same in another order, would be compared as if they were the right ones: both sides err."""
+    """Refuse other columns, or another order: both sides would be wrong in the same way, and nobody would notice."""
     if spec.columns:
         _check_chosen(fitted, spec.columns, spec.data.shown if spec.data else "")
     place = 0
@@ -24,13 +24,13 @@ def check_columns(fitted: tuple[str, ...], spec: ModelSpec, columns: Mapping[str
         width = len(got) if isinstance(width, str) else width
         wanted = fitted if len(spec.inputs or ()) == 1 else fitted[place : place + width]
         place += width
-        # Among several inputs, one of a single column is known by its own name.
+        # If there are several inputs, an input of a single column is identified by its own name.
         if wanted and got and not _same(got, wanted) and (width > 1 or len(spec.inputs or ()) == 1):
             raise _other_columns(spec, got, wanted)
 
 
 def _check_chosen(fitted: tuple[str, ...], chosen: tuple[str, ...], shown: str) -> None:
-    """Other names may take the places of those in training; a name of the training stands at its own place."""
+    """Refuse a name from training at a wrong position; other names may replace those from training."""
     known = {_as_fitted(name, fitted): name for name in chosen}
     if not any(name in fitted and fitted[place : place + 1] != (name,) for place, name in enumerate(known)):
         return
@@ -49,7 +49,7 @@ def _same(got: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def _as_fitted(name: str, fitted: tuple[str, ...]) -> str:
-    # Some frameworks keep underscores for blanks.
+    # Some frameworks replace blanks by underscores.
     return name if name in fitted else name.replace(" ", "_")
 
 

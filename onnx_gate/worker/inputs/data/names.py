@@ -1,4 +1,4 @@
-"""What the data calls its arrays and columns, held against what the manifest calls them."""
+"""Check of the data's array and column names against the names in the manifest."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from onnx_gate.wording.hints import suggest
 
 Arrays = dict[str, npt.NDArray[Any]]
 _NO_TEXT = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
-"""Words that YAML takes for something else."""
+"""Words that YAML does not read as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What was read."""
+    """The arrays that were read, with their names."""
 
     arrays: Arrays
-    """By input or recorded output."""
+    """Arrays by the name of an input or a recorded output."""
     names: tuple[str, ...]
-    """Of all that the data holds, with what is ignored."""
+    """All names in the data, including ignored ones."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Input → the columns of a table that make it up by position, where the manifest doesn't choose them."""
+    """Input → the table columns that form it by position, if the manifest doesn't choose them."""
     word: str = "array"
-    """What the data is made of."""
+    """The word for one item of the data in messages: array or column."""
     part: str = ""
-    """Which of several parts it is, such as `b.npz` or `[3]`."""
+    """The name of this part if there are several, for example `b.npz` or `[3]`."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of the names."""
+    """What a reader should know about the names."""
 
 
 def apply_feed(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> Found:
-    """The arrays under the names of the inputs that they feed: as `feed` says, or because there is only one of each."""
+    """The arrays by the names of the inputs that they feed: as `feed` says, or if there is one array and one input."""
     if spec.feed:
         return replace(found, arrays=_fed(spec, found, recordable))
     wanted = [given.name for given in spec.inputs or ()]
@@ -53,7 +53,7 @@ def apply_feed(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> Fo
 
 
 def _resembles(name: str, recordable: tuple[str, ...], found: Found) -> bool:
-    """Whether it may be meant for a recorded output that isn't there."""
+    """Whether the name may be a misspelt recorded output that is missing."""
     return bool(difflib.get_close_matches(name, [other for other in recordable if other not in found.arrays], n=1))
 
 
@@ -75,7 +75,7 @@ def _fed(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> Arrays:
 
 
 def check_feed(spec: ModelSpec, found: Found) -> None:
-    """What `feed` names has to be there, on both sides."""
+    """Check that the inputs and the arrays that `feed` names exist."""
     shown, inputs = spec.data.shown if spec.data else "", [given.name for given in spec.inputs or ()]
     for name, place in spec.feed.items():
         if name not in inputs:
@@ -94,7 +94,7 @@ def check_feed(spec: ModelSpec, found: Found) -> None:
 
 
 def check_names(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> None:
-    """Every input is there, and nothing that nobody asked for."""
+    """Check that every input has an array, and that every array is known."""
     arrays, shown = found.arrays, _where(spec, found)
     wanted = [given.name for given in spec.inputs or ()]
     missing = [name for name in wanted if name not in arrays]
@@ -117,7 +117,7 @@ def check_names(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> N
 
 
 def check_ignored(spec: ModelSpec, found: Found) -> None:
-    """What a model says of its own data has to be there; `defaults` speak of several models' data."""
+    """Check that the names in a model's own `ignore_data` exist; `defaults` may name other models' data."""
     shown = spec.data.shown if spec.data else ""
     unknown = [name for name in spec.ignore_data if name not in found.names] if "ignore_data" in spec.own else []
     if unknown:
@@ -134,7 +134,7 @@ def _where(spec: ModelSpec, found: Found) -> str:
 
 
 def as_yaml(names: Iterable[str]) -> str:
-    """A list to paste into the manifest."""
+    """The names as a YAML list, to paste into the manifest."""
     return f"[{', '.join(map(_as_yaml, names))}]"
 
 

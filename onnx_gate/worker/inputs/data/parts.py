@@ -1,4 +1,4 @@
-"""Data of several sizes: a list of dicts, or lists of arrays → parts, each with sizes of its own."""
+"""Data of several sizes: a list of dicts, or lists of arrays → parts, each with its own sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Declared = Mapping[Any, InputSpec | None]
 
 
 def is_list_of_parts(answered: Any) -> bool:
-    """Whether a callable gives dicts or arrays one after the other."""
+    """Whether a callable's result is an iterator, or a list of dicts or arrays."""
     if isinstance(answered, Iterator):
         return True
     parts = isinstance(answered, list | tuple) and bool(answered)
@@ -25,7 +25,7 @@ def is_list_of_parts(answered: Any) -> bool:
 
 
 def is_ragged(value: Any, given: InputSpec | None) -> bool:
-    """Whether the values of a tensor are given as a list of arrays that are no rows of one array."""
+    """Whether the values of a tensor are a list of arrays that can't be the rows of one array."""
     if given is None or given.form != "tensor":
         return False
     if isinstance(value, np.ndarray):
@@ -37,7 +37,7 @@ def is_ragged(value: Any, given: InputSpec | None) -> bool:
 
 
 def split_ragged(answered: Mapping[Any, Any], inputs: Declared, shown: str) -> list[dict[str, Any]] | None:
-    """One dict for each place in the lists; None where there are no such lists."""
+    """One dict for each position in the ragged lists; None if there are no such lists."""
     lists = {name: list(value) for name, value in answered.items() if is_ragged(value, inputs.get(name))}
     if not lists:
         return None
@@ -59,13 +59,13 @@ def split_ragged(answered: Mapping[Any, Any], inputs: Declared, shown: str) -> l
 
 
 def _share(value: Any, given: InputSpec | None, place: int, count: int) -> Any:
-    """The row that goes with the place, of an array that has one for each; whole where it has no rows."""
+    """The row at this position if the array has one row per part; else the whole value."""
     rows = given is None or "batch" in given.shape[:1]
     return value[place] if rows and hasattr(value, "__len__") and len(value) == count else value
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """None where it is ragged in itself."""
+    """The shape of a value; None if the value itself is ragged."""
     try:
         return tuple(np.shape(value))
     except ValueError:
@@ -73,7 +73,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def with_rows(array: Array, given: InputSpec | None) -> Array:
-    """A single row as a batch of one; a list of numbers as the column that it is."""
+    """A single row as a batch of one; a list of numbers for a one-column input as a column."""
     if given is None or "batch" not in given.shape[:1] or array.ndim != len(given.shape) - 1:
         return array
     if array.ndim == 1 and given.shape[1] == 1 and array.shape != (1,):

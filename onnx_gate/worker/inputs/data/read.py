@@ -1,4 +1,4 @@
-"""Data files → arrays by name. Nothing here is evaluated: no pickled arrays."""
+"""Data files → arrays by name. No code in a data file is run: pickled arrays are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onnx_gate.worker.user_code import call, failed, kind_of, require_content
 
 
 def read_data(spec: ModelSpec, outputs: Declared, no_tensors: frozenset[str] = frozenset()) -> list[Found]:
-    """The arrays of a file, a folder of files, or a data callable; several where they have sizes of their own."""
+    """The arrays of a file, a folder of files, or a data callable; several results if parts may differ in size."""
     data = spec.data
     assert data is not None  # noqa: S101
     if data.callable:
@@ -99,13 +99,13 @@ def _from_dict(
         for name, value in answered.items()
         if str(name) not in spec.ignore_data
     }
-    # A frame among the values becomes a matrix, by position.
+    # A DataFrame among the values becomes a matrix: its columns are fed by position.
     frames = {str(name): tuple(map(str, value.columns)) for name, value in answered.items() if _is_frame(value)}
     return Found(arrays=arrays, names=tuple(map(str, answered)), columns=frames)
 
 
 def _iterated(answered: Any, data: Location) -> list[Any]:
-    """All that a generator gives: the user's code runs here too."""
+    """All items of a generator as a list; running it runs the user's code, which may fail."""
     try:
         parts = list(answered)
     except MemoryError:
@@ -135,7 +135,7 @@ def _from_parts(parts: list[Any], spec: ModelSpec, no_tensors: frozenset[str], d
 
 
 def _input_of(spec: ModelSpec, values: Mapping[Any, Any], name: Any) -> InputSpec | None:
-    """The input that an array of this name feeds; the only one of both may be called as it likes."""
+    """The input that an array of this name feeds; with one input and one array, the name doesn't matter."""
     inputs = spec.inputs or ()
     others = [other for other in map(str, values) if other not in spec.ignore_data]
     if len(inputs) == 1 and others == [str(name)]:
@@ -149,7 +149,7 @@ def _is_no_tensor(spec: ModelSpec, values: Mapping[Any, Any], name: Any, no_tens
 
 
 def _from_value(name: str, value: Any, given: InputSpec | None, outputs: Declared, shown: str) -> npt.NDArray[Any]:
-    """An array, or a Series: a column of its own."""
+    """The array of a value; a Series is read as a column."""
     if type(value).__name__ == "Series" and hasattr(value, "isna"):
         given = given or outputs.get(name)
         return as_input(series_column(value, f"{shown}: {name!r}").array(given), given)
@@ -158,7 +158,7 @@ def _from_value(name: str, value: Any, given: InputSpec | None, outputs: Declare
 
 
 def _is_frame(value: Any) -> bool:
-    # Asked by name: pandas is imported only where the user's code has done so.
+    # Checked by type name: pandas is imported only if the user's code has imported it.
     return type(value).__name__ == "DataFrame" and hasattr(value, "iloc")
 
 
@@ -174,4 +174,4 @@ def _read_npy(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
 
 _READERS = {".npz": _read_npz, ".npy": _read_npy, ".csv": read_csv, ".parquet": read_parquet}
 _PARTS = (".npz", ".npy")
-"""What a folder may be made of."""
+"""The file types that a data folder may contain."""

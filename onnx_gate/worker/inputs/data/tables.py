@@ -20,11 +20,11 @@ from onnx_gate.worker.inputs.data.names import Found
 Array = npt.NDArray[Any]
 Columns = dict[str, Column]
 Declared = Mapping[str, InputSpec]
-"""Outputs that may be recorded, in the form that the .onnx gives them."""
+"""Outputs that may be recorded, as the .onnx declares them."""
 
 
 def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
-    """A CSV with a header."""
+    """The arrays of a CSV file with a header."""
     header, rows, lines = _csv_rows(path)
     if header and all(_is_number(name) for name in header):
         raise CannotJudge(
@@ -41,7 +41,7 @@ def read_csv(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header, and the rows that aren't blank, each with the line that it begins in."""
+    """The header, the rows that aren't blank, and the line in which each row begins."""
     rows, lines, header, before = [], [], None, 0
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
@@ -64,7 +64,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
 
 
 def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
-    """A Parquet file, by its columns."""
+    """The arrays of a Parquet file, from its columns."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -104,7 +104,7 @@ def _arrow_column(column: Any, where: str) -> Column:
 
 
 def from_frame(frame: Any, spec: ModelSpec, outputs: Declared, shown: str) -> Found:
-    """A pandas DataFrame, by its columns."""
+    """The arrays of a pandas DataFrame, from its columns."""
     names = [str(name) for name in frame.columns]
     _refuse_twins(names, shown)
     wanted = _wanted(names, spec)
@@ -117,19 +117,19 @@ def from_frame(frame: Any, spec: ModelSpec, outputs: Declared, shown: str) -> Fo
 
 
 def series_column(series: Any, where: str) -> Column:
-    """A pandas Series; categories as what they are categories of."""
+    """The column of a pandas Series; a categorical Series becomes the values of its categories."""
     kind = series.dtype.kind if isinstance(series.dtype, np.dtype) else "O"
     if kind in "biuf":
-        # NaN among floats is a value of theirs.
+        # NaN is a normal float value, not a missing one.
         return TypedColumn(where=where, values=series.to_numpy(), missing=np.zeros(len(series), dtype=bool))
     if kind in "mM":
         raise not_readable(where, str(series.dtype))
-    # pandas' own dtypes would turn whole numbers into floats where one is missing.
+    # With pandas' own dtypes, a missing value would turn integers into floats.
     return from_objects(series.to_numpy(dtype=object), np.asarray(series.isna().to_numpy(), dtype=bool), where)
 
 
 def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) -> Found:
-    """Columns named after inputs are those; with none such, or with `columns`, they make up the only input."""
+    """Columns by input name; if no column is named after an input, or with `columns`, they form the only input."""
     inputs = {given.name: given for given in spec.inputs or ()}
     if not spec.columns and (spec.feed or any(name in inputs for name in columns)):
         fed = {place: inputs[name] for name, place in spec.feed.items() if name in inputs}
@@ -151,20 +151,20 @@ def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) 
 
 
 def _wanted(names: list[str], spec: ModelSpec) -> list[str]:
-    """What may be left out is not even read: nobody needs it to be readable."""
+    """The columns to read; ignored columns are not read, so they need not be readable."""
     if spec.columns:
         return [name for name in names if name in spec.columns] or names
     return [name for name in names if name not in spec.ignore_data]
 
 
 def as_input(array: Array, given: InputSpec | None) -> Array:
-    """A column feeds an input, or is an output, of shape [batch] or [batch, 1]."""
+    """The column in the shape of its input or output: [batch] or [batch, 1]."""
     takes = given is not None and len(given.shape) == 2 and (given.shape[1] == 1 or isinstance(given.shape[1], str))
     return array.reshape(-1, 1) if takes and array.ndim == 1 else array
 
 
 def only_input(spec: ModelSpec) -> InputSpec:
-    """The input that a table without names of inputs feeds."""
+    """The only input, which gets data that names no input; an error if there are several."""
     inputs = spec.inputs or ()
     if len(inputs) != 1:
         names = ", ".join(given.name for given in inputs)

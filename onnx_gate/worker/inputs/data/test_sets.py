@@ -1,4 +1,4 @@
-"""ONNX test data: folders of serialised inputs and recorded outputs, of every kind of value that ONNX has."""
+"""ONNX test data: folders of serialised inputs and recorded outputs, for every kind of ONNX value."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Values = dict[str, Any]
 def read_test_sets(
     data: Location, inputs: Mapping[str, str], outputs: Mapping[str, str]
 ) -> list[tuple[str, Values, Values]]:
-    """A test_data_set folder, or a folder of them: name, inputs and, where asked for, outputs of each.
+    """Name, inputs and, if requested, outputs of a test_data_set folder, or of each one in a folder.
 
-    The names come with the form of the value: `sequence`, `map`, `optional`, `sparse_tensor`; all else is a tensor.
+    `inputs` and `outputs` map names to forms: `sequence`, `map`, `optional`, `sparse_tensor`; any other is a tensor.
     """
     folder = Path(data.file) if data.file and not data.callable else None
     if folder is None or not folder.is_dir():
@@ -58,7 +58,7 @@ def _read_protos(folder: Path, kind: str, forms: Mapping[str, str]) -> Values:
     return values
 
 
-# onnx is imported where it is needed: data of other kinds is read without it.
+# onnx is imported only where it is needed: data of other kinds is read without it.
 def _read_tensor(content: bytes) -> Any:
     from onnx import TensorProto, numpy_helper
 
@@ -105,7 +105,7 @@ _READERS: dict[str, Callable[[bytes], Any]] = {
 
 
 def _whole(message: Any) -> Any:
-    """A value that is all in its own file: it must not be a way to have another one read."""
+    """The message, if all its values are in its own file: test data must not make the program read another file."""
     from onnx_gate.worker.runtime.tensors import is_external, tensors_in
 
     if any(map(is_external, tensors_in(message))):
@@ -114,7 +114,7 @@ def _whole(message: Any) -> Any:
 
 
 def _with_text(value: Any) -> Any:
-    """Bytes as text, and the elements of a map as Python has them, which is how ONNX Runtime takes them."""
+    """The value with bytes as text, and the elements of a map as Python objects, as ONNX Runtime needs them."""
     if isinstance(value, list):
         return [_with_text(part) for part in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Data for inputs that are no plain tensors, and text: checked before ONNX Runtime makes something else of it."""
+"""Text, and data for inputs that aren't plain tensors: checked before ONNX Runtime converts it to something else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXPECTED = {
 
 
 def needs_data(given: InputSpec, shown: str) -> CannotJudge:
-    """No feed can be made up for what is no tensor of a declared shape."""
+    """The error for an input that isn't a tensor of a declared shape: no feed can be generated for it."""
     if given.form == "unranked":
         return CannotJudge(
             Cause.INVALID_MODEL,
@@ -43,7 +43,7 @@ def needs_data(given: InputSpec, shown: str) -> CannotJudge:
 
 
 def fit_value(value: Any, given: InputSpec, shown: str, fit_array: FitArray) -> Any:
-    """A value of the form that the input has, its arrays in the dtype that it holds."""
+    """The value in the form of the input, with its arrays in the input's dtype."""
     if given.form == "optional" and value is None:
         return None
     if given.form == "map" or (given.form == "sequence" and isinstance(value, list) and _holds_dicts(value)):
@@ -57,12 +57,12 @@ def fit_value(value: Any, given: InputSpec, shown: str, fit_array: FitArray) -> 
 
 
 def show_index(index: tuple[int, ...]) -> str:
-    """Where an element is, as numpy counts."""
+    """The position of an element, counted as in numpy."""
     return f"at [{', '.join(map(str, index))}]"
 
 
 def fit_text(array: Array, where: str, place: Place = show_index) -> Array:
-    """Text as Python has it: ONNX Runtime would make 'None' of None, and "b'a'" of bytes."""
+    """Text as Python strings: ONNX Runtime would turn None into 'None', and bytes into "b'a'"."""
     if array.dtype.kind == "U":
         return array.astype(object)
     fitted = np.empty(array.shape, object)

@@ -1,1 +1,1 @@
-"""How values within a model came from its inputs, and what follows for the inputs; the same for every framework."""
+"""How values inside a model depend on its inputs, and what that says about the inputs; for every framework."""

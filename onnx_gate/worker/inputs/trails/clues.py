@@ -1,4 +1,4 @@
-"""What a model does to a value that is still an input, and what follows for the input."""
+"""What a model does to a value that still follows from an input, and what that says about the input."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from onnx_gate.worker.inputs.trails.findings import MOST_CUTS, Findings
 from onnx_gate.worker.inputs.trails.trail import NOWHERE, Array, Space, Trail
 
 FAR = 1e3
-"""So far below 0, a score counts for nothing in a softmax: whatever is added to get there is a mask."""
+"""A score this far below 0 has no effect in a softmax: a value that moves scores there is a mask."""
 _PIXELS = (255.0, 256.0, 127.5, 128.0)
-"""By these, pixel values are divided."""
+"""The usual divisors of pixel values."""
 _HALVES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clues:
-    """Where they come together."""
+    """Collects what the model's operations say about its inputs."""
 
     space: Space
     """The inputs."""
     findings: Findings
-    """What is known of them so far."""
+    """What is known about the inputs so far."""
 
     def is_integer(self, name: str) -> bool:
-        """Whether an input is of whole numbers."""
+        """Whether an input holds integers."""
         return "int" in self.space.given[name].dtype
 
     def is_float(self, name: str) -> bool:
-        """Whether an input is of floats."""
+        """Whether an input holds floats."""
         return "float" in self.space.given[name].dtype
 
     def dtypes(self) -> None:
-        """What the dtypes alone say."""
+        """Add what the dtypes alone say."""
         for name, given in self.space.given.items():
             if given.dtype == "uint8":
                 self.findings.add(name, Values(origins=(Origin.IMAGES,), low=0.0, high=255.0, marks=(0, 255)))
@@ -48,7 +48,7 @@ class Clues:
                 self.findings.add(name, Values(origins=(Origin.MASKS,), choices=(0, 1)))
 
     def cut(self, trail: Trail, constant: Array, origin: Origin = Origin.THRESHOLDS) -> None:
-        """The value is compared with a constant, or clipped to it."""
+        """Note that the value is compared with a constant, or clipped to it."""
         if trail.truth or np.size(constant) > MOST_CUTS * max(trail.ids.size, 1):
             return
         around, at = trail.back(np.asarray(constant, dtype=np.float64))
@@ -61,7 +61,7 @@ class Clues:
             self.findings.add(name, Values(origins=(origin,), cuts=(Cut(at=value, reach=reach),), marks=marks), columns)
 
     def equal(self, trail: Trail, constant: Array) -> None:
-        """The value is looked for."""
+        """Note that the model tests whether the value equals a constant."""
         if trail.truth or trail.whole:
             return
         around, at = trail.back(np.asarray(constant, dtype=np.float64))
@@ -72,7 +72,7 @@ class Clues:
                 self.findings.add(name, fact, columns)
 
     def rows(self, trail: Trail, rows: int, padding: int | None = None, *, from_the_end: bool = False) -> None:
-        """The value is the number of a row of a table."""
+        """Note that the value is the index of a row in a table."""
         if trail.truth or trail.whole or rows < 1:
             return
         offsets = np.unique(np.broadcast_to(trail.offset, trail.ids.shape)[trail.ids != NOWHERE])
@@ -80,14 +80,14 @@ class Clues:
             scale = float(np.median(trail.scale))
             if not 0 < scale <= 1:
                 continue
-            # Several columns share a table: the part of each ends where that of the next begins.
+            # If several columns share a table, the part of each column ends where the next part begins.
             shared = offsets.size > 1
             end = min((float(other) for other in offsets if other > offset), default=float(rows)) if shared else rows
             low = 0.0 if shared else float(np.ceil(-offset / scale)) + 0.0
             high = float(np.ceil((end - offset) / scale) - 1)
             pad = () if padding is None or padding < 0 else (int((padding - offset) / scale),)
             unusual = (-1,) if from_the_end and low == 0 else ()
-            # Whole numbers are fed row by row anyway; of floats, each row is a range, and most numbers lie in few.
+            # Integers are fed for each row anyway. For floats, a row is a range, and most numbers fall into few rows.
             within = tuple(row_marks(rows, scale, float(offset))) if self.is_float(name) and not shared else ()
             if low <= high:
                 fact = Values(
@@ -100,7 +100,7 @@ class Clues:
                 self.findings.add(name, fact, columns)
 
     def statistics(self, trail: Trail, mean: Array, deviation: Array) -> None:
-        """The value lies around a mean that was measured."""
+        """Note that the value lies around a measured mean."""
         if trail.truth or trail.whole or trail.learned:
             return
         around, centre = trail.back(np.asarray(mean, dtype=np.float64))
@@ -111,7 +111,7 @@ class Clues:
             self._mixture(name, around.ids[good], centre[good], spread[good])
 
     def used(self, trail: Trail) -> None:
-        """The value goes on to where it can't be followed: a network takes numbers around 0, of about 1."""
+        """Note that the value can't be followed further: a network expects numbers around 0, of a size of about 1."""
         if trail.whole or self.added(trail) or trail.plain or trail.truth or trail.learned:
             return
         scale, offset = np.broadcast_arrays(trail.scale, trail.offset, trail.ids)[:2]
@@ -126,7 +126,7 @@ class Clues:
         self.statistics(chosen, np.array(0.0), np.array(1.0))
 
     def weighed(self, trail: Trail, weights: Array, offsets: Array) -> None:
-        """The inputs themselves go into a linear layer, column by column: a small weight goes with large values."""
+        """Note that the inputs go directly into a linear layer, by column: a small weight suggests large values."""
         if not trail.plain or trail.whole or trail.ids.shape[-1:] != weights.shape[-1:]:
             return
         spreads = np.broadcast_to(spreads_of(weights, offsets), trail.ids.shape)
@@ -136,7 +136,7 @@ class Clues:
                 self.findings.add(name, fact, columns)
 
     def scaled(self, trail: Trail) -> None:
-        """The value was divided: by 255, where it is a pixel."""
+        """Note that the value was divided: a divisor such as 255 means that it is a pixel."""
         if trail.truth or trail.whole or trail.learned or trail.scale.ndim or not trail.scale > 0:
             return
         if any(abs(float(trail.scale) * by - 1) < 1e-4 for by in _PIXELS):
@@ -145,7 +145,7 @@ class Clues:
                 self.findings.add(name, fact, columns)
 
     def added(self, trail: Trail) -> bool:
-        """Whether the value takes scores far below 0, as a mask does; the value is then a mask."""
+        """Whether the value moves scores far below 0, as a mask does; the value is then noted as a mask."""
         if trail.whole or np.abs(trail.scale).max(initial=0) < FAR:
             return False
         off, on = trail.at(0.0), trail.at(1.0)
@@ -156,7 +156,7 @@ class Clues:
         return False
 
     def left_out(self, trail: Trail, value: float, *, strong: bool = False) -> bool:
-        """Whether what has this value is left out of something; it is then a mask."""
+        """Whether exactly one of 0 and 1 leads to this value, which is left out; the input is then noted as a mask."""
         if trail.whole:
             return False
         off, on = trail.at(0.0) == value, trail.at(1.0) == value
@@ -183,13 +183,13 @@ class Clues:
         return found
 
     def rounded(self, trail: Trail) -> None:
-        """The value is made a whole number: halves are rounded one way or the other, negative numbers up or down."""
+        """Note that the value is rounded to an integer: halves and negative numbers may be rounded up or down."""
         for name in self._inputs(trail):
             if self.is_float(name):
                 self.mark(trail, _HALVES)
 
     def remainder(self, trail: Trail, divisor: float) -> None:
-        """The value is divided by a whole number, or the rest of that is taken."""
+        """Note that the value is divided by a whole number, or that the remainder is taken."""
         if not np.isfinite(divisor) or divisor == 0:
             return
         by = abs(divisor)
@@ -200,13 +200,13 @@ class Clues:
                 self.mark(trail, (-0.75 * by, -1.75 * by, 0.75 * by, 1.75 * by, 2.25 * by))
 
     def missing(self, trail: Trail) -> None:
-        """The model asks whether the value is there."""
+        """Note that the model tests whether the value is missing."""
         for name, columns in self._columns(trail):
             if self.is_float(name) and not trail.truth:
                 self.findings.add(name, Values(origins=(Origin.MISSING,), missing=True), columns)
 
     def mark(self, trail: Trail, values: Iterable[float], origin: Origin = Origin.CONSTANTS) -> None:
-        """Values to feed, where the input can lead to them exactly."""
+        """Add values to feed, if the input can produce them exactly."""
         if trail.truth or trail.whole:
             return
         for value in values:
@@ -216,16 +216,16 @@ class Clues:
                     self.findings.add(name, Values(origins=(origin,), marks=(_number(found),)), columns)
 
     def positions(self, size: int, room: int) -> None:
-        """A table with this much room was read up to this size."""
+        """Note that a table with `room` rows was read up to `size`."""
         for name, known in self.space.sizes().items():
             if known == size > 1 and room >= size:
                 self.findings.limit(name, room)
 
     def _box(self, name: str, at: float, reach: float) -> None:
-        """All elements of a row on one side of the value, and on the other."""
+        """Add two rows: one with all elements below the value, one with all elements above it."""
         given = self.space.given[name]
         if len(given.shape) > 1 and not isinstance(given.shape[-1], int):
-            # Such a row has no columns that could be named.
+            # The last axis varies in size, so its columns can't be named.
             self.findings.add(name, Values(origins=(Origin.THRESHOLDS,), cuts=(Cut(at=at, reach=reach),)))
             return
         far = max(1.0, abs(at)) * 0.5
@@ -235,7 +235,7 @@ class Clues:
                 self.findings.boxes.append(box)
 
     def _holds(self, name: str, value: float) -> bool:
-        """Whether the input's dtype has exactly this value."""
+        """Whether the input's dtype can hold exactly this value."""
         dtype = self.space.given[name].dtype
         if "float" in dtype:
             return bool(np.dtype("float16" if "16" in dtype else dtype).type(value) == value)
@@ -246,7 +246,7 @@ class Clues:
         return value == int(value) and limits.min <= value <= limits.max
 
     def _mixture(self, name: str, ids: Array, centre: Array, spread: Array) -> None:
-        """Of each column: the mean and the deviation of all that it holds."""
+        """Add the mean and the deviation of each column, over all its elements."""
         if not ids.size:
             return
         width = self.space.width(name)
@@ -271,7 +271,7 @@ class Clues:
             yield name, np.unique(self.space.columns(name, trail.ids[place])).tolist()
 
     def _groups(self, trail: Trail, values: Array) -> Iterator[tuple[str, list[int], float, float]]:
-        """Columns that have a value in common, with it and the reach."""
+        """Groups of columns with the same value, with this value and the largest reach."""
         reaches = np.broadcast_to(trail.reach, trail.ids.shape)
         for name, place in self.space.split(trail.ids):
             good = place & np.isfinite(values)
@@ -291,7 +291,7 @@ def _at(mean: Array, known: Array, columns: Array) -> Array:
 
 
 def _short(value: Any) -> float:
-    """Without what float64 makes of numbers that were float32."""
+    """The value without the extra digits that a float32 number gets in float64."""
     return float(value) if float(value).is_integer() else float(f"{float(value):.9g}")
 
 

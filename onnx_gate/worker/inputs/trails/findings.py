@@ -1,7 +1,7 @@
-"""What was found out about a model's inputs, one fact at a time, and what it comes to.
+"""Facts about a model's inputs, collected one at a time, and the domains that follow from them.
 
-Facts may contradict each other: numbers that select rows of a table are ids, whatever else is done to them, and what is
-compared with 0 to leave elements out is a mask. The stronger fact wins here, in one place for all frameworks.
+Facts may contradict each other. Numbers that select rows of a table are ids, whatever else is done to them, and a value
+that is compared with 0 to leave elements out is a mask. The stronger fact wins here, in one place for all frameworks.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from onnx_gate.records.domain import MOST_BOXES, Box, Cut, Domain, Domains, Valu
 from onnx_gate.vocabulary import Origin, Scalar
 
 MOST_CUTS = 256
-"""Of one column; an even choice of what is above that."""
+"""Most cuts of one column; if there are more, an evenly spaced selection is kept."""
 _WEAKER = {
     Origin.EMBEDDINGS: frozenset({Origin.MASKS, Origin.IMAGES, Origin.STATISTICS}),
     Origin.MASKS: frozenset({Origin.IMAGES, Origin.STATISTICS, Origin.THRESHOLDS, Origin.RANGES, Origin.CONSTANTS}),
     Origin.IMAGES: frozenset({Origin.STATISTICS}),
 }
-"""A fact → the facts that don't count beside it, the strongest first."""
+"""The origin of a fact → the origins of facts that it overrides; the strongest first."""
 
 
 @dataclass(kw_only=True)
 class Findings:
-    """Collected while a model is looked at."""
+    """The facts that are collected while a model is examined."""
 
     spec: ModelSpec
-    """Names and shapes of its inputs."""
+    """The model, with the names and shapes of its inputs."""
     widths: Mapping[str, int]
-    """Input → its size on the last axis, 1 where it has one dimension."""
+    """Input → its size on the last axis; 1 if it has one dimension."""
     boxes: list[Box] = field(default_factory=list)
     """Rows to feed."""
     longest: dict[str, int] = field(default_factory=dict)
-    """Named dimension → the largest size that there is room for."""
+    """Named dimension → the largest size that the model has room for."""
     _facts: dict[str, list[tuple[frozenset[int], Values]]] = field(default_factory=dict)
 
     def add(self, name: str, fact: Values, columns: Collection[int] = ()) -> None:
-        """A fact of some columns of an input, or of all."""
+        """Add a fact about some columns of an input, or about all if `columns` is empty."""
         entry = (frozenset(columns), fact)
         known = self._facts.setdefault(name, [])
         if entry not in known:
             known.append(entry)
 
     def limit(self, dimension: str, size: int) -> None:
-        """There is room for this size and no larger one."""
+        """Note that the model has no room for a larger size of this dimension."""
         self.longest[dimension] = min(size, self.longest.get(dimension, size))
 
     def has(self, name: str, origin: Origin) -> bool:
-        """Whether there is such a fact of this input."""
+        """Whether a fact of this origin is known about the input."""
         return any(origin in fact.origins for _, fact in self._facts.get(name, ()))
 
     def domains(self) -> Domains:
-        """What it all comes to."""
+        """The domains that follow from all facts."""
         inputs = {given.name: self._domain(given.name, given.shape) for given in self.spec.inputs or ()}
         boxes = tuple(self.boxes[:MOST_BOXES])
         return Domains(
@@ -66,7 +66,7 @@ class Findings:
     def _domain(self, name: str, shape: tuple[int | str, ...]) -> Domain:
         facts = self._facts.get(name, [])
         width = self.widths.get(name, 1)
-        # A place on an axis whose size varies is no column: what is true of one is said of all.
+        # An axis whose size varies has no fixed columns: a fact about one position applies to all.
         fixed = len(shape) > 1 and isinstance(shape[-1], int)
         if not fixed or all(not columns or len(columns) >= width for columns, _ in facts):
             return Domain(every=combine([fact for _, fact in facts]))
@@ -81,7 +81,7 @@ class Findings:
 
 
 def combine(facts: list[Values]) -> Values | None:
-    """Several facts of the same values as one; None where there are none."""
+    """Several facts about the same values, merged into one; None if there are no facts."""
     if any(_beyond_truth(fact) for fact in facts):
         facts = [fact for fact in facts if Origin.MASKS not in fact.origins]
     if any(_is_ordinary(fact) and Origin.WEIGHTS not in fact.origins for fact in facts):
@@ -96,26 +96,26 @@ def combine(facts: list[Values]) -> Values | None:
     for fact in kept[1:]:
         result = _merged(result, fact)
     if Origin.EMBEDDINGS in origins:
-        # Ids that are left out of a mask, such as padding, make a row empty.
+        # If a mask leaves out certain ids, such as padding, a row of only these ids would be empty.
         never_empty = any(fact.never_empty for fact in facts)
         result = replace(result, marks=_within(result), never_empty=never_empty)
     return replace(result, cuts=_thinned(result.cuts))
 
 
 def _is_ordinary(fact: Values) -> bool:
-    """Whether it says which values are ordinary."""
+    """Whether a fact says which values are ordinary."""
     return fact.centre is not None or fact.low is not None or bool(fact.choices or fact.cuts)
 
 
 def _beyond_truth(fact: Values) -> bool:
-    """Whether a model looks for other values than 0 and 1: then it is no mask that is compared with one of these."""
+    """Whether the model tests for values other than 0 and 1: then the input isn't a mask."""
     if not {Origin.CONSTANTS, Origin.THRESHOLDS}.intersection(fact.origins):
         return False
     return any(mark not in (0, 1) for mark in fact.marks) or any(not 0 <= cut.at <= 1 for cut in fact.cuts)
 
 
 def _within(values: Values) -> tuple[Scalar, ...]:
-    """The marks that a table has rows for."""
+    """The marks within the range, that is, those for which a table has rows."""
     low, high = values.low, values.high
     if low is None or high is None:
         return values.marks
@@ -144,7 +144,7 @@ def _merged(one: Values, other: Values) -> Values:
 
 
 def _overlap(one: Values, other: Values) -> tuple[float | None, float | None]:
-    """The narrower of two ranges: an id has to be in both tables."""
+    """The overlap of two ranges: an id must be in both tables."""
     if one.low is None or one.high is None:
         return other.low, other.high
     if other.low is None or other.high is None:

@@ -1,7 +1,8 @@
-"""Rows that reach what no line leads to: inputs of other sizes are tried, and the way between two rows is halved.
+"""Search for rows that reach decisions which no straight line from an input leads to.
 
-A comparison of two inputs, a clamp behind a layer, a threshold behind a logarithm, a key made of several columns: who
-runs the model says, row by row, which side each of its places took.
+Examples are a comparison of two inputs, a clamp after a layer, a threshold after a logarithm, or a key made of several
+columns. Inputs of other magnitudes are tried, and the interval between two rows is halved. The caller runs the model
+and says, row by row, what was decided at each place of the model.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from onnx_gate.worker.inputs.known import generate
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
 Outcome = tuple[int, int | str]
-"""The number of a place, in the order of the run, and what was decided there; a whole number is a row of a table."""
+"""The number of a place, in the order of the run, and what was decided there; an integer is the row of a table."""
 Run = Callable[[Feed], Mapping[Outcome, Array] | None]
-"""Runs the model: what was decided → which rows did; None where it did not answer."""
+"""Runs the model: each decision → the rows that took it; None if the model did not answer."""
 ROWS = 37
-"""Of each run: a number that no other dimension is likely to have."""
+"""Rows in each run: a size that no other dimension is likely to have."""
 MOST_FOUND = 512
 MOST_WEIGHTS = 5_000_000
 _SIZES = (10.0, 100.0, 1e3, 1e4, 1e5)
 _ID_SIZES = (15, 25, 40, 60, 100, 250, 1000, 10_000, 100_000)
 _MORE_RUNS = 8
-"""With ids as large as the model takes them, where they choose rows of a table together."""
+"""More runs, with ids as large as the model accepts, if several ids together select rows of a table."""
 _HALVINGS = 14
-"""Then two rows lie within a thousandth of where the model changes its mind, and rounding doesn't decide."""
+"""After these, two rows lie within a thousandth of where the decision changes, but rounding doesn't decide yet."""
 
 
 def is_searched(spec: ModelSpec) -> bool:
-    """Whether rows can be named column by column, and inputs are generated at all."""
+    """Whether the search applies: inputs are generated, and all have a fixed number of columns."""
     shapes = [given.shape for given in spec.inputs or ()]
     fitting = (
         shape[:1] == ("batch",) and len(shape) < 3 and all(isinstance(n, int) for n in shape[1:]) for shape in shapes
@@ -51,7 +52,7 @@ def _is_free(given: InputSpec) -> bool:
 
 
 def search(run: Run, spec: ModelSpec, domains: Domains) -> list[Box]:
-    """Rows for each decision of the model that was seen, close to where it changes, and far from there."""
+    """Rows for each decision of the model that was observed: near the point where it changes, and far from it."""
     tried = _Tried(run, spec)
     first = generate(spec.inputs or (), {"batch": ROWS}, seed=f"{spec.base}/search", domains=domains)
     if not tried.run(first) or not tried.rows:
@@ -67,14 +68,14 @@ def search(run: Run, spec: ModelSpec, domains: Domains) -> list[Box]:
 
 
 def _spread(rows: list[Feed], most: int) -> list[Feed]:
-    """All of them, or so many from the first to the last: those of small ids were found first."""
+    """All rows, or `most` of them evenly from first to last: rows with small ids were found first."""
     if len(rows) <= most:
         return rows
     return [rows[number] for number in np.linspace(0, len(rows) - 1, num=max(0, most)).astype(int)]
 
 
 def _stretched(spec: ModelSpec, first: Feed, domains: Domains) -> Iterator[Feed]:
-    """The same rows at other sizes: all columns alike, then each at a size of its own."""
+    """The same rows at other magnitudes: first one factor for all columns, then a separate factor for each value."""
     free = [given for given in spec.inputs or () if _is_free(given) and _is_open(domains.inputs.get(given.name))]
     rng = rng_for(f"{spec.base}/search/sizes")
     if not free:
@@ -95,7 +96,7 @@ def _stretched(spec: ModelSpec, first: Feed, domains: Domains) -> Iterator[Feed]
 
 
 def _redrawn(spec: ModelSpec, feed: Feed) -> Iterator[Feed]:
-    """Other ids of the same size: so few rows show but a part of a table."""
+    """Other ids of the same magnitude: a run has too few rows to reach all of a table."""
     rng = rng_for(f"{spec.base}/search/ids")
     free = [given for given in spec.inputs or () if _is_free(given) and not is_float(given)]
     for _ in range(_MORE_RUNS if free else 0):
@@ -107,7 +108,7 @@ def _redrawn(spec: ModelSpec, feed: Feed) -> Iterator[Feed]:
 
 
 def _is_open(domain: Domain | None) -> bool:
-    """Whether values beyond those that are known may be fed: neither ids nor categories."""
+    """Whether unknown values may be fed: the input holds neither ids nor categories."""
     known = [*domain.columns.values(), domain.every] if domain else []
     return all(values is None or (not values.choices and values.low is None) for values in known)
 
@@ -117,18 +118,18 @@ def _ids(given: InputSpec, like: Array, size: int, rng: np.random.Generator) -> 
 
 
 class _Tried:
-    """All rows that were fed, as far as they decided something for the first time."""
+    """The fed rows that were the first to take a decision."""
 
     def __init__(self, run: Run, spec: ModelSpec) -> None:
         self._run = run
         self._spec = spec
         self.rows: dict[Outcome, Feed] = {}
-        """What was decided → the first row that did."""
+        """Decision → the first row that took it."""
         self._others: dict[Outcome, Feed] = {}
-        """What was decided → a row that didn't."""
+        """Decision → a row that did not take it."""
 
     def run(self, feed: Feed) -> bool:
-        """Feed so many rows; whether the model answered."""
+        """Feed these rows; whether the model answered."""
         found = self._run(feed)
         if found is None:
             return False
@@ -140,7 +141,7 @@ class _Tried:
         return True
 
     def halved(self) -> list[Feed]:
-        """Of each decision that isn't a row of a table, the two rows next to where it changes."""
+        """For each decision that isn't the row of a table: the two rows nearest to where it changes."""
         pairs = {
             outcome: (self._others[outcome], row)
             for outcome, row in self.rows.items()
@@ -168,13 +169,13 @@ def _between(one: Feed, other: Feed) -> Feed:
 
 
 def _stacked(rows: list[Feed]) -> Feed:
-    """As many as a run has, the last one repeated."""
+    """A feed of these rows; the last one is repeated until the run is full."""
     filled = [*rows, *[rows[-1]] * (ROWS - len(rows))]
     return {name: np.stack([row[name] for row in filled]) for name in rows[0]}
 
 
 def _boxes(spec: ModelSpec, rows: list[Feed]) -> Iterator[Box]:
-    """Rows as they are, in the columns of inputs that are generated."""
+    """Boxes with exactly the values of these rows, for the inputs that are searched."""
     names = [given.name for given in spec.inputs or () if _is_free(given)]
     for row in rows:
         box: dict[Place, tuple[Scalar, Scalar]] = {}

@@ -1,7 +1,7 @@
-"""A value within a model that is still an input: every element, and the straight line that leads to it.
+"""A value inside a model that still follows from an input: for each element, a straight line leads to it.
 
-Reshapes, slices and the like move the numbers of the elements as they move the elements themselves, so that no rule for
-axes is needed: whoever follows a model does the same to both.
+Reshapes, slices and similar operations move the elements. The code that follows a model applies the same operation to
+the numbers of the elements, so that no rules for axes are needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 NOWHERE = -1
 """The number of an element that comes from no input."""
 FAR_BELOW = -1e30
-"""Stands for −inf, with which no line can be computed."""
+"""Replaces −inf, with which no line can be computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +27,23 @@ class Trail:
     """value = scale · element + offset, for each value of an array."""
 
     ids: Array
-    """Which element of which input, by the numbers of a `Space`."""
+    """The input element of each value, as a number of a `Space`."""
     scale: Array
-    """One for all, or one for each value."""
+    """One number for all values, or one per value."""
     offset: Array
-    """One for all, or one for each value."""
+    """One number for all values, or one per value."""
     reach: Array
-    """The largest operand on the way, in the values of the input; one for all, or one for each value."""
+    """The largest operand on the way, in units of the input; one number for all values, or one per value."""
     truth: str = ""
-    """How it became true or false: `given`, `equal` or `ordered`. The line then holds for 0 and 1 alone."""
+    """How the value became true or false: `given`, `equal` or `ordered`. The line then holds only for 0 and 1."""
     learned: bool = False
-    """A learned weight is among the factors, which says nothing about ordinary values."""
+    """Whether a learned weight is among the factors; the line then says nothing about ordinary values."""
     whole: bool = False
-    """A sum, a mean, a maximum or a minimum: the line holds where all of the elements have the same value, and `ids`
-    names one of them."""
+    """Whether this is a sum, a mean, a maximum or a minimum. The line then holds if all elements have the same value,
+    and `ids` names one of them."""
 
     def moved(self, move: Callable[[Array], Array]) -> Trail:
-        """After something that only changes the places of values."""
+        """The trail after an operation that only moves values."""
         return replace(
             self,
             ids=move(self.ids),
@@ -53,7 +53,7 @@ class Trail:
         )
 
     def full(self) -> Trail:
-        """With one number for each value."""
+        """The same trail, with one number per value in each part."""
         shape = self.ids.shape
         return replace(
             self,
@@ -63,30 +63,30 @@ class Trail:
         )
 
     def plus(self, constant: Array) -> Trail:
-        """After adding it."""
+        """The trail after adding a constant."""
         trail = self._spread(constant)
         with np.errstate(all="ignore"):
             operand = np.abs(np.nan_to_num(constant / trail.scale))
         return replace(trail, offset=trail.offset + constant, reach=np.maximum(trail.reach, operand))._even()
 
     def times(self, constant: Array) -> Trail:
-        """After multiplying by it."""
+        """The trail after multiplying by a constant."""
         trail = self._spread(constant)
         return replace(trail, scale=trail.scale * constant, offset=trail.offset * constant)._even()
 
     def at(self, value: float) -> Array:
-        """What it is where the element of the input has this value."""
+        """The values inside the model if the input's elements have this value."""
         return np.broadcast_to(self.scale * value + self.offset, self.ids.shape)
 
     def back(self, value: Array) -> tuple[Trail, Array]:
-        """The values of the input that lead to it, NaN where none does, beside a trail of the same shape."""
+        """A trail of the same shape, and the input values that lead to `value`; NaN where no input value does."""
         trail = self._spread(value)
         with np.errstate(all="ignore"):
             found = (value - trail.offset) / trail.scale
         return trail, np.broadcast_to(np.where(np.isfinite(found), found, np.nan), trail.ids.shape)
 
     def between(self, off: Array, on: Array, kind: str) -> Trail | None:
-        """The line through two values, for the elements 0 and 1; None where they are the same."""
+        """The line through two values, for an element of 0 and of 1; None if they are the same."""
         one, other = np.asarray(off, dtype=np.float64), np.asarray(on, dtype=np.float64)
         if np.array_equal(one, other):
             return None
@@ -94,7 +94,7 @@ class Trail:
         return replace(self, ids=ids, scale=other - one, offset=one, truth=self.truth or kind)
 
     def total(self, kind: str, axes: tuple[int, ...], *, keep: bool) -> Trail | None:
-        """A sum, a mean, or else an extreme: what it is where all elements are the same."""
+        """The trail of a sum, a mean or an extreme, which holds if all elements are the same."""
         if self.truth or self.whole or (kind not in ("sum", "mean") and (self.scale.ndim or self.offset.ndim)):
             return None
         full = self.full()
@@ -110,18 +110,18 @@ class Trail:
 
     @property
     def plain(self) -> bool:
-        """Whether it is the input itself."""
+        """Whether the value is the input itself, unchanged."""
         return bool(np.all(self.scale == 1) and np.all(self.offset == 0)) and not self.truth
 
     def _spread(self, constant: Array) -> Trail:
-        """Broadcast against a constant, where that makes it larger."""
+        """The trail, broadcast to the shape of a constant if that is larger."""
         if constant.ndim == 0 or constant.shape == (1,):
             return self
         shape = np.broadcast_shapes(self.ids.shape, constant.shape)
         return self.moved(lambda array: np.broadcast_to(array, shape)) if shape != self.ids.shape else self
 
     def _even(self) -> Trail:
-        """Each part is one number, or has one for each value."""
+        """The trail with each part as a single number, or with one number per value."""
         return replace(self, scale=self._fit(self.scale), offset=self._fit(self.offset), reach=self._fit(self.reach))
 
     def _fit(self, part: Array) -> Array:
@@ -133,11 +133,11 @@ class Space:
     """Numbers for the elements of all inputs."""
 
     given: Mapping[str, InputSpec]
-    """The schema of each."""
+    """Input → its schema."""
     starts: Mapping[str, int]
-    """The number of its first element."""
+    """Input → the number of its first element."""
     shapes: Mapping[str, tuple[int, ...]]
-    """Its shape in the example."""
+    """Input → its shape in the example."""
 
     def width(self, name: str) -> int:
         """The size of an input on the last axis."""
@@ -145,7 +145,7 @@ class Space:
         return shape[-1] if len(shape) > 1 else 1
 
     def split(self, ids: Array) -> list[tuple[str, Array]]:
-        """Each input that is among the numbers, with where it is; of an ordinary input, its first row alone."""
+        """Each input that occurs in the numbers, and where; if its first row occurs, only that row."""
         found = []
         for name, start in self.starts.items():
             size = int(np.prod(self.shapes[name]))
@@ -156,11 +156,11 @@ class Space:
         return found
 
     def columns(self, name: str, ids: Array) -> Array:
-        """The places on the last axis."""
+        """The positions of these elements on the last axis."""
         return (ids - self.starts[name]) % max(self.width(name), 1)
 
     def sizes(self) -> dict[str, int]:
-        """Named dimensions other than the batch, with their sizes in the example."""
+        """Named dimensions except the batch, with their sizes in the example."""
         return {
             named: size
             for name, given in self.given.items()
@@ -170,11 +170,11 @@ class Space:
 
 
 MOST_ELEMENTS = 4_000_000
-"""Of an input that is followed: its numbers have to fit into memory a few times."""
+"""Most elements of an input that is followed: its numbers must fit into memory several times."""
 
 
 def begin(inputs: tuple[InputSpec, ...], feed: Mapping[str, Any]) -> tuple[Space, dict[str, Trail]]:
-    """A trail for every input of numbers that isn't too large."""
+    """A trail for every numeric input that isn't too large."""
     space = Space(given={given.name: given for given in inputs}, starts={}, shapes={})
     starts, shapes, trails = {}, {}, {}
     at = 0
@@ -190,12 +190,12 @@ def begin(inputs: tuple[InputSpec, ...], feed: Mapping[str, Any]) -> tuple[Space
 
 
 def trail_of(ids: Array, truth: str = "") -> Trail:
-    """The very elements."""
+    """The trail of unchanged input elements."""
     return Trail(ids=ids, scale=np.array(1.0), offset=np.array(0.0), reach=np.array(0.0), truth=truth)
 
 
 def joined(trails: list[Trail | Array], join: Callable[[list[Array]], Array]) -> Trail:
-    """Several trails and constants put together, as `join` does with their values."""
+    """The trail of several trails and constants that `join` puts together."""
     parts = [part.full() if isinstance(part, Trail) else constant_trail(part) for part in trails]
     known = [part for part in trails if isinstance(part, Trail)]
     return Trail(
@@ -209,7 +209,7 @@ def joined(trails: list[Trail | Array], join: Callable[[list[Array]], Array]) ->
 
 
 def constant_trail(value: Array) -> Trail:
-    """Values that come from no input."""
+    """A trail for values that come from no input."""
     shape = value.shape
     return Trail(
         ids=np.full(shape, NOWHERE, dtype=np.int64),

@@ -1,1 +1,1 @@
-"""What the graph of an .onnx knows of the values of its inputs: followed back from all that is constant in it."""
+"""What the graph of an .onnx knows about the values of its inputs, derived from the constants in the graph."""

@@ -1,7 +1,8 @@
-"""The graph of an .onnx → what it knows of the values of its inputs.
+"""The graph of an .onnx → what it knows about the values of its inputs.
 
-Each value is followed from the inputs as far as it is a column of one under a·x + b. What an operator compares it
-with, looks up or scales by is noted in the values of the input; where the trace is lost, nothing is said.
+Each value is followed from the inputs as long as it is a·x + b of an input column x. If an operator compares it with a
+constant, looks it up or scales it, that is noted in units of the input. Where a value can't be followed, nothing is
+noted.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from onnx_gate.worker.onnx_files.domain.stored import Beside, Stored, made_of, o
 
 MOST_NODES = 100_000
 MOST_DEPTH = 8
-"""So deep sub-graphs are followed."""
+"""Sub-graphs are followed down to this depth."""
 _ML, _CONTRIB = "ai.onnx.ml", "com.microsoft"
 HANDLERS: dict[tuple[str, str], Handler] = {
     **{
@@ -51,10 +52,10 @@ Values = MutableMapping[str, Known]
 
 
 def domains_of(model: str | Path | onnx.ModelProto, inputs: Sequence[InputSpec] = ()) -> Domains:
-    """What the graph knows of the values of its inputs; dimensions are called as `inputs` calls them.
+    """What the graph knows about the values of its inputs; dimensions have the names from `inputs`.
 
-    Weights beside the file stay where they are, but for small ones that are needed. Never raises: what can't be read
-    says nothing here, and is the business of whoever runs the model.
+    Weights in other files are not read, except small ones that are needed. Never raises: a part that can't be read adds
+    nothing here, and the code that runs the model reports it.
     """
     try:
         return analyse(model, inputs, skipped=(Exception,))
@@ -68,14 +69,14 @@ def analyse(
     *,
     skipped: tuple[type[Exception], ...] = (),
 ) -> Domains:
-    """The same, where only nodes whose analysis raises one of `skipped` say nothing."""
+    """The same as `domains_of`, but only the errors in `skipped` are ignored, node by node."""
     path = None if isinstance(model, onnx.ModelProto) else str(model)
     read = model if isinstance(model, onnx.ModelProto) else onnx.load(str(model), load_external_data=False)
     return _Walk(path, _inlined(read), {given.name: given.shape for given in inputs}, skipped).domains()
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Without functions of its own."""
+    """The model with its own functions inlined."""
     return inliner.inline_local_functions(model) if model.functions else model
 
 
@@ -104,7 +105,7 @@ class _Walk:
         self._dims: dict[str, tuple[Dim, ...]] | None = None
 
     def domains(self) -> Domains:
-        """Walk, and say what was found."""
+        """Walk over the graph; returns what was found."""
         values: Values = {name: _start(name, fed) for name, fed in self._findings.inputs.items()}
         self._graph_in(self._graph, values, 0)
         return self._findings.domains()
@@ -145,11 +146,11 @@ class _Walk:
             handler = HANDLERS.get((domain, node.op_type), lose)
             return handler(Step(node=node, inputs=given, findings=self._findings, dims=self._said_dims))
         except self._skipped:
-            # A node that isn't as its operator wants it is the runtime's to refuse.
+            # The runtime, not this analysis, refuses a node that doesn't fit its operator.
             return [None] * len(node.output)
 
     def _inner(self, node: Any, given: tuple[Known, ...], values: Values, depth: int) -> Sequence[Known]:
-        """Branches and bodies see the values around them. What a loop carries along is known to nobody."""
+        """The outputs of an If. Sub-graphs see the values around them; the outputs of a loop are unknown."""
         if depth >= MOST_DEPTH:
             return []
         results: list[list[Known]] = []
@@ -166,7 +167,7 @@ class _Walk:
         return [_either(first, second) for first, second in zip(*results, strict=False)]
 
     def _said_dims(self, name: str) -> tuple[Dim, ...] | None:
-        """What the file says of the shape of a value within."""
+        """The shape that the file declares for an inner value."""
         if self._dims is None:
             self._dims = {value.name: tuple(self._named(value)) for value in self._graph.value_info}
         return self._dims.get(name)
@@ -181,18 +182,18 @@ def _dims(tensor: Any) -> list[Dim]:
 
 
 def _start(name: str, fed: Fed) -> Flow:
-    """An input as it is fed; what has one axis has no columns."""
+    """The flow of an input as it is fed; an input with one axis has no columns."""
     many = fed.dims is not None and len(fed.dims) > 1
     only = 0 if many and fed.dims is not None and fed.dims[-1] == 1 else None
     return Flow(cells=((Part(name=name, column=only),),), aligned=many, dims=fed.dims, kind=fed.kind)
 
 
 def _handed(node: Any, body: Any, given: tuple[Known, ...]) -> dict[str, Known]:
-    """What a loop hands to its body: what it carries along unchanged, slices, and constants (any row of them)."""
+    """What a loop passes to its body: values that stay unchanged, slices, and constants (any row of them)."""
     sliced = next((attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"), 0)
     carried = len(given) - sliced
     kept = {each.output[0]: each.input[0] for each in body.node if each.op_type == "Identity"}
-    # The condition comes first among the outputs of a Loop, after the number of the round among its inputs.
+    # The condition is the first output of a Loop's body, but its second input, after the iteration number.
     results = [None, *body.output] if node.op_type == "Loop" else list(body.output)
     handed: dict[str, Known] = {}
     for place, (value, each) in enumerate(zip(body.input, given, strict=False)):

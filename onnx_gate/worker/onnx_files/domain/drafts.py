@@ -1,4 +1,4 @@
-"""What is known of one column of an input, noted piece by piece, and what it ordinarily holds by that."""
+"""What is known about one column of an input, collected step by step, and its ordinary values that follow from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.onnx_files.domain.flow import BOOL, FLOATS, Dim
 
 FEW_IDS = 256
-"""So many ids are listed one by one where they are fed as floats."""
+"""If there are fewer ids than this, and they are fed as floats, they are listed one by one."""
 OF_MASKS = {
     "Mul",
     "ReduceSum",
@@ -27,7 +27,7 @@ OF_MASKS = {
     "Shape",
     "ReduceMax",
 }
-"""What is done with a mask, beside comparing it."""
+"""Operators that are used on a mask, besides comparisons."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,61 +35,61 @@ class Fed:
     """An input of the graph."""
 
     kind: int
-    """Its element type, in ONNX's numbers."""
+    """Its element type, as a number of ONNX's TensorProto."""
     dims: tuple[Dim, ...] | None
-    """Its shape; None where the file doesn't say."""
+    """Its shape; None if the file doesn't declare one."""
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds floats."""
+        """Whether the input holds floats."""
         return self.kind in FLOATS
 
     @property
     def has_rows(self) -> bool:
-        """Whether a row of it is more than one value."""
+        """Whether a row of the input may have more than one value."""
         return self.dims is None or (len(self.dims) > 1 and self.dims[-1] != 1)
 
 
 @dataclass
 class Draft:
-    """What is known of one column, or of each element."""
+    """What is known about one column, or about each element."""
 
     origins: dict[Origin, None] = field(default_factory=dict)
-    """What says it, in the order in which it was found."""
+    """The sources of this knowledge, in the order in which they were found."""
     scales: list[tuple[float, float]] = field(default_factory=list)
-    """Centre and spread, by each scaling."""
+    """Centre and spread, one pair per scaling."""
     levels: list[float] = field(default_factory=list)
-    """What a sum, a mean or an extreme of such values is compared with."""
+    """The numbers with which a sum, a mean or an extreme of such values is compared."""
     low: float = -math.inf
     high: float = math.inf
-    """Ordinary values lie between."""
+    """Ordinary values lie between `low` and `high`."""
     ids: bool = False
-    """It chooses a row of a table; `low` and `high` are the first and the last."""
+    """Whether the value selects a row of a table; `low` and `high` are then the first and the last row."""
     choices: dict[Scalar, None] = field(default_factory=dict)
-    """It is one of these."""
+    """The only values that it has, if they are known."""
     cuts: dict[float, float] = field(default_factory=dict)
-    """Where something changes, with the size of the numbers that it is computed with on the way."""
+    """Values at which the result changes → the largest operand on the way there."""
     marks: dict[Scalar, None] = field(default_factory=dict)
-    """To be fed once."""
+    """Values to feed once."""
     exact: dict[float, None] = field(default_factory=dict)
-    """Those of the marks that are looked for."""
+    """The marks that the model tests for equality."""
     cast: dict[Scalar, None] = field(default_factory=dict)
-    """The same, unless it holds ids or categories."""
+    """Values to feed once, unless the column holds ids or categories."""
     unusual: dict[Scalar, None] = field(default_factory=dict)
-    """Not among the choices."""
+    """Values to feed once that are not among the choices."""
     missing: bool = False
-    """There is an answer for a missing value."""
+    """Whether the model has an answer for a missing value."""
     mask: bool = False
-    """It says which elements count."""
+    """Whether the value is a mask: it says which elements count."""
     maybe_mask: bool = False
-    """The same, if all that is done with it is done with masks."""
+    """Whether the value is a mask, if it is used only as masks are used."""
     pixels: bool = False
-    """It holds an image."""
+    """Whether it holds an image."""
     uses: set[str] = field(default_factory=set)
-    """Operators behind which it isn't followed."""
+    """Operators after which the value isn't followed."""
 
     def plus(self, other: Draft) -> Draft:
-        """Both together: what is known of each element is known of a column."""
+        """The union of both: what is known about each element is also known about a column."""
         return Draft(
             origins=self.origins | other.origins,
             scales=self.scales or other.scales,
@@ -112,7 +112,7 @@ class Draft:
 
 
 def values(draft: Draft, fed: Fed) -> Values | None:
-    """The record of a draft; None where it says nothing."""
+    """The record of a draft; None if the draft is empty."""
     found = Values(
         origins=tuple(draft.origins),
         cuts=tuple(Cut(at=at, reach=reach) for at, reach in sorted(draft.cuts.items())),
@@ -128,7 +128,7 @@ def values(draft: Draft, fed: Fed) -> Values | None:
 
 
 def _ordinary(draft: Draft, fed: Fed, found: Values) -> Values:
-    """What it ordinarily holds: what is sure comes before what is likely."""
+    """The record with its ordinary values; certain knowledge takes precedence over likely guesses."""
     if draft.ids:
         return _of_ids(draft, fed, found)
     if draft.choices:
@@ -185,6 +185,6 @@ def _with(found: Values, origin: Origin) -> tuple[Origin, ...]:
 
 
 def _together(scales: list[tuple[float, float]]) -> tuple[float, float]:
-    """Of a mixture of all: channels, or uses, that are scaled each in its way."""
+    """Centre and spread of a mixture of all scalings: channels or uses may be scaled differently."""
     centres, spreads = np.array(scales).T
     return float(centres.mean()), float(np.sqrt((spreads**2).mean() + centres.var()))

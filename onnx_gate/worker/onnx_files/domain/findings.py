@@ -1,4 +1,4 @@
-"""What was found out, place by place, and what it says together."""
+"""What the graph says about each column of its inputs, and the domains that follow from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIXELS = (1 / 255, 1 / 127.5)
 
 
 class Findings:
-    """All that the walk over a graph has found; each method notes one fact of one part of an input."""
+    """Everything that the walk over a graph has found; most methods note one fact about one part of an input."""
 
     def __init__(self, inputs: Mapping[str, Fed]) -> None:
         self.inputs = inputs
@@ -28,7 +28,7 @@ class Findings:
         self._boxes: list[tuple[Origin, list[Box]]] = []
 
     def cut(self, part: Part, value: float, origin: Origin = Origin.THRESHOLDS) -> None:
-        """Something changes at a value."""
+        """Note that the result changes at a value."""
         for each in (value, value + 1) if part.whole and self.inputs[part.name].is_float else (value,):
             self._cut(part, each, origin)
 
@@ -42,7 +42,7 @@ class Findings:
             draft.cuts[at] = max(draft.cuts.get(at, 0.0), reach)
 
     def mark(self, part: Part, values: Iterable[float], origin: Origin = Origin.CONSTANTS) -> None:
-        """Values to feed once; both sides of each, where rounding on the way would decide on which it falls."""
+        """Note values to feed once; if rounding would decide on which side a value falls, both sides are fed."""
         if not self._is_number(part):
             return
         if self._is_sharp(part):
@@ -52,18 +52,18 @@ class Findings:
                 self._cut(part, value, origin)
 
     def sought(self, part: Part, value: float, origin: Origin = Origin.CONSTANTS) -> None:
-        """A value that is looked for: it is fed once, and only exactly it leads elsewhere."""
+        """Note a value that the model tests for equality: it is fed once, and only this exact value matches."""
         self.mark(part, [value], origin)
         if self._is_number(part) and part.exact and part.coarse == 1 and math.isfinite(raw := part.raw(value)):
             self._draft(part, origin).exact[raw] = None
 
     def mark_cast(self, part: Part, values: Iterable[float]) -> None:
-        """The same, unless it turns out that only ids or categories are fed."""
+        """Note values to feed once, unless the input turns out to hold ids or categories."""
         if self._is_number(part) and self._is_sharp(part):
             self._draft(part).cast |= dict.fromkeys(self._fed(part, values))
 
     def ids(self, part: Part, rows: int) -> None:
-        """It chooses a row of a table."""
+        """Note that the part selects a row of a table."""
         if not self._is_number(part):
             return
         last = rows - 0.5 if self.inputs[part.name].is_float and part.factor != 1 else rows - 1
@@ -75,7 +75,7 @@ class Findings:
         draft.low, draft.high = max(draft.low, math.ceil(ends[0])), min(draft.high, math.floor(ends[1]))
 
     def between(self, part: Part, low: float, high: float, origin: Origin) -> None:
-        """Ordinary values lie between."""
+        """Note that ordinary values lie between `low` and `high`."""
         if self._is_number(part):
             ends = sorted((part.raw(low), part.raw(high)))
             draft = self._draft(part, origin)
@@ -84,7 +84,7 @@ class Findings:
     def categories(
         self, part: Part, keys: Iterable[Scalar], *, unknown: bool, origin: Origin = Origin.CATEGORIES
     ) -> tuple[Scalar, ...]:
-        """It is one of these; returns them as they are fed, in the same order."""
+        """Note that the part is one of these keys; returns them as they are fed, in the same order."""
         keys = list(keys)
         if part.lookup is not None:
             return ()
@@ -104,24 +104,24 @@ class Findings:
         return tuple(given)
 
     def texts(self, part: Part, texts: Iterable[str], others: Iterable[str]) -> None:
-        """Words of a vocabulary, and texts that hold none of it."""
+        """Note texts with words of a vocabulary, and texts without any of them."""
         if self.inputs[part.name].kind == TEXT:
             draft = self._draft(part, Origin.VOCABULARY)
             draft.choices |= dict.fromkeys(texts)
             draft.marks |= dict.fromkeys(others)
 
     def text_mark(self, part: Part, text: str) -> None:
-        """A text that it is compared with."""
+        """Note a text that the part is compared with."""
         if self.inputs[part.name].kind == TEXT:
             self._draft(part, Origin.CONSTANTS).marks[text] = None
 
     def missing(self, part: Part) -> None:
-        """There is an answer for a missing value."""
+        """Note that the model has an answer for a missing value."""
         if self.inputs[part.name].is_float:
             self._draft(part, Origin.MISSING).missing = True
 
     def scale(self, part: Part, centre: float, spread: float) -> None:
-        """Values lie around a centre."""
+        """Note that values lie around a centre."""
         if not self._is_number(part) or not spread:
             return
         pair = part.raw(centre), abs(spread / part.factor)
@@ -129,23 +129,23 @@ class Findings:
             draft.scales.append(pair)
 
     def level(self, part: Part, value: float) -> None:
-        """A sum, a mean or an extreme of such values is compared with something: both sides are ordinary."""
+        """Note that a sum, a mean or an extreme of such values is compared with a value: both sides are ordinary."""
         if self._is_number(part) and self.inputs[part.name].is_float and math.isfinite(at := part.raw(value)):
             self._draft(part, Origin.CONSTANTS).levels.append(at)
 
     def mask(self, part: Part, *, sure: bool) -> None:
-        """It says which elements count."""
+        """Note that the part is a mask, which says which elements count."""
         if part.lookup is None:
             draft = self._draft(part)
             draft.mask |= sure
             draft.maybe_mask = True
 
     def pixels(self, part: Part) -> None:
-        """Values of an image."""
+        """Note that the part holds the pixels of an image."""
         self._draft(part).pixels = True
 
     def lost(self, flow: Flow, use: str) -> None:
-        """Nothing is known of what follows: what was done so far says how the values are scaled."""
+        """Note that a flow ends here: the operations so far show how its values are scaled."""
         for part in flow.parts:
             if part.lookup is not None:
                 continue
@@ -160,28 +160,28 @@ class Findings:
                 self.scale(part, 0.0, 1.0)
 
     def boxes(self, boxes: Iterable[Box], origin: Origin) -> None:
-        """Rows to feed once."""
+        """Note rows to feed once."""
         if found := [box for box in boxes if box]:
             self._boxes.append((origin, found))
 
     def position(self, name: str, size: int) -> None:
-        """There is room for so many along a named dimension."""
+        """Note the largest size that the model has room for along a named dimension."""
         if size > 0:
             self.longest[name] = min(size, self.longest.get(name, size))
 
     def place(self, part: Part) -> Place | None:
-        """Where a part is fed, if that is one column."""
+        """The input and column in which a part is fed; None if that isn't a single column."""
         dims = self.inputs[part.name].dims
         if part.column is not None:
             return part.name, part.column
         return (part.name, 0) if dims is not None and len(dims) == 1 else None
 
     def as_fed(self, part: Part, value: float) -> Scalar:
-        """A value of the part, as the input holds it."""
+        """The input value that gives the part this value."""
         return self._as_fed(part, part.raw(value))
 
     def domains(self) -> Domains:
-        """All of it together."""
+        """The domains that follow from all findings."""
         for name, fed in self.inputs.items():
             if fed.kind == UINT8 and fed.dims is not None and len(fed.dims) > 1:
                 self.pixels(Part(name=name))
@@ -198,7 +198,7 @@ class Findings:
         return Domain(every=of_all, columns=known) if known or of_all else None
 
     def _dealt_boxes(self) -> tuple[Box, ...]:
-        """All of them, or as many of each part of the model."""
+        """All boxes; if there are too many, an equal number from each part of the model."""
         groups = [boxes for _, boxes in self._boxes]
         if sum(map(len, groups)) <= MOST_BOXES:
             return tuple(box for boxes in groups for box in boxes)
@@ -226,7 +226,7 @@ class Findings:
         raw = [part.raw(value) for value in values]
         if kind in INTEGERS:
             low, high = INTEGERS[kind]
-            # Whole numbers of the part that no whole number of the input gives are left out.
+            # A value of the part that no integer of the input leads to is left out.
             return [round(each) for each in raw if abs(each - round(each)) < 1e-9 and low <= each <= high]
         return [each for each in raw if math.isfinite(each)]
 
@@ -235,7 +235,7 @@ class Findings:
 
 
 def _is_mask(part: Part) -> bool:
-    """0 where 1 is fed, and very much where 0 is."""
+    """Whether a part is a mask: 0 if 1 is fed, and a very large number if 0 is fed."""
     return abs(part.factor) >= 1e4 and abs(part.factor + part.shift) <= abs(part.factor) * 1e-6
 
 
@@ -251,7 +251,7 @@ def _number(key: Scalar) -> float | None:
 
 
 def _unknown(given: list[Scalar]) -> Scalar:
-    """Something that isn't among them."""
+    """A value that isn't among the given ones."""
     numbers = [each for each in given if isinstance(each, int | float) and each == each]
     if given and isinstance(given[0], str):
         return next(word for word in ("unknown", "not one of them", "\x7f") if word not in given)

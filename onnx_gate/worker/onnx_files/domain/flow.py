@@ -1,4 +1,4 @@
-"""What a value of the graph is made of: columns of inputs, each under a·x + b; sizes of inputs; numbers that count."""
+"""What a value of the graph consists of: a·x + b of input columns x, sizes of inputs, or numbers that count up."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onnx import TensorProto
 from onnx_gate.vocabulary import Scalar
 
 Dim = int | str | None
-"""A size, the name of one, or neither is known."""
+"""A size, the name of a size, or None if neither is known."""
 FLOATS: dict[int, int] = {
     TensorProto.FLOAT: 24,
     TensorProto.DOUBLE: 53,
     TensorProto.FLOAT16: 11,
     TensorProto.BFLOAT16: 8,
 }
-"""Bits of the significand."""
+"""Float type → bits of its significand."""
 INTEGERS: dict[int, tuple[int, int]] = {
     TensorProto.INT8: (-(2**7), 2**7 - 1),
     TensorProto.INT16: (-(2**15), 2**15 - 1),
@@ -29,7 +29,7 @@ INTEGERS: dict[int, tuple[int, int]] = {
     TensorProto.UINT32: (0, 2**32 - 1),
     TensorProto.UINT64: (0, 2**64 - 1),
 }
-"""The smallest and the largest number."""
+"""Integer type → its smallest and its largest number."""
 BOOL, TEXT, UINT8 = TensorProto.BOOL, TensorProto.STRING, TensorProto.UINT8
 MOST_COLUMNS = 4096
 MOST_PARTS = 64
@@ -37,17 +37,17 @@ MOST_PARTS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """A value that a table has for what was fed: the code of a category, or whether it is one."""
+    """The value that a table has for the fed value: the code of a category, or 1 for one category and 0 for others."""
 
     keys: tuple[Scalar, ...]
-    """What may be fed."""
+    """The values that may be fed."""
     values: tuple[float, ...] = ()
-    """What the table has for each; empty where `hot` says it."""
+    """The table's value for each key; empty if `hot` applies."""
     hot: int = 0
-    """The key that gives 1, while all others give 0."""
+    """The position of the key that gives 1; all others give 0."""
 
     def led(self, low: float, high: float) -> set[Scalar]:
-        """The keys whose values lie between."""
+        """The keys whose values are above `low` and at most `high`."""
         if self.values:
             return {key for key, value in zip(self.keys, self.values, strict=True) if low < value <= high}
         cold = set(self.keys) - {self.keys[self.hot]} if low < 0 <= high else set()
@@ -56,46 +56,46 @@ class Lookup:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Elements of an input, as a value of the graph holds them: factor · x + shift."""
+    """Elements x of an input, in the form that a value of the graph has: factor · x + shift."""
 
     name: str
-    """The input."""
+    """The name of the input."""
     column: int | None = None
-    """Its place on the last axis; None for any element."""
+    """The position on the last axis; None for any element."""
     factor: float = 1.0
     shift: float = 0.0
     reach: float = 0.0
-    """The largest operand so far, in the values of the input."""
+    """The largest operand so far, in units of the input."""
     coarse: float = 1.0
-    """How much coarser than the input's dtype the narrowest one on the way is."""
+    """How much coarser the narrowest dtype on the way is than the input's dtype."""
     learnt: bool = False
-    """A constant for each column was applied: somebody scales them."""
+    """Whether a separate constant was applied to each column, which means that they are scaled."""
     whole: bool = False
-    """Rounded to a whole number on the way."""
+    """Whether it was rounded to an integer on the way."""
     lookup: Lookup | None = None
-    """x is what this has for the input."""
+    """If set, x is the value that this table has for the input."""
 
     def times(self, number: float) -> Part:
-        """The same, multiplied."""
+        """The part after multiplying by a number."""
         return replace(self, factor=self.factor * number, shift=self.shift * number)
 
     def plus(self, number: float) -> Part:
-        """The same with something added to it; what is added counts as an operand."""
+        """The part after adding a number, which counts as an operand for `reach`."""
         reach = max(self.reach, abs(number / self.factor)) if self.factor else self.reach
         return replace(self, shift=self.shift + number, reach=reach)
 
     @property
     def exact(self) -> bool:
-        """Whether no rounding lies on the way, so that exactly a value can be fed."""
+        """Whether nothing was rounded on the way, so that an exact value can be fed."""
         return not self.shift and math.frexp(abs(self.factor))[0] == 0.5
 
     def raw(self, value: float) -> float:
-        """What is fed where this has a value."""
+        """The input value that gives the part this value."""
         return (value - self.shift) / self.factor
 
 
 Cell = tuple[Part, ...]
-"""All that an element may be made of, one of them at a time; empty where it isn't known."""
+"""The parts that an element may be: always one of them at a time; empty if this isn't known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,34 +103,34 @@ class Flow:
     """A value of the graph."""
 
     cells: tuple[Cell, ...] = ((),)
-    """One for each place on the last axis, or one for all elements."""
+    """One cell per position on the last axis, or one cell for all elements."""
     by_column: bool = False
-    """Whether there is one for each place."""
+    """Whether there is one cell per position."""
     aligned: bool = False
-    """The last axis is that of the input, and the one cell speaks of any column."""
+    """Whether the last axis is that of the input, and the only cell stands for any column."""
     dims: tuple[Dim, ...] | None = None
     kind: int = 0
-    """The element type, in ONNX's numbers; 0 where it isn't known."""
+    """The element type, as a number of ONNX's TensorProto; 0 if it isn't known."""
     joined: str | None = None
-    """Words of a text; this joined them."""
+    """If the value holds the words of a text: the separator that joined them."""
     reduced: bool = False
-    """A sum, a mean or an extreme of such elements."""
+    """Whether it is a sum, a mean or an extreme of such elements."""
     truth: bool = False
-    """Answers of comparisons; as numbers, 0 and 1."""
+    """Whether it holds the results of comparisons; as numbers, 0 and 1."""
 
     @property
     def known(self) -> bool:
-        """Whether anything of an input is in it."""
+        """Whether any element is known to come from an input."""
         return any(self.cells)
 
     @property
     def rank(self) -> int | None:
-        """How many axes it has."""
+        """The number of axes; None if it isn't known."""
         return None if self.dims is None else len(self.dims)
 
     @property
     def width(self) -> int | None:
-        """The size of the last axis."""
+        """The size of the last axis; None if it isn't known."""
         if self.by_column:
             return len(self.cells)
         last = self.dims[-1] if self.dims else None
@@ -138,11 +138,11 @@ class Flow:
 
     @property
     def parts(self) -> list[Part]:
-        """All that is in it."""
+        """The parts of all cells."""
         return [part for cell in self.cells for part in cell]
 
     def at(self, place: int) -> Cell:
-        """What is at a place of the last axis."""
+        """The cell at a position on the last axis."""
         if self.by_column:
             return self.cells[place] if -len(self.cells) <= place < len(self.cells) else ()
         if not self.aligned:
@@ -152,24 +152,24 @@ class Flow:
         return tuple(replace(part, column=place) for part in self.cells[0]) if place >= 0 else ()
 
     def columns(self, width: int | None = None) -> tuple[Cell, ...] | None:
-        """What is at each place, where their number is known."""
+        """The cell at each position; None if the number of positions isn't known, or is too large."""
         if self.by_column:
             return self.cells
         count = self.width or width
         return tuple(self.at(place) for place in range(count)) if count and count <= MOST_COLUMNS else None
 
     def each(self, change: Callable[[Part], Part]) -> Flow:
-        """The same with all parts changed alike."""
+        """The same flow, with the same change to all parts."""
         return replace(self, cells=tuple(tuple(change(part) for part in cell) for cell in self.cells))
 
     def pick(self, places: Sequence[int]) -> Flow:
-        """Some places of the last axis."""
+        """The flow at some positions of the last axis."""
         cells = tuple(self.at(place) for place in places)
         dims = None if self.dims is None else (*self.dims[:-1], len(cells))
         return replace(self, cells=cells, by_column=True, aligned=False, dims=dims)
 
     def mixed(self, dims: tuple[Dim, ...] | None) -> Flow:
-        """The same elements under other axes, whose last one says nothing of columns."""
+        """The same elements with other axes, of which the last one isn't the columns."""
         cell = tuple(dict.fromkeys(self.parts))
         cell = cell if len(cell) <= MOST_PARTS else ()
         return replace(self, cells=(cell,), by_column=False, aligned=False, dims=dims)
@@ -177,7 +177,7 @@ class Flow:
 
 @dataclass(frozen=True, kw_only=True)
 class Length:
-    """The size of a named dimension, with something added."""
+    """The size of a named dimension, plus a constant."""
 
     name: str
     more: int = 0
@@ -185,22 +185,22 @@ class Length:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """A shape, or some numbers of one."""
+    """A shape, or some numbers of a shape."""
 
     items: tuple[int | Length | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """Whole numbers that count along a named dimension: 0, 1, 2, …"""
+    """Integers that count along a named dimension: 0, 1, 2, …"""
 
     name: str
     more: int = -1
-    """The largest one is the size of the dimension with this added."""
+    """The largest of these integers is the size of the dimension plus this number."""
 
 
 def joined(flows: Sequence[Flow]) -> Flow | None:
-    """Beside each other on the last axis; what follows a value of unknown width has no known place."""
+    """Flows joined on the last axis; None if a width is unknown, because later positions would be unknown too."""
     cells: list[Cell] = []
     for flow in flows:
         columns = flow.columns()
@@ -215,7 +215,7 @@ def joined(flows: Sequence[Flow]) -> Flow | None:
 
 
 def either(first: Flow, second: Flow) -> Flow:
-    """One of two at each element."""
+    """A flow in which each element comes from one of two flows."""
     if first.by_column and second.by_column and len(first.cells) == len(second.cells):
         cells = tuple((*a, *b) for a, b in zip(first.cells, second.cells, strict=True))
         return replace(first, cells=cells)

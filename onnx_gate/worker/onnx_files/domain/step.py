@@ -1,4 +1,4 @@
-"""One node of a graph, with what is known of what goes in."""
+"""One node of a graph, with what is known about its inputs."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from onnx_gate.worker.onnx_files.domain.flow import Counting, Dim, Flow, Sizes
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
 
 MOST_CONSTANTS = 1024
-"""So many numbers of one operator are looked at."""
+"""Most numbers of one operator that are examined."""
 Known = Flow | Stored | Sizes | Counting | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A node, and the values that it is given."""
+    """A node, and its input values."""
 
     node: Any
     inputs: tuple[Known, ...]
     findings: Findings
     dims: Callable[[str], tuple[Dim, ...] | None]
-    """What the file says of the shape of a value."""
+    """Value name → the shape that the file declares for it."""
 
     @property
     def op(self) -> str:
-        """The operator."""
+        """The name of the operator."""
         return str(self.node.op_type)
 
     def attribute(self, name: str, otherwise: Any = None) -> Any:
-        """An attribute, with texts as texts."""
+        """The value of an attribute; bytes are decoded to text."""
         for each in self.node.attribute:
             if each.name == name:
                 return _plain(helper.get_attribute_value(each))
         return otherwise
 
     def given(self, place: int) -> Known:
-        """What is known of an input."""
+        """What is known about an input of the node."""
         return self.inputs[place] if place < len(self.inputs) else None
 
     def flow(self, place: int = 0) -> Flow | None:
-        """An input, if it is made of the graph's inputs element by element."""
+        """An input of the node, if its elements follow one by one from the graph's inputs."""
         found = self.given(place)
         return found if isinstance(found, Flow) and not found.reduced else None
 
     def array(self, place: int) -> Array | None:
-        """A constant input, if it is small."""
+        """The content of a constant input; None if it isn't constant, or is too large."""
         found = self.given(place)
         return found.array if isinstance(found, Stored) else None
 
     def numbers(self, place: int, attribute: str = "") -> list[int] | None:
-        """Whole numbers that are constant: an input, or an attribute in older operators."""
+        """Constant integers from an input, or from an attribute in older operators."""
         if attribute and (listed := self.attribute(attribute)) is not None:
             return [int(each) for each in (listed if isinstance(listed, list | tuple) else [listed])]
         array = self.array(place)
         return None if array is None or array.dtype.kind not in "iu" else [int(each) for each in array.reshape(-1)]
 
     def axis(self, flow: Flow, otherwise: int = 0) -> int | None:
-        """The attribute `axis`, counted from the end where the number of axes is known: -1 is the last."""
+        """The attribute `axis`, counted from the end (-1 is the last); None if the number of axes isn't known."""
         return from_end(int(self.attribute("axis", otherwise)), flow.rank)
 
 
@@ -71,7 +71,7 @@ Handlers = Mapping[str, Handler]
 
 
 def lose(step: Step) -> Sequence[Known]:
-    """An operator that nothing is followed through."""
+    """Handle an operator through which values are not followed."""
     flows = [each for each in step.inputs if isinstance(each, Flow)]
     for flow in flows:
         if flow.known and not flow.reduced:
@@ -82,14 +82,14 @@ def lose(step: Step) -> Sequence[Known]:
 
 
 def from_end(axis: int, rank: int | None) -> int | None:
-    """An axis counted from the end; None where nobody knows."""
+    """The axis, counted from the end; None if the number of axes isn't known."""
     if axis < 0:
         return axis
     return None if rank is None else axis - rank
 
 
 def numbers_of(array: Array) -> list[float]:
-    """Its elements as floats."""
+    """The elements of an array as floats."""
     return [float(each) for each in np.asarray(array, dtype=np.float64).reshape(-1)]
 
 

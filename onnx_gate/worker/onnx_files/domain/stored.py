@@ -1,4 +1,4 @@
-"""Constants of a graph: their shapes for nothing, their content where somebody asks for it and it is small."""
+"""Constants of a graph: the shape is read at no cost, the content only on request and only if it is small."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 MOST_BYTES = 4 * 1024 * 1024
 MOST_ELEMENTS = 262_144
 MOST_STEPS = 12
-"""Constants that are made of constants are followed so far."""
+"""Constants that are computed from constants are followed over this many operators."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +29,21 @@ class Stored:
     """A constant of the graph."""
 
     shape: tuple[int, ...] | None
-    """None where only its content would say it."""
+    """Its shape; None if only the content would show it."""
     kind: int
-    """The element type, in ONNX's numbers; 0 where it isn't known."""
+    """The element type, as a number of ONNX's TensorProto; 0 if it isn't known."""
     read: Callable[[], Array | None]
-    """Its content, or None where it is too large to look at."""
+    """Reads its content; None if it is too large."""
     steps: int = 0
-    """How many operators made it."""
+    """How many operators computed it, one after the other."""
 
     @cached_property
     def array(self) -> Array | None:
-        """Its content, read once."""
+        """Its content, read only once; None if it can't be read."""
         try:
             return self.read()
         except Exception:
-            # A constant that can't be read is the runtime's to refuse: here, it just says nothing.
+            # The runtime refuses a constant that can't be read. This analysis only ignores it.
             return None
 
 
@@ -55,11 +55,11 @@ class Beside:
 
     @cached_property
     def _own(self) -> bool:
-        """Whether all of them are the model's to read; raises where one isn't."""
+        """Whether the model has such files; raises CannotJudge if one isn't the model's own."""
         return self._path is not None and bool(external_files(self._path, self._model, Path(self._path).name))
 
     def read(self, tensor: Any) -> Array | None:
-        """The content of a tensor that lies there."""
+        """The content of a tensor that is stored in such a file."""
         if not self._own or self._path is None:
             return None
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -71,7 +71,7 @@ class Beside:
 
 
 def of_tensor(tensor: Any, beside: Beside) -> Stored:
-    """An initializer, or the value of a Constant node."""
+    """The constant of an initializer, or of a Constant node's value."""
 
     def read() -> Array | None:
         if math.prod(tensor.dims) > MOST_ELEMENTS or len(tensor.raw_data) > MOST_BYTES:
@@ -83,7 +83,7 @@ def of_tensor(tensor: Any, beside: Beside) -> Stored:
 
 
 def of_array(array: Array) -> Stored:
-    """Something that is at hand."""
+    """The constant of an array that is already in memory."""
     known = array.dtype.kind in "fiub"
     return Stored(array.shape, helper.np_dtype_to_tensor_dtype(array.dtype) if known else 0, lambda: array)
 
@@ -103,7 +103,7 @@ def of_constant(node: Any, beside: Beside) -> Stored | None:
 
 
 def made_of(node: Any, inputs: list[Stored | None]) -> Stored | None:
-    """What an operator makes of constants; not computed before somebody asks."""
+    """The constant that an operator computes from constants; its content is computed only on request."""
     first = inputs[0] if inputs else None
     steps = 1 + max((each.steps for each in inputs if each is not None), default=0)
     if first is None or steps > MOST_STEPS:

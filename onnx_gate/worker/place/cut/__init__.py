@@ -1,1 +1,1 @@
-"""A part of the graph as a model of its own."""
+"""Cuts a part out of the graph, as a separate model."""

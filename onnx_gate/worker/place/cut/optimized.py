@@ -1,4 +1,4 @@
-"""The part of a graph that an optimiser of the runtime changes, cut out: as large as the optimiser needs it."""
+"""Cuts out the part of a graph that an optimiser of the runtime changes, as large as the optimiser needs it."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_FAULTS = 3
 STEPS = (0, 1, 2, 4, 8)
-"""Nodes before those that are replaced: an optimiser may want to see some of them."""
+"""Steps back from the replaced nodes that a part includes: an optimiser may need earlier nodes to act."""
 _LEFT = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Cut:
-    """A value, and those that it is computed from."""
+    """A value, and the values that it is computed from."""
 
     end: str
     starts: tuple[str, ...]
-    """Empty for the inputs of the file."""
+    """Values that the part starts from; empty for the inputs of the file."""
     nodes: tuple[Node, ...]
     tolerance: Tolerance | None = None
-    """Of the check that failed; None for rounding alone."""
+    """Tolerance of the check that failed; None to allow for rounding only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerCuts:
-    """Tries parts of a graph, with and without an optimiser."""
+    """Tries parts of a graph with and without an optimiser."""
 
     prepared: Prepared
     bench: Bench
-    """The file, computed as it stands."""
+    """The file, computed without optimisation."""
     session: SessionSpec
-    """As the manifest has it."""
+    """The session settings of the manifest."""
     off: Off
     diff: OutputDiff
 
     def smallest(self, wrong: Sequence[Wrong], feed: Feed, until: float) -> Part | None:
-        """The smallest part that the optimiser still changes; of generated values, where the feed is private."""
+        """The smallest part that the optimiser still changes; with generated values if the feed is private."""
         if not self.prepared.hides(self.diff.case):
             return self._smallest(wrong, feed, until, private=False)
         made = generated_feed(self.prepared, feed)
@@ -70,7 +70,7 @@ class OptimizerCuts:
         return None
 
     def _cuts(self, wrong: Sequence[Wrong]) -> Iterator[_Cut]:
-        """From the nodes that are replaced to all that the wrong answer is computed from."""
+        """Parts of growing size, from the replaced nodes to all nodes that compute the wrong answer."""
         seen = set[tuple[int, ...]]()
         for steps in STEPS:
             for one in wrong[:MOST_FAULTS]:
@@ -97,7 +97,7 @@ class OptimizerCuts:
         return _Cut(end=wrong.name, starts=starts, nodes=tuple(nodes[at] for at in sorted(nodes)))
 
     def _fits(self, cut: _Cut) -> bool:
-        """What would not be kept is not tried either: weights of a large file stay where they are."""
+        """Whether the weights of a part are small enough to be kept; larger parts are not tried."""
         asked = self.prepared.spec.repro
         read = {name for node in cut.nodes for name in node.stored}
         known = [name for name in self.bench.blueprint.names() if name in read]
@@ -113,7 +113,7 @@ class OptimizerCuts:
             return None
         given = {bench.label(name): values[name] for name in cut.starts}
         end = bench.label(cut.end)
-        # As the file has them: nodes of ours could keep the optimiser from what it does to the file.
+        # Cut from the file itself: the nodes that onnx-gate adds could keep the optimiser from changing the part.
         model = bench.cut(end, given, Draft(bench.blueprint))
         fed = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
         known: Values = {**{name: np.asarray(value) for name, value in feed.items()}, **given}
@@ -131,11 +131,11 @@ class OptimizerCuts:
         return part if self._shows(part) else None
 
     def _shows(self, part: Part) -> bool:
-        """Wrong as the manifest has it, and right without the optimiser."""
+        """Whether the part is wrong with the manifest's session settings, and right without the optimiser."""
         try:
             return not self._right(part, self.session) and self._right(part, self.off.session)
         except Exception:
-            # A part by itself may be more than the runtime can infer the types of.
+            # The runtime may not be able to infer the types of a part alone.
             return False
 
     def _right(self, part: Part, session: SessionSpec) -> bool:

@@ -1,4 +1,4 @@
-"""The smallest part of the graph that is wrong, cut out: true values go in, and a wrong one comes out."""
+"""Cuts out the smallest part of the graph that is wrong: true values go in, and a wrong one comes out."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 @dataclass(frozen=True, kw_only=True)
 class Off:
-    """An optimiser that makes a part wrong, and how it is turned off."""
+    """An optimiser that makes a part wrong, and how to turn it off."""
 
     what: str
-    """Its name, or the level of optimisations."""
+    """Name of the optimiser, or the level of optimisation."""
     session: SessionSpec
-    """As the manifest has it, without that."""
+    """The session settings of the manifest, without this optimiser."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A graph of its own, and what it has to answer."""
+    """A part of a graph as a separate model, and the value that it should output."""
 
     model: Any
-    """Its nodes, with the weights that they read."""
+    """The model: the nodes of the part, with the weights that they read."""
     feed: Values
-    """True values, by the names of its inputs."""
+    """True values, by the names of the model's inputs."""
     end: str
-    """Its output."""
+    """Name of the model's output."""
     expected: Array
-    """What that has to be."""
+    """The true value of the output."""
     allowed: float
-    """By how much rounding may move it."""
+    """Absolute difference that is allowed."""
     share: float = 0.0
-    """By how much more, as a share of each number."""
+    """Additional difference that is allowed, as a share of each number."""
     private: bool
-    """Its values come of the user's data."""
+    """Whether the values come from the user's data."""
     off: Off | None = None
-    """The part is right, and this makes it wrong; None where the part itself is wrong."""
+    """The optimiser that makes a right part wrong; None if the part itself is wrong."""
 
 
 def cut_out(prepared: Prepared, pairs: Pairs, faults: Sequence[Fault], *, private: bool, until: float) -> Part | None:
-    """The part of the first fault; where its values are private, of generated ones if it is wrong on these too."""
+    """The part of the first fault; if its values are private, generated ones are used if they show the fault too."""
     known = [fault for fault in faults if fault.exchange] or list(faults)
     if not known or time.monotonic() > until:
         return None
@@ -65,13 +65,13 @@ def cut_out(prepared: Prepared, pairs: Pairs, faults: Sequence[Fault], *, privat
         again = _generated(prepared, pairs)
         part = _part(pairs, fault, *again, private=False) if again else None
     except Exception:
-        # A source may refuse values that nobody but us made.
+        # A source may refuse generated values.
         part = None
     return part or _part(pairs, fault, pairs.feed, values, private=True)
 
 
 def generated_feed(prepared: Prepared, feed: Feed) -> Feed | None:
-    """Other values for the same shapes; None where nobody knows how to make them."""
+    """Generated values for the same shapes; None if the inputs do not say how to generate them."""
     inputs = prepared.spec.inputs or ()
     if not inputs or any(given.form != "tensor" for given in inputs):
         return None
@@ -83,7 +83,7 @@ def generated_feed(prepared: Prepared, feed: Feed) -> Feed | None:
 
 
 def _generated(prepared: Prepared, pairs: Pairs) -> tuple[Feed, Mapping[str, Array]] | None:
-    """Other values for the same shapes, and what is true of them."""
+    """Generated values for the same shapes, and the true values for them; None if there are none."""
     feed = generated_feed(prepared, pairs.feed) if prepared.source is not None else None
     if feed is None:
         return None
@@ -129,7 +129,7 @@ def _own(model: Any, own: Mapping[str, str], name: str) -> str:
 
 
 def _rename(model: Any, own: Mapping[str, str]) -> None:
-    """Put the names that the file has for its values in the place of ours, where these are free."""
+    """Rename values from onnx-gate's names to those of the file, if these are still free."""
     graph = model.graph
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     taken |= {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
@@ -146,7 +146,7 @@ def _rename(model: Any, own: Mapping[str, str]) -> None:
 
 
 def _within(attribute: Any) -> Iterator[str]:
-    """Names that a sub-graph reads, of which nobody here knows whether they are its own."""
+    """Names that the sub-graphs of an attribute read; they may be values of the sub-graph or of the outer graph."""
     for graph in (attribute.g, *attribute.graphs):
         for node in graph.node:
             yield from node.input

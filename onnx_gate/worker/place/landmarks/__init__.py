@@ -1,3 +1,3 @@
-"""What the source says of the values within it: the part of it that a fault belongs to, and the cause that shows."""
+"""Uses the source's own inner values to find the part of the source that a fault belongs to, and its cause."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Causes where there is no right graph to exchange parts with: what the source's own values show.
+"""Finds causes from the source's own values, if there is no right graph to exchange parts with.
 
-The exchange is that of values: a part is to blame where it gives a wrong value on true ones, and where the answers are
-right with the true value in its place.
+Values are exchanged instead: a part is at fault if it computes a wrong value from true ones, and if the answers are
+right with the true value in place of the wrong one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from onnx_gate.worker.place.pairs import Pairs
 from onnx_gate.worker.place.values import largest_error, layouts, nearly, noise_of, telling
 
 MOST_STAGES = 40
-"""Other values of the source that are tried in the place of one that the file has right."""
+"""Most other values of the source that are tried in place of a value that is right in the file."""
 _ALIKE = 0.1
-"""Of the largest number: what rounding to lower precision may change."""
+"""Largest change from rounding to lower precision, as a share of the largest number."""
 _SAME = 0.99
-"""Share of rows that have to be in the same order for one value to follow from the other."""
+"""Least share of rows in the same order, if one value follows from the other."""
 
 
 def explain(search: Search, faults: Sequence[Fault]) -> list[Fault]:
-    """The faults, each with the cause that shows; as they are where the true values don't make the answers right."""
+    """The faults, each with its cause if one shows; unchanged if the true values don't make the answers right."""
     if not search.shown(faults):
         return list(faults)
     return [part for fault in faults for part in _apart(search, _explained(search, fault))]
 
 
 def _apart(search: Search, fault: Fault) -> list[Fault]:
-    """Nodes that are too many in several places are as many faults."""
+    """One fault per place, if nodes have to be removed in several places."""
     ways = fault.exchange.ways if isinstance(fault.exchange, Removal) else ()
     if len(ways) < 2:
         return [fault]
@@ -70,9 +70,9 @@ def _explained(search: Search, fault: Fault) -> Fault:
 
 
 def _left_out(search: Search, fault: Fault) -> Fault | None:
-    """The fault as a place without nodes, where these are right on another value of the source than the one they read.
+    """The fault as a gap without nodes, if its nodes are right when they read another value of the source.
 
-    What the source computes between the two is what the file lacks.
+    The file then lacks the steps that the source computes between the two values.
     """
     pairs = search.pairs
     taken = {pair.true for pair in pairs.found.values()}
@@ -90,7 +90,7 @@ def _left_out(search: Search, fault: Fault) -> Fault | None:
 
 
 def is_odd(pairs: Pairs, fault: Fault) -> bool:
-    """Whether a part gives NaN or infinite numbers on true values where the source has numbers."""
+    """Whether a part computes NaN or infinite numbers from true values where the source has finite numbers."""
     true, own = pairs.true(fault.end.value), pairs.own.get(fault.end.value)
     if own is None or own.dtype.kind != "f" or own.shape != true.shape or true.dtype.kind != "f":
         return False
@@ -106,7 +106,7 @@ def _has_learnt(node: Node) -> bool:
 
 
 def _is_lowered(search: Search, fault: Fault) -> bool:
-    """Nodes of lower precision, and values that are about right."""
+    """Whether a fault has nodes of lower precision, and its values are about right."""
     true = search.pairs.true(fault.end.value)
     if isinstance(fault.exchange, Removal) and any(is_lowered(node.proto) for node in fault.exchange.nodes):
         return True
@@ -116,7 +116,10 @@ def _is_lowered(search: Search, fault: Fault) -> bool:
 
 
 def _last(search: Search, fault: Fault) -> Fault | None:
-    """The answers are wrong though the file has what they are made of: the source makes them of something else."""
+    """The fault with its cause, if an answer is wrong though the value that it is computed from is right.
+
+    The source then computes the answer from another value. None if that does not show.
+    """
     pairs = search.pairs
     starts = [name for name in fault.starts if name not in pairs.bench.inputs and telling(pairs.true(name))]
     if len(starts) != 1:
@@ -136,9 +139,9 @@ def _own(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _other_stage(search: Search, fault: Fault, start: str) -> str:
-    """A value of the source at an earlier stage that gives the right answers in the place of this one.
+    """The name of an earlier value of the source that makes the answers right in place of this one; empty if none does.
 
-    Only of a node that holds all that was learnt and reads the inputs themselves, such as an ensemble of trees.
+    Only for a node that holds all learnt parameters and reads the inputs directly, such as an ensemble of trees.
     """
     pairs = search.pairs
     nodes = _own(pairs.bench.between(start, pairs.given()))
@@ -162,9 +165,9 @@ def _other_stage(search: Search, fault: Fault, start: str) -> str:
 
 
 def follows(answer: Array, value: Array) -> bool:
-    """Whether an answer may be made of a value alone: where the one is larger, the other is, or always smaller.
+    """Whether an answer may be computed from a value alone: the answer only rises, or only falls, with the value.
 
-    Of a row of several numbers the order within the row counts; of single numbers, that of the rows.
+    In rows of several numbers, the order within each row has to be the same; for single numbers, the order of the rows.
     """
     if answer.size != value.size or answer.dtype.kind != "f" or len(answer) != len(value):
         return True

@@ -1,4 +1,4 @@
-"""Which part of the source a true value comes from: a module, a layer, a step of a pipeline."""
+"""Finds the part of the source that a true value comes from: a module, a layer, a step of a pipeline."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from onnx_gate.worker.place.pairs import Pairs
 from onnx_gate.worker.place.values import FLOOR, TIMES, agree, layouts, noise_of, telling
 
 _PROBED = 8
-"""Elements that are looked at first."""
+"""Number of elements that are compared first."""
 
 
 def parts_of_values(landmarks: Mapping[str, Array], values: Mapping[str, Array]) -> dict[str, str]:
-    """True value → the landmark that it is, the innermost where several are the same."""
+    """True value → the landmark with the same value; the innermost one if several are the same."""
     marks = _Marks({name: value for name, value in landmarks.items() if telling(value)})
     found = {name: marks.same_as(value) for name, value in values.items() if telling(value)}
     return {name: mark for name, mark in found.items() if mark}
 
 
 class _Marks:
-    """Landmarks by size, with a few elements of each: nearly all differ in these already."""
+    """Landmarks by size, with a few elements of each: these are enough to exclude nearly all landmarks."""
 
     def __init__(self, landmarks: Mapping[str, Array]) -> None:
         self._landmarks = landmarks
@@ -38,7 +38,7 @@ class _Marks:
         }
 
     def same_as(self, value: Array) -> str:
-        """The first that is the same; empty where there is none."""
+        """The first landmark with the same value; empty if not found."""
         names = self._names.get(value.size)
         if not names:
             return ""
@@ -49,7 +49,7 @@ class _Marks:
 
 
 def _few(value: Array) -> Array:
-    """Elements from all over it."""
+    """A few elements, spread over the whole value."""
     flat = value.reshape(-1).astype("float64")
     return np.asarray(flat[np.linspace(0, flat.size - 1, min(_PROBED, flat.size)).astype(int)])
 
@@ -62,7 +62,7 @@ def _same(mark: Array, value: Array) -> bool:
 
 
 def part_of(pairs: Pairs, true: str) -> str:
-    """The part that gives a true value: its own name, or that of the first value behind it that has one."""
+    """The part that outputs a true value, or else the part of the first value behind it that has one."""
     parts = pairs.truth.parts
     if true in parts:
         return parts[true]
@@ -74,10 +74,10 @@ def part_of(pairs: Pairs, true: str) -> str:
 
 
 def _behind(bench: Bench, start: str, parts: Mapping[str, str]) -> str:
-    """The first value behind it, or beside it, that has a name: labels have none, and their probabilities do."""
+    """The part of the first value beside or behind this one that has one: labels have none, their probabilities do."""
     maker = bench.made_by.get(start)
     while maker is not None and not maker.own:
-        # What only passes a value on has nothing beside it.
+        # A node that only passes a value on has no other outputs.
         maker = bench.made_by.get(maker.proto.input[0])
     reached = {start, *(maker.proto.output if maker else ())}
     beside = [parts[name] for name in reached if name in parts]

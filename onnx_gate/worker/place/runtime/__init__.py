@@ -1,3 +1,3 @@
-"""Where a divergence begins that is not in the file: one optimiser of the runtime, one kernel of a provider."""
+"""Finds where a divergence begins if the file is right: an optimiser of the runtime, or a kernel of a provider."""
 
 from __future__ import annotations

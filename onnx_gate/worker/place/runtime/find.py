@@ -1,4 +1,4 @@
-"""The first part of a graph that one optimiser, or one provider, computes wrongly."""
+"""Finds the parts of a graph that an optimiser, or a provider, makes wrong."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ _LEFT = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Optimized:
-    """Which optimisers change the answers, and where."""
+    """The optimisers that change the answers, and the place where they do."""
 
     blamed: Blamed
     place: Place
     part: Part | None = None
-    """The smallest part that they change, cut out."""
+    """The smallest part that they change, cut out of the graph."""
 
 
 def find_optimizer(
     prepared: Prepared, diff: OutputDiff, call: Call, is_right: IsRight, until: float
 ) -> Optimized | None:
-    """The optimisers without which the answers are right, and the nodes that they replace by others."""
+    """The optimisers without which the answers are right, and the nodes that they replace."""
     spec = prepared.spec
     session = next((given.session for given in spec.providers if given.name == "cpu"), _CPU.session)
-    # The first half of the time is for the name: it is what people can turn off.
+    # Half of the time is for the name of the optimiser, because users can turn it off by name.
     middle = (time.monotonic() + until) / 2
     search = Bisection(prepared.onnx, session, is_right, custom_ops=spec.ort_custom_ops, until=middle)
     blamed = search.blame()
@@ -75,7 +75,7 @@ def find_optimizer(
 
 
 def _cut_out(cuts: OptimizerCuts, wrong: Sequence[Wrong], feed: Feed, until: float) -> Part | None:
-    """The part; None where that fails: the place stands without it."""
+    """The part; None if cutting it out fails: the place is reported without it."""
     try:
         return cuts.smallest(wrong, feed, until)
     except Exception as error:
@@ -88,7 +88,7 @@ def _said(blamed: Blamed) -> str:
 
 
 def find_provider(prepared: Prepared, diff: OutputDiff, call: Call, until: float) -> Place | None:
-    """The nodes that a provider computes wrongly from the values that the CPU has."""
+    """The nodes that a provider computes wrongly from the CPU's values."""
     spec = prepared.spec
     on = next((given for given in spec.providers if given.name == diff.provider), None)
     if on is None:
@@ -112,9 +112,9 @@ def _feed(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
 
 @contextmanager
 def _optimized(prepared: Prepared, session: SessionSpec) -> Iterator[str]:
-    """The graph as the runtime makes it of the file.
+    """Path of the graph that the runtime makes from the file.
 
-    It lies beside the file, since it still names the weights that the file has elsewhere.
+    It lies beside the file, because it still refers to the file's external weights by relative path.
     """
     folder = Path(prepared.onnx).parent
     path, weights = folder / f"{_OPTIMIZED}.onnx", folder / f"{_OPTIMIZED}.weights"
@@ -122,7 +122,7 @@ def _optimized(prepared: Prepared, session: SessionSpec) -> Iterator[str]:
     options.optimized_model_filepath = str(path)
     options.log_severity_level = 4
     if Path(prepared.onnx).stat().st_size > LARGE:
-        # To be mapped instead of read.
+        # External weights are mapped into memory instead of read.
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", weights.name)
     try:
         ort.InferenceSession(prepared.onnx, options, providers=["CPUExecutionProvider"])
@@ -133,7 +133,7 @@ def _optimized(prepared: Prepared, session: SessionSpec) -> Iterator[str]:
 
 
 def _needed(twice: Twice, compared: Compared, prepared: Prepared, diff: OutputDiff, until: float) -> list[Wrong]:
-    """Of all that is wrong by itself, what the divergence needs."""
+    """The wrong values that the divergence needs, out of all values that are wrong by themselves."""
     wrong = merged(compared.wrong)
 
     def agree(name: str, truth: Array, value: Array) -> bool:

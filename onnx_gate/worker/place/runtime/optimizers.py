@@ -1,8 +1,8 @@
-"""Which optimiser of ONNX Runtime changes the answers: first the level, then its name.
+"""Finds the optimiser of ONNX Runtime that changes the answers: first the level, then the name.
 
-The runtime says in its log which optimisers it has applied, in their order. One after the other is let in, by halves:
-the last one that makes the answers wrong is the one to blame. Rules that it applies together have no line of their
-own in the log, and are listed here.
+The runtime writes to its log which optimisers it has applied, in order. A bisection enables more or fewer of them: the
+one with which the answers become wrong is at fault. Rules that the runtime applies together have no line of their own
+in the log, and are listed here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from onnx_gate.records.asked import SessionSpec
 from onnx_gate.worker.runtime.options import session_options
 
 DISABLE = "optimization.disable_specified_optimizers"
-"""The session's entry that turns optimisers off, by their names with semicolons between them."""
+"""The session config entry that turns optimisers off: their names, separated by semicolons."""
 Level = Literal["disabled", "basic", "extended", "layout", "all"]
 LEVELS: tuple[Level, ...] = ("basic", "extended", "layout", "all")
 MOST_NAMES = 4
-"""Optimisers that are named for one divergence."""
+"""Most optimisers that are named for one divergence."""
 MOST_LOG = 32 * 1024 * 1024
 _APPLIED = re.compile(r"GraphTransformer (\w+) modified: ([01])")
 _TOGETHER = "_RuleBasedTransformer"
@@ -36,50 +36,50 @@ RULES = (
     *("ConvBNFusion", "Pad_Fusion", "MatMul_BatchNormalization_Fusion", "ClipQuantRewrite", "ReluQuantRewrite"),
     "LabelEncoderFusion",
 )
-"""Optimisers that the runtime applies together; one that it doesn't know is ignored."""
+"""Optimisers that the runtime applies together; it ignores names that it doesn't know."""
 
 IsRight = Callable[[SessionSpec], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What the runtime's log says of optimisers."""
+    """The optimisers in the runtime's log."""
 
     known: tuple[str, ...]
-    """All that it tried."""
+    """All optimisers that the runtime tried."""
     changed: tuple[str, ...]
-    """Those that changed the graph, in their order."""
+    """The optimisers that changed the graph, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Blamed:
-    """What changes the answers."""
+    """The level and the optimisers that change the answers."""
 
     level: str
-    """The lowest level at which they are wrong."""
+    """The lowest level at which the answers are wrong."""
     names: tuple[str, ...] = ()
-    """Optimisers that make the answers right when they are off; empty where nobody could tell."""
+    """Optimisers that make the answers right when they are off; empty if they were not found."""
     session: SessionSpec
-    """The fewest optimisers with which the answers are wrong, those that are named among them."""
+    """Session settings with the fewest optimisers with which the answers are wrong; it includes the named ones."""
     off: SessionSpec
-    """As the manifest has it, without these; where none is named, at the level below."""
+    """The manifest's session settings without these optimisers; if none is named, at the level below."""
 
 
 @dataclass
 class Bisection:
-    """Looks for optimisers, until its time is over."""
+    """Searches for the optimisers at fault until its time is over."""
 
     path: str
     session: SessionSpec
-    """As the manifest has it."""
+    """The session settings of the manifest."""
     is_right: IsRight
-    """Whether the answers are right with a session set up like this."""
+    """A function that says whether the answers are right with given session settings."""
     custom_ops: str | None = None
     until: float = field(default=float("inf"))
-    """On the clock of `time.monotonic`."""
+    """End of the search, on the clock of `time.monotonic`."""
 
     def blame(self) -> Blamed:
-        """The level, and the names as far as they are found."""
+        """The level at fault, and the names if they are found."""
         level, below = self._level()
         session = replace(self.session, optimization=level)
         blamed = Blamed(level=level, session=session, off=replace(self.session, optimization=below))
@@ -112,7 +112,7 @@ class Bisection:
         return LEVELS[top], below
 
     def _fewest(self, session: SessionSpec, order: Sequence[str], every: Collection[str]) -> list[str]:
-        """The shortest beginning of a list with which the answers are wrong; empty where even all of it is right."""
+        """The shortest prefix of `order` with which the answers are wrong; empty if they are right with all of it."""
         right, wrong = 0, len(order)
         if self._right(without(session, set(every) - {*order})):
             return []
@@ -129,13 +129,13 @@ class Bisection:
 
 
 def without(session: SessionSpec, names: Collection[str]) -> SessionSpec:
-    """A session with these optimisers off, beside those that it has off already."""
+    """The session settings with these optimisers off, in addition to those that are off already."""
     given = [name for name in session.config.get(DISABLE, "").split(";") if name]
     return replace(session, config={**session.config, DISABLE: ";".join(dict.fromkeys((*given, *sorted(names))))})
 
 
 def applied_to(path: str, session: SessionSpec, custom_ops: str | None = None) -> Applied:
-    """The optimisers that the runtime tries on a file, by what it writes to its log."""
+    """The optimisers that the runtime tries on a file, according to its log."""
     options = session_options(optimize=True, custom_ops=custom_ops, asked=session)
     options.log_severity_level = 0
     said = _heard(lambda: ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]))
@@ -149,7 +149,7 @@ def applied_to(path: str, session: SessionSpec, custom_ops: str | None = None) -
 
 
 def _heard(act: Callable[[], Any]) -> str:
-    """What native code writes to standard error meanwhile: a whole log of it is too long for that of the model."""
+    """The text that native code writes to standard error during the call; it is too long for the model's log."""
     with tempfile.TemporaryFile() as file:
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)

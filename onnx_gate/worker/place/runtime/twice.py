@@ -1,7 +1,7 @@
-"""The same graph computed in two ways: right on the CPU as it is, and otherwise. Which of its nodes is wrong?
+"""Finds the wrong nodes of a graph that is computed in two ways: on the CPU unoptimised, which is right, and another.
 
-All values that both ways have are given to the other one, so that every node reads true values and shows by itself
-whether it is right. Values are held in slices, never all of them.
+The other way gets all values that both ways share, so every node reads true values and shows by itself whether it is
+right. Only a slice of the values is held in memory at a time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from onnx_gate.worker.place.bench import LARGEST, MARK, Array, Bench, Feed, Node
 from onnx_gate.worker.place.values import largest_error, noise_of, wrong_share
 
 WINDOW = 48 * 1024 * 1024
-"""Bytes of true values that are held at once; those of the other way, as many, are held beside them."""
+"""Most bytes of true values that are held at once; the other way's values need as much again."""
 MOST_DOUBTS = 16
-"""Values that are tried one by one: are they needed?"""
+"""Most wrong values that are checked one by one, to see whether they are needed."""
 _FEW = 0.01
-"""Share of elements that may differ all the same, such as rows on the other side of a threshold."""
+"""Share of elements that may differ in a right value, such as rows on the other side of a threshold."""
 
 Run = Callable[[Sequence[str], Values], Values]
-"""Values to look at, and values that are given → what the other way computes."""
+"""Names of values to return, and values that are given → what the other way computes."""
 Agree = Callable[[str, Array, Array], bool]
-"""Output, its true value and another one → whether that is as good."""
+"""Output, its true value and another value → whether the two agree."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,33 +35,33 @@ class Wrong:
 
     name: str
     nodes: tuple[Node, ...]
-    """That compute it in the graph as it is."""
+    """The nodes that compute the value in the original graph."""
     reads: tuple[str, ...]
-    """The true values that go in."""
+    """The true values that these nodes read."""
     error: float
     noise: float
 
     @property
     def times(self) -> float:
-        """How far it is above rounding."""
+        """The error as a multiple of the noise from rounding."""
         return self.error / self.noise if self.noise and not self.odd else float("inf")
 
     @property
     def odd(self) -> bool:
-        """One way gives NaN or an infinite number where the other doesn't."""
+        """Whether one way gives NaN or an infinite number where the other doesn't."""
         return not np.isfinite(self.error)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What came of holding one way against the other."""
+    """The result of comparing the two ways."""
 
     wrong: tuple[Wrong, ...]
-    """In the order of the graph."""
+    """The wrong values, in graph order."""
     along: tuple[Along, ...]
-    """The error of the other way by itself."""
+    """The error of each value when the other way runs by itself."""
     whole: bool = True
-    """All of the graph was looked at."""
+    """Whether the whole graph was compared."""
 
 
 class Twice:
@@ -76,7 +76,7 @@ class Twice:
         self._shared = set(self._bytes)
 
     def compare(self, until: float) -> Compared:
-        """Value by value, in slices, until the time is over."""
+        """Compare value by value, in slices, until the time is over."""
         wrong: list[Wrong] = []
         along: list[Along] = []
         whole = True
@@ -92,7 +92,7 @@ class Twice:
         return Compared(wrong=tuple(wrong), along=tuple(along), whole=whole)
 
     def needed(self, wrong: Sequence[Wrong], agree: Agree, until: float) -> list[Wrong]:
-        """The fewest of them whose true values make the answers right, the worst first; all where that isn't so."""
+        """The fewest wrong values whose true values make the answers right, worst tried first; all if none do."""
         worst = sorted(wrong, key=lambda one: -one.times)
         ends = [name for name in self.bench.outputs if name in self.bench.made_by]
         truth = self._true(ends)
@@ -119,7 +119,7 @@ class Twice:
         return {name: known[name] for name in names if name in known}
 
     def _windows(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Values to look at, and those that are given beside them."""
+        """Slices: the names of values to compare, and of the values that are given for them."""
         looked: list[str] = []
         held: dict[str, None] = {}
         for name in self.bench.live:
@@ -138,7 +138,7 @@ class Twice:
         return sum(self._bytes.get(name, 0) for name in names)
 
     def _starts(self, name: str) -> list[str]:
-        """The nearest values of both ways that one is computed from."""
+        """The nearest shared values that a value is computed from."""
         nodes = self.bench.between(name, self._shared)
         return [read for read in dict.fromkeys(each for node in nodes for each in node.reads) if read in self._shared]
 
@@ -149,7 +149,7 @@ class Twice:
             if truth.dtype == value.dtype and wrong_share(truth, value) <= _FEW:
                 continue
             nodes = tuple(node for node in self.bench.between(name, self._shared) if node.own)
-            # Where nothing but NaN differs there is no largest error.
+            # If only NaN differs, there is no largest error.
             error = largest_error(truth, value) or float("inf")
             if nodes:
                 reads = tuple(self._starts(name))
@@ -174,12 +174,12 @@ def _is_mark(bench: Bench, name: str) -> bool:
 
 
 def named(bench: Bench) -> list[str]:
-    """Values whose names are the file's own, and what its outputs are made of: another graph of the file has these."""
+    """Values named in the file, and the values behind its outputs: an optimised graph of the file has them too."""
     return [name for name in bench.live if not name.startswith(MARK) or name.startswith(f"{MARK}end.")]
 
 
 def merged(wrong: Sequence[Wrong]) -> list[Wrong]:
-    """One for each part: several outputs of the same nodes, and outputs that only pass a value on, are one fault."""
+    """One wrong value per part: several outputs of the same nodes, or outputs that pass a value on, are one fault."""
     found: dict[tuple[int, ...], Wrong] = {}
     for one in wrong:
         key = tuple(node.at for node in one.nodes)
@@ -191,5 +191,5 @@ def merged(wrong: Sequence[Wrong]) -> list[Wrong]:
 
 
 def finite(value: float) -> float:
-    """A number that a record can hold."""
+    """The number, limited to what a record can hold: at most 1e300, also for NaN."""
     return min(value, 1e300) if value == value else 1e300

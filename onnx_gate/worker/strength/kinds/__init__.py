@@ -1,4 +1,4 @@
-"""All wrong models that can be made of a file: one module for each family of kinds, one table of them."""
+"""All wrong models that can be made from a file: one module per family of kinds, and one table of the kinds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from onnx_gate.worker.strength.kinds.weights import weight_sites
 
 @dataclass(frozen=True, kw_only=True)
 class KindInfo:
-    """One row of the table."""
+    """One row of the table of kinds."""
 
     kind: Kind
     size: str
-    """What is changed, and by how much."""
+    """The change and its size."""
     of: str
-    """What it is made of."""
+    """The parts of a model that it is applied to."""
 
 
 KINDS: Mapping[Kind, KindInfo] = {
@@ -93,14 +93,14 @@ KINDS: Mapping[Kind, KindInfo] = {
         ),
     )
 }
-"""In the order of the reports."""
+"""All kinds, in the order of the reports."""
 
 Baked = Callable[[], Mapping[str, Actual]]
-"""What the shapes of the graph are on one feed, by the name of the value."""
+"""Returns the shapes within the graph on one feed, by the name of the value."""
 
 
 def sites(blueprint: Blueprint, outputs: Mapping[str, OutputForm], baked: Baked) -> Iterator[Site]:
-    """Everything that can be wrong; `outputs` are the forms of the file's."""
+    """All sites of a file; `outputs` are the forms of its outputs."""
     parts = Parts(blueprint)
     yield from weight_sites(blueprint, parts)
     yield from tree_sites(parts)

@@ -1,4 +1,4 @@
-"""Attributes that are off: another epsilon, axis, mode, direction, transposition or padding."""
+"""Wrong attributes: another epsilon, axis, mode, direction, transposition or padding."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Turn = Callable[[Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """An attribute that can be off."""
+    """An attribute that can be changed."""
 
     name: str
     turn: Turn
-    """Its value → another one; None where there is no other."""
+    """Value of the attribute → another value; None if there is no other."""
     default: Any = None
-    """What the operator takes where the file says nothing; None where it then has none."""
+    """The operator's value if the file does not set it; None if there is no default."""
 
 
 def _times(factor: float) -> Turn:
@@ -31,7 +31,7 @@ def _times(factor: float) -> Turn:
 
 
 def _larger(value: Any) -> float:
-    """Half as much again; of 0, 1."""
+    """1.5 times the value; 1 for 0."""
     return float(value) * 1.5 or 1.0
 
 
@@ -40,12 +40,12 @@ def _flip(value: Any) -> int:
 
 
 def _next(*values: str) -> Turn:
-    """The next of a few words, round and round."""
+    """A function that returns the next of these words, with the first after the last."""
     return lambda value: values[(values.index(value) + 1) % len(values)] if value in values else None
 
 
 def _axis(value: Any) -> int | None:
-    """The axis before it; of the first one, the one behind it."""
+    """The previous axis; for axis 0, axis 1."""
     return int(value) + 1 if value == 0 else int(value) - 1
 
 
@@ -54,7 +54,10 @@ def _axes(value: Any) -> list[int | None] | None:
 
 
 def _shifted(value: Any) -> list[int] | None:
-    """One less at the end of the first padded dimension, and one more at its beginning: the shape is the same."""
+    """The padding with one element moved from the end of the first padded dimension to its beginning, or back.
+
+    The shape of the output stays the same.
+    """
     pads = list(value)
     for place in range(len(pads) // 2):
         begin, end = place, place + len(pads) // 2
@@ -132,11 +135,11 @@ ATTRIBUTES: Mapping[str, tuple[_Row, ...]] = {
     ),
     "Trilu": (_Row(name="upper", turn=_flip, default=1),),
 }
-"""Operator → its attributes that can be off. One that makes the model fail is discarded when it is tried."""
+"""Operator → its attributes that can be changed. A change that makes the model fail is discarded when it is tried."""
 
 
 def attribute_sites(parts: Parts) -> Iterator[Site]:
-    """One for each attribute of the table that a node has, or takes by default."""
+    """One site per attribute in the table that a node sets, or takes by default."""
     for path, node in parts.nodes:
         for row in ATTRIBUTES.get(node.op_type, ()):
             value = None if _says_nothing(node, row.name) else _value(node, row)
@@ -145,7 +148,7 @@ def attribute_sites(parts: Parts) -> Iterator[Site]:
 
 
 def _says_nothing(node: Any, name: str) -> bool:
-    """Attributes about several scores or trees, where there is one: the runtime ignores them."""
+    """Whether the runtime ignores an attribute: it is about several scores or trees, and there is only one."""
     held = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     if name == "post_transform" and node.op_type in ("TreeEnsembleRegressor", "LinearRegressor"):
         return int(held.get("n_targets", held.get("targets", 1))) == 1

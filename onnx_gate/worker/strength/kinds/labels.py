@@ -1,4 +1,4 @@
-"""Lists of categories, words and classes in another order."""
+"""Wrong labels: lists of categories, words or classes with two entries swapped."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LISTS: dict[str, tuple[str, ...]] = {
     "CategoryMapper": ("cats_int64s",),
     "DictVectorizer": ("string_vocabulary", "int64_vocabulary"),
 }
-"""Attributes of which two entries can be mistaken for each other."""
+"""Attributes that are lists in which two entries can be swapped."""
 _KEYS = ("keys_strings", "keys_int64s", "keys_floats", "keys_tensor")
 _LOOKED_UP = {"ArrayFeatureExtractor", "Gather"}
 
 
 def label_sites(blueprint: Blueprint, parts: Parts) -> Iterator[Site]:
-    """Of lists in attributes, and of stored tables of labels."""
+    """Sites for lists in attributes, and for stored tables of labels."""
     for path, node in parts.nodes:
         for name in _LISTS.get(node.op_type, ()):
             values = _listed(node, name)
@@ -81,13 +81,13 @@ def _pairs(count: int) -> int:
 
 
 def _two_of(number: int) -> tuple[int, int]:
-    """The pair of this number: 0 and 1, 0 and 2, 1 and 2, 0 and 3, and so on."""
+    """The pair with this number, in the order 0 and 1, 0 and 2, 1 and 2, 0 and 3, and so on."""
     other = (1 + isqrt(1 + 8 * number)) // 2
     return number - _pairs(other), other
 
 
 def _keys(node: Any, values: Sequence[Any]) -> Sequence[Any]:
-    """What is looked up, where the list holds what is found: keys of a map, words of a vocabulary."""
+    """The keys for a list of values: keys of a map, words of a vocabulary; else the values themselves."""
     if node.op_type == "LabelEncoder":
         return next((found for key in _KEYS if (found := _listed(node, key))), values)
     if node.op_type == "TfIdfVectorizer":
@@ -97,7 +97,7 @@ def _keys(node: Any, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _ngrams(node: Any) -> list[str]:
-    """The words and sequences of words, in the order of the file: all of one word, all of two, and so on."""
+    """The n-grams in the order of the file: all single words, then all sequences of two words, and so on."""
     pool = [_shown(each) for each in _listed(node, "pool_strings") or _listed(node, "pool_int64s")]
     starts = [*_listed(node, "ngram_counts"), len(pool)]
     return [

@@ -1,4 +1,4 @@
-"""A wrong model: what is changed, where, and what a reader calls it."""
+"""Wrong models: what is changed, where, and how reports name it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_gate.worker.onnx_files.blueprint import Draft, NodePath
 
 
 class Kind(StrEnum):
-    """What can be wrong; the words are those of the reports."""
+    """Kinds of wrong models; the values are shown in reports."""
 
     SCALED = "weights × 1.5"
     NEGATED = "weights negated"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A row of a table of embeddings."""
+    """A row of an embedding table."""
 
     tensor: str
     row: int
@@ -42,14 +42,14 @@ class TreeSpot:
     """A node or leaf of a tree."""
 
     node: NodePath
-    """The ensemble."""
+    """Path of the ensemble."""
     tree: int
     index: int
-    """In the ensemble's list of nodes."""
+    """Position in the ensemble's list of nodes."""
     moved_to: float | None = None
-    """The threshold that it has instead."""
+    """The new threshold, if it is moved."""
     missing: bool = False
-    """Only a missing value shows it."""
+    """Whether only a missing value shows the change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class OutputColumn:
 
     output: str
     column: int | None
-    """On the last axis; None where the output is taken as a whole, since the file fixes no number of columns."""
+    """Column on the last axis; None for the whole output, if the file does not fix the number of columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +66,16 @@ class Entry:
     """An entry of a list of categories, words or classes."""
 
     node: NodePath | None
-    """None where the list is a stored tensor."""
+    """Path of the node; None if the list is a stored tensor."""
     values: tuple[str, ...]
-    """The two that are swapped."""
+    """The two swapped entries."""
     of: str = ""
-    """What a reader calls the list."""
+    """Name of the list in reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MissingValue:
-    """What is done with a missing value."""
+    """The treatment of missing values."""
 
 
 Aim = MissingValue | TableRow | TreeSpot | OutputColumn | Entry
@@ -87,13 +87,13 @@ class Mutant:
 
     kind: Kind
     part: str
-    """Of the model: a module, an estimator, a block of trees."""
+    """Part of the model: a module, an estimator, a block of trees."""
     place: str
-    """What a reader calls what is changed."""
+    """Name of the changed thing in reports."""
     change: Callable[[Draft], None]
-    """Makes it of a copy of the judged file."""
+    """Turns a copy of the judged file into the wrong model."""
     aim: Aim | None = None
-    """What an input has to reach to show it, where that can be said."""
+    """What an input has to reach to show the change, if that is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +103,6 @@ class Site:
     kind: Kind
     part: str
     count: int
-    """How many wrong models can be made here."""
+    """Number of wrong models that can be made here."""
     make: Callable[[int], Mutant | None]
-    """One of them by its number; None where it would be the same model."""
+    """Makes one of them by its number; None if it would be the same model."""

@@ -1,4 +1,4 @@
-"""Operators that are left out: activations, normalisations, and the preprocessing next to the inputs."""
+"""Left-out operators: activations, normalisations, and the preprocessing next to the inputs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MOVING = frozenset(
         *("Slice", "Split", "Gather", "ArrayFeatureExtractor", "FeatureVectorizer", "Scaler", "Imputer"),
     )
 )
-"""Operators that bring values from the inputs to what prepares them."""
+"""Operators that bring values from the inputs to the preprocessing."""
 
 
 def operator_sites(parts: Parts) -> Iterator[Site]:
-    """One for each operator that keeps the shape of what goes in."""
+    """One site per operator that keeps the shape of its input, or that preprocesses an input."""
     first = set(_next_to_inputs(parts))
     for path, node in parts.nodes:
         if path in first:
@@ -42,7 +42,7 @@ def operator_sites(parts: Parts) -> Iterator[Site]:
 
 
 def _is_detour(node: Any, parts: Parts) -> bool:
-    """Whether values go through another type on their way to one: without it they go there as they are."""
+    """Whether a Cast is only an intermediate step to another type: all nodes that read it are Casts too."""
     readers = parts.readers.get(node.output[0], [])
     return node.op_type == "Cast" and bool(readers) and all(reader.op_type == "Cast" for _, reader, _ in readers)
 
@@ -72,12 +72,12 @@ def _leave_out(draft: Draft, *, path: NodePath, kept: int) -> None:
 
 
 def _data_input(node: Any, parts: Parts) -> int:
-    """Which of two operands comes from the inputs."""
+    """The index of the operand that comes from the inputs."""
     return 1 if len(node.input) == 2 and parts.is_stored(node.input[0]) else 0
 
 
 def _next_to_inputs(parts: Parts) -> Iterator[NodePath]:
-    """Nodes that prepare what is fed: nothing lies between them and an input but what moves values."""
+    """Nodes that preprocess the inputs: only operators that move or prepare values lie between them and an input."""
     near = set(parts.inputs)
     for path, node in parts.nodes:
         if len(path) > 1:

@@ -1,4 +1,4 @@
-"""Columns of an output that are 0, have the wrong sign, or stand in each other's place."""
+"""Wrong outputs: a column is set to 0, has the wrong sign, or is swapped with another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JUDGED = "{}_before_mutation"
 
 
 def output_sites(blueprint: Blueprint, outputs: Mapping[str, OutputForm]) -> Iterator[Site]:
-    """Of outputs that are arrays of numbers and that the graph computes."""
+    """Sites for outputs that the graph computes and that are arrays of numbers."""
     made = {name for node in blueprint.model.graph.node for name in node.output}
     for output in blueprint.model.graph.output:
         form = outputs.get(output.name)
@@ -24,7 +24,7 @@ def output_sites(blueprint: Blueprint, outputs: Mapping[str, OutputForm]) -> Ite
 
 
 def _of_output(name: str, dtype: Any, width: int | None) -> Iterator[Site]:
-    """Column by column, where the file says how many there are: sizes of a feed must not change the plan."""
+    """Sites for each column, if the file fixes the number of columns: sizes of a feed must not change the plan."""
     wide, columns = width is not None, width or 1
     part = f"output {name}"
 
@@ -59,7 +59,7 @@ def _mutant(part: str, name: str, column: int | None, done: str, tail: tuple[str
 
 
 def _append(draft: Draft, name: str, op: str, operand: Any) -> None:
-    """One more node behind an output, which keeps its name."""
+    """Add one more node behind an output; the output keeps its name."""
     graph = draft.model.graph
     judged = _JUDGED.format(name)
     _rename(graph, name, judged)
@@ -71,7 +71,7 @@ def _append(draft: Draft, name: str, op: str, operand: Any) -> None:
 
 
 def _rename(graph: Any, name: str, new: str) -> None:
-    """Of a value within the graph and all that it holds."""
+    """Rename a value in the graph and in its sub-graphs."""
     for node in graph.node:
         for names in (node.input, node.output):
             for place, each in enumerate(names):

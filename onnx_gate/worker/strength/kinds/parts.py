@@ -1,4 +1,4 @@
-"""The parts of a graph: which module, estimator or block of nodes a node or a stored tensor belongs to."""
+"""Finds the part of a graph that a node or a stored tensor belongs to: a module, an estimator or a block of nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_gate.worker.onnx_files.blueprint import Blueprint, NodePath, nodes_in
 from onnx_gate.worker.onnx_files.origins import module_of
 
 _BLOCK = 8
-"""Nodes of a block where nobody says which part they belong to."""
+"""Number of nodes in a block, for nodes whose part is not known."""
 
 
 class Parts:
@@ -17,14 +17,14 @@ class Parts:
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.nodes: list[tuple[NodePath, Any]] = list(nodes_in(blueprint.model.graph))
-        """All nodes, with where they are."""
+        """All nodes, with their paths."""
         self.readers: dict[str, list[tuple[NodePath, Any, int]]] = {}
-        """Name of a value → the nodes that read it, each with the place of it among its inputs."""
+        """Name of a value → the nodes that read it, each with the position of the value among its inputs."""
         self._of: dict[NodePath, str] = {}
         graph = blueprint.model.graph
         self._stored = {tensor.name for tensor in graph.initializer}
         self.inputs = [value.name for value in graph.input if value.name not in self._stored]
-        """What the graph is fed with."""
+        """Names of the inputs of the graph."""
         names = Counter(node.name for _, node in self.nodes if node.name)
         for path, node in self.nodes:
             self._of[path] = (
@@ -34,7 +34,7 @@ class Parts:
                 self.readers.setdefault(name, []).append((path, node, place))
 
     def is_stored(self, name: str) -> bool:
-        """Whether it is a tensor that the main graph stores."""
+        """Whether a name is a tensor that the main graph stores."""
         return name in self._stored
 
     def of_node(self, path: NodePath) -> str:
@@ -42,7 +42,7 @@ class Parts:
         return self._of[path]
 
     def of_tensor(self, name: str) -> str:
-        """The part that a stored tensor belongs to: the module that its name tells, or that of its first reader."""
+        """The part that a stored tensor belongs to: the module in its name, or the part of its first reader."""
         if "." in name.strip("."):
             return name.rpartition(".")[0]
         readers = self.readers.get(name)

@@ -1,4 +1,4 @@
-"""Sizes that are those of one feed, whatever is fed."""
+"""Wrong sizes: those of one feed are used for every feed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onnx_gate.worker.strength.kinds.mutants import Kind, Mutant, Site
 from onnx_gate.worker.strength.kinds.parts import Parts
 
 ASKED = ("Shape", "Size")
-"""Operators that say how large a value is."""
+"""Operators that return the size of a value."""
 
 
 def shape_sites(parts: Parts, baked: Callable[[], Mapping[str, Actual]]) -> Iterator[Site]:
-    """One for each node of the main graph that asks for sizes; `baked` says what they are on one feed."""
+    """One site per node of the main graph that returns sizes; `baked` returns the sizes on one feed."""
     for path, node in parts.nodes:
         if node.op_type in ASKED and len(path) == 1:
             yield _site(path, node, parts.of_node(path), baked)

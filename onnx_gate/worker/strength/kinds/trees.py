@@ -1,4 +1,4 @@
-"""Trees whose thresholds, leaves or branches are off."""
+"""Wrong trees: changed thresholds, leaves or branches."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _COMPARED: dict[str, Any] = {
     "BRANCH_MEMBER": np.equal,
 }
 _BLOCKS = 10
-"""Parts that an ensemble has at the most."""
+"""Most parts of an ensemble."""
 SHARE = 0.1
-"""Of the spread of all leaves, how far one is moved."""
+"""Share of the spread of all leaves by which a leaf is moved."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The nodes of an ensemble as arrays, in the order of the file, whichever of both forms it has."""
+    """The nodes of an ensemble as arrays, in the order of the file; for both forms of ensembles in ONNX."""
 
     node: Any
 
     @cached_property
     def new(self) -> bool:
-        """Whether leaves are apart, as in the newer form."""
+        """Whether the ensemble has the newer form, in which leaves are stored separately."""
         return str(self.node.op_type) == "TreeEnsemble"
 
     def array(self, name: str) -> Array:
-        """An attribute as an array; empty where it isn't there."""
+        """An attribute as an array; empty if it isn't there."""
         for each in self.node.attribute:
             if each.name in (name, f"{name}_as_tensor"):
                 value = helper.get_attribute_value(each)
@@ -62,19 +62,19 @@ class Ensemble:
 
     @cached_property
     def features(self) -> Array:
-        """Of each node."""
+        """The feature of each node."""
         return self.array("nodes_featureids").astype(np.int64)
 
     @cached_property
     def modes(self) -> list[str]:
-        """Of each node."""
+        """The comparison of each node."""
         if self.new:
             return [_NAMES[int(mode)] for mode in self.array("nodes_modes")]
         return [mode.decode() if isinstance(mode, bytes) else str(mode) for mode in self.array("nodes_modes")]
 
     @cached_property
     def thresholds(self) -> Array:
-        """Of each node."""
+        """The threshold of each node."""
         return self.array("nodes_splits" if self.new else "nodes_values").astype(np.float64)
 
     @cached_property
@@ -103,7 +103,7 @@ class Ensemble:
         return found
 
     def children(self, place: int) -> list[tuple[int, bool]]:
-        """Where a node leads to if its comparison holds, and if it doesn't; whether that is a leaf."""
+        """The child if the comparison of a node holds, and the child if not; each with whether it is a leaf."""
         yes, no = self._ways
         return [(int(yes[place]), bool(self._ends[0][place])), (int(no[place]), bool(self._ends[1][place]))]
 
@@ -128,7 +128,7 @@ class Ensemble:
         return leaf[self._ways[0]], leaf[self._ways[1]]
 
     def walk(self, tree: int, rows: Array) -> tuple[set[tuple[int, bool]], int]:
-        """The leaves that rows reach, each by the node that leads there and the side, and how many the tree has."""
+        """The leaves that rows reach, each as its parent node and side, and the number of leaves of the tree."""
         own = np.flatnonzero(self.trees == tree)
         inner = [place for place in own.tolist() if self.modes[place] != "LEAF"]
         leaves = sum(is_leaf for place in inner for _, is_leaf in self.children(place))
@@ -149,12 +149,12 @@ class Ensemble:
         return reached, leaves
 
     def _root(self, own: Array) -> int:
-        """The node of a tree that no other leads to."""
+        """The node of a tree that has no parent."""
         led = {child for place in own.tolist() if self.modes[place] != "LEAF" for child, _ in self.children(place)}
         return next(int(place) for place in own.tolist() if place not in led)
 
     def _holds(self, place: int, values: Array) -> Array:
-        """Whether the comparison of a node holds, as the runtime makes it: in float32."""
+        """Whether the comparison of a node holds for each value, in float32 as in the runtime."""
         at, given = np.float32(self.thresholds[place]), values.astype(np.float32)
         with np.errstate(invalid="ignore"):
             holds = _COMPARED[self.modes[place]](given, at)
@@ -162,19 +162,19 @@ class Ensemble:
 
     @cached_property
     def weights(self) -> Array:
-        """Of the leaves."""
+        """The weights of the leaves."""
         return self.array(self.weights_name).astype(np.float64)
 
     @cached_property
     def weights_name(self) -> str:
-        """The attribute that holds them."""
+        """The attribute that holds the weights of the leaves."""
         if self.new:
             return "leaf_weights"
         return "class_weights" if self.node.op_type == "TreeEnsembleClassifier" else "target_weights"
 
     @cached_property
     def leaf_nodes(self) -> Array:
-        """Of each weight, the node: the leaf itself, or in the newer form the one that leads there."""
+        """The node of each weight: the leaf itself, or in the newer form its parent."""
         if self.new:
             return self._leading
         prefix = self.weights_name.removesuffix("_weights")
@@ -194,20 +194,20 @@ class Ensemble:
 
     @cached_property
     def missing(self) -> Array:
-        """Of each node, whether a missing value goes the way of what it holds for."""
+        """For each node, whether a missing value takes the same branch as a comparison that holds."""
         listed = self.array("nodes_missing_value_tracks_true").astype(bool)
         return listed if len(listed) == len(self.features) else np.zeros(len(self.features), dtype=bool)
 
     @cached_property
     def sorted_thresholds(self) -> dict[int, Array]:
-        """Feature → all that it is compared with, in order."""
+        """Feature → all its thresholds, sorted."""
         return {
             int(feature): np.unique(self.thresholds[self.inner][self.features[self.inner] == feature])
             for feature in np.unique(self.features[self.inner])
         }
 
     def moved(self, place: int) -> float | None:
-        """The threshold half way between its neighbours; None where that is the same."""
+        """A threshold half way between the neighbours of this one; None if it would be the same."""
         at = self.thresholds[place]
         known = self.sorted_thresholds[int(self.features[place])]
         own = int(np.searchsorted(known, at))
@@ -221,7 +221,7 @@ class Ensemble:
 
 
 def tree_sites(parts: Parts) -> Iterator[Site]:
-    """Of every ensemble, in blocks of trees."""
+    """Sites for every ensemble, in blocks of trees."""
     for path, node in parts.nodes:
         if node.op_type in ENSEMBLES:
             ensemble = Ensemble(node)
@@ -313,7 +313,7 @@ def _change_node(node: Any, kind: Kind, place: int, moved: float | None) -> None
 
 
 def _set(node: Any, name: str, place: int, value: Any) -> None:
-    """One entry of a list, or of the tensor that stands for it."""
+    """Set one entry of a list, or of the tensor in its place."""
     attribute = next(each for each in node.attribute if each.name in (name, f"{name}_as_tensor"))
     if attribute.HasField("t"):
         array = numpy_helper.to_array(attribute.t).copy()

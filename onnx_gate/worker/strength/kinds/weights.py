@@ -1,4 +1,4 @@
-"""Weights that are too large, have the wrong sign, lack a row, or are those of another row."""
+"""Wrong weights: too large, with the wrong sign, with a row set to 0, or with the row of another."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LISTS: dict[str, tuple[str, ...]] = {
     "TfIdfVectorizer": ("weights",),
     "LabelEncoder": ("values_floats",),
 }
-"""Attributes that hold what a model has learnt."""
+"""Attributes that hold learnt parameters."""
 _COMPARING = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Min", "Max", "Clip"))
-"""Operators that compare whole numbers with stored ones, or cut them there."""
+"""Operators that compare integers with stored ones, or clip at stored ones."""
 
 
 def weight_sites(blueprint: Blueprint, parts: Parts) -> Iterator[Site]:
-    """Of all stored floats, and of learnt lists in attributes."""
+    """Sites for all stored floats, for stored integer limits, and for learnt lists in attributes."""
     for name in blueprint.names():
         array = blueprint.array(name)
         if array is not None and array.dtype.kind == "f" and array.size:
@@ -66,22 +66,22 @@ def _tensor(name: str, array: Array, parts: Parts) -> Iterator[Site]:
 
 
 def _axes(array: Array, readers: Sequence[tuple[NodePath, Any, int]]) -> list[int]:
-    """Along which lines are left out: of a matrix, both what goes in and what comes out; else rows or elements."""
+    """The axes along which lines are set to 0: for a matrix, both its inputs and its outputs; else rows or elements."""
     multiplied = any(node.op_type in ("MatMul", "Gemm") and place == 1 for _, node, place in readers)
     if array.ndim < 2 or not multiplied:
         return [0]
-    # The one line of an axis is the whole tensor.
+    # On an axis of length 1, the only line would be the whole tensor.
     return [axis for axis in (array.ndim - 2, array.ndim - 1) if array.shape[axis] > 1] or [0]
 
 
 def _is_compared(name: str, parts: Parts) -> bool:
-    """Whether ids and other whole numbers are compared with it, or cut at it, and nothing else is done with it."""
+    """Whether a stored tensor is only used to compare integers with it, or to clip at it."""
     readers = parts.readers.get(name, [])
     return bool(readers) and all(node.op_type in _COMPARING for _, node, _ in readers)
 
 
 def _site_of_limit(name: str, array: Array, part: str) -> Site:
-    """Half as much again, in whole numbers; of 0 and 1, one more."""
+    """A site that makes an integer limit 1.5 times as large, rounded down; 0 and 1 get one more."""
     most = np.iinfo(array.dtype).max
 
     def larger(values: Array) -> Array:
@@ -116,7 +116,7 @@ def _changed(kind: Kind, part: str, name: str, array: Array, changed: Callable[[
 
 
 def _slice(array: Array) -> Any:
-    """All of it, or so many rows in its middle that they are no more than is changed at once."""
+    """The whole array, or as many rows in its middle as may be changed at once."""
     if array.nbytes <= SLICE or not array.ndim:
         return ...
     rows = max(1, SLICE * len(array) // array.nbytes)
@@ -186,7 +186,7 @@ def _list(path: NodePath, node: Any, name: str, values: Array, part: str) -> Ite
 
 
 def _rows(node: Any, name: str, size: int) -> int:
-    """Classes, targets or vectors, one row each; where the list doesn't say, each element is one."""
+    """The number of rows of a list: one per class, target or vector; if that is not known, one per element."""
     counts = {
         "coefficients": len(_floats(node, "intercepts")),
         "support_vectors": int(sum(_floats(node, "vectors_per_class"))) or int(sum(_floats(node, "n_supports"))),

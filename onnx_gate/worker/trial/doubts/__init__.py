@@ -1,1 +1,1 @@
-"""What differs on rows that only the gate has made, and need not be wrong: told, and no divergence."""
+"""Differences on generated rows that need not be faults: they are reported, but are not a divergence."""

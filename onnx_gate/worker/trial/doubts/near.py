@@ -1,4 +1,4 @@
-"""What goes wrong only where rounding decides, on rows that nobody but us made: a warning, and no divergence."""
+"""Differences on generated rows that occur only where rounding decides: a warning, not a divergence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PRECISION = {"float16": 2.0**-10, "float64": 2.0**-23}
 
 @dataclass(frozen=True, kw_only=True)
 class _Answered:
-    """One call, with what both sides say to it."""
+    """One call, with the answers of both sides."""
 
     call: Call
     rows: int
@@ -44,7 +44,7 @@ class _Answered:
 def excuse_near(
     prepared: Prepared, session: Answering, case: Case, provider: str, found: Found, rules: Mapping[str, OutputRule]
 ) -> tuple[Found, str]:
-    """The comparisons beside such rows, and a warning; as they are, where more is wrong."""
+    """The comparisons with such rows moved slightly, and a warning; the comparisons unchanged if more is wrong."""
     diffs = [each for each in found if isinstance(each, OutputDiff)]
     kinds = {breach.kind for diff in diffs for breach in diff.breaches}
     asked = case.generated and prepared.source is not None and len(diffs) == len(found) and "batch" in case.sizes
@@ -53,7 +53,7 @@ def excuse_near(
     try:
         excused = _Near(prepared, session, case, provider, rules).excused()
     except Exception:
-        # Whatever keeps us from finding an excuse, there is none.
+        # Whatever the error is: without a result, the difference isn't excused.
         return found, ""
     if excused is None:
         return found, ""
@@ -74,7 +74,7 @@ def _with_numbers_of(diff: OutputDiff, before: OutputDiff) -> OutputDiff:
 
 
 class _Near:
-    """Looks at the rows of one case that are wrong."""
+    """Examines the wrong rows of one case."""
 
     def __init__(
         self, prepared: Prepared, session: Answering, case: Case, provider: str, rules: Mapping[str, OutputRule]
@@ -86,7 +86,7 @@ class _Near:
         self._rules = rules
 
     def excused(self) -> tuple[list[OutputDiff], int] | None:
-        """All compared again, with such rows a little away from where they were; None where a row is really wrong."""
+        """All rows compared again, with such rows moved slightly, and their number; None if a row is really wrong."""
         comparisons = {
             name: OutputComparison(provider=self._provider, case=self._case.name, output=name, rule=rule, by_row=True)
             for name, rule in self._rules.items()
@@ -99,7 +99,7 @@ class _Near:
                 return None
             wrong, tied = looked
             self._compare(comparisons, answered, ~(wrong | tied))
-            # A label that flips on a tie may do so a little away too: such a row is then left out.
+            # A label that flips on a tie may also flip after a small move: such a row is then left out.
             agrees = self._compare_away(comparisons, answered, wrong | tied)
             if not agrees and not self._compare_away(comparisons, answered, wrong):
                 return None
@@ -115,7 +115,7 @@ class _Near:
         return int(call.feed[given.name].shape[given.shape.index("batch")])
 
     def _settle(self, answered: _Answered) -> tuple[_Answered, Array]:
-        """With labels that are as good as the source's own taken for the same, and the rows that have such a one."""
+        """The answers with tied labels replaced by the source's labels, and the rows in which that happened."""
         actual, settled = dict(answered.actual), np.zeros(answered.rows, dtype=bool)
         scores = [name for name, answer in answered.reference.items() if _is_scores(answer, answered.rows)]
         for name in self._rules:
@@ -131,7 +131,7 @@ class _Near:
         return replace(answered, actual=actual), settled
 
     def _look(self, answered: _Answered) -> tuple[Array, Array] | None:
-        """Which rows are wrong, and which have another label only since scores tie; None where outputs have no rows."""
+        """Which rows are wrong, and which differ in a label only because scores tie; None if an output has no rows."""
         wrong, flipped = np.zeros(answered.rows, dtype=bool), np.zeros(answered.rows, dtype=bool)
         for name, rule in self._rules.items():
             answer = answered.reference[name]
@@ -146,7 +146,7 @@ class _Near:
         return wrong | (flipped & ~tied), flipped & tied
 
     def _ties(self, answered: _Answered) -> Array:
-        """Rows in which the source's two best scores are within the tolerance of each other."""
+        """Rows in which the source's two best scores differ by no more than the tolerance."""
         tied = np.zeros(answered.rows, dtype=bool)
         for name, rule in self._rules.items():
             value = np.asarray(answered.reference[name].value)
@@ -155,7 +155,7 @@ class _Near:
         return tied
 
     def _compare_away(self, comparisons: Mapping[str, OutputComparison], answered: _Answered, rows: Array) -> bool:
-        """Compare these rows a few units in the last place away; False where any of them is wrong there too."""
+        """Compare these rows a few units in the last place away; False if any of them is wrong there too."""
         if not rows.any():
             return True
         away = self._away(answered, rows)
@@ -164,7 +164,7 @@ class _Near:
         return away is not None
 
     def _away(self, answered: _Answered, wrong: Array) -> _Answered | None:
-        """The same rows a few units in the last place away; None where any of these is wrong there too."""
+        """The answers a few units in the last place away; None if any of these rows is wrong there too."""
         if not self._repeats(answered, wrong):
             return None
         rng = rng_for(f"{self._prepared.spec.base}/{self._case.name}/near")
@@ -181,7 +181,7 @@ class _Near:
         return away
 
     def _repeats(self, answered: _Answered, wrong: Array) -> bool:
-        """Whether the same rows are wrong when asked again: a source with a memory may agree by chance."""
+        """Whether the same rows are wrong in a second run: a source that keeps state may agree by chance."""
         again = self._look(self._ask(answered.call, self._prepared.ask_again(answered.call)))
         return again is not None and bool((again[0] | again[1])[wrong].all())
 
@@ -199,7 +199,7 @@ class _Near:
 
 
 def wrong_rows(answer: Answer, actual: Actual, rule: OutputRule, rows: int) -> Array | None:
-    """Which rows of an output are out of tolerance; None where it has no row for each row of the feed."""
+    """Which rows of an output are out of tolerance; None if it doesn't have one row per row of the feed."""
     if not isinstance(answer.value, np.ndarray) or not isinstance(actual.value, np.ndarray):
         return None
     reference, got = in_numpys_own(answer.value), in_numpys_own(actual.value)
@@ -227,9 +227,9 @@ def _are_labels(reference: Any, actual: Any, rows: int) -> bool:
 
 
 def tied_labels(reference: Array, actual: Array, scores: Answer, limit: Tolerance) -> Array:
-    """Rows with another label than the source's, where both have a score within the tolerance of the source's best.
+    """Rows whose label differs, if the scores of both labels are within the tolerance of the source's best score.
 
-    A source that does not answer with the label of its best score decides by something else: there is no tie then.
+    If the source's label isn't that of its best score, the source decides by something else: then there is no tie.
     """
     values = np.asarray(scores.value, dtype=np.float64)
     columns = {str(label): place for place, label in enumerate(scores.columns or range(values.shape[1]))}
@@ -246,7 +246,7 @@ NOTHING_FIXED: Mapping[str, Array] = MappingProxyType({})
 
 
 def moved(feed: Feed, rng: np.random.Generator, fixed: Mapping[str, Array] = NOTHING_FIXED) -> Feed | None:
-    """The feed with each float a few units in the last place away, but for those that are fixed; None if all are."""
+    """The feed with each float moved by a few units in the last place, except fixed ones; None if all are fixed."""
     arrays = {name: value for name, value in feed.items() if _is_float(value)}
     if all(name in fixed and fixed[name].all() for name in arrays):
         return None
@@ -255,7 +255,7 @@ def moved(feed: Feed, rng: np.random.Generator, fixed: Mapping[str, Array] = NOT
 
 
 def held_elements(prepared: Prepared, feed: Feed) -> dict[str, Array]:
-    """Elements that are one of a few values, such as a mask's 0 and 1: what lies beside these is never fed."""
+    """Elements that can only have a few values, such as a mask's 0 and 1: values near these are never fed."""
     known = prepared.domains.inputs
     return {
         given.name: fixed_elements(feed[given.name], given, known.get(given.name))
@@ -271,7 +271,7 @@ def _is_float(value: Any) -> bool:
 def _moved(array: Array, rng: np.random.Generator) -> Array:
     wide = array.astype(np.float64)
     with np.errstate(all="ignore"):
-        # What is added to a value on its way may be as large as its neighbours.
+        # The model may add a number to a value that is as large as the neighbours of the value.
         usual = np.nanmedian(np.abs(np.where(np.isfinite(wide), wide, 0.0)), axis=0, keepdims=True) if wide.ndim else 0
     scale = np.maximum(np.maximum(np.abs(wide), usual), NEAR_ZERO)
     step = ULPS * _PRECISION.get(array.dtype.name, 2.0**-23) * scale
@@ -280,7 +280,7 @@ def _moved(array: Array, rng: np.random.Generator) -> Array:
 
 
 def _steps(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """How many times as far each element goes, from 1 on: no two of a row alike, so that what ties does no longer."""
+    """A factor for the move of each element, at least 1; different within a row, so that ties are broken."""
     count = shape[-1] if shape else 1
     each = 1 + np.arange(count) / min(max(1, count), ULPS)
     return rng.permuted(np.broadcast_to(each, shape or (1,)), axis=-1).reshape(shape)

@@ -1,8 +1,8 @@
-"""Answers that are infinite or NaN in the file alone, on rows that lie further out than ordinary ones: a warning.
+"""Answers that are infinite or NaN only in the file, on rows further out than ordinary ones: a warning.
 
-A softmax that is exported without its subtraction of the largest score is right up to a score of 88, and NaN beyond.
-Without data nobody knows whether such scores occur, so this is no divergence; only what is not finite counts, for far
-out all else may be rounding.
+A softmax that is exported without the subtraction of the largest score is right up to a score of 88, and NaN beyond.
+Without data it isn't known whether such scores occur, so this is not a divergence. Only answers that are not finite
+count, because far out any other difference may be rounding.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from onnx_gate.worker.trial.run import Answering
 
 Array = npt.NDArray[Any]
 MOST_BYTES = 64 * 1024 * 1024
-"""Of a file that is read for its operators."""
+"""Most bytes of a file that is searched for such operators."""
 GROWS = frozenset({"Exp", "Sinh", "Cosh", "ReduceSumExp", "ReduceLogSumExp"})
-"""Operators that overflow at ordinary sizes of their inputs: squares do so far beyond what data holds."""
+"""Operators that overflow at ordinary input values; squares, in contrast, overflow only far beyond real data."""
 _TIMES = (4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
-"""How much further from the middle the rows lie, one after the other."""
+"""How many times further from the median the rows lie, one factor per row in turn."""
 _TIMES_KNOWN = (4.0, 16.0)
-"""The same where the model says which values are ordinary."""
+"""The same factors if the model says which values are ordinary."""
 _MOST = 1e30
-"""Answers of the source above this are as good as infinite: a float32 can't hold what they are computed from."""
+"""Answers of the source above this count as infinite: float32 can't hold the values that they are computed from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +47,12 @@ class _Far:
 
     feed: Feed
     times: Array
-    """How much further, of each row."""
+    """The factor of each row: how many times further out it lies."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Found:
-    """An element that is finite in the source alone."""
+    """An element that is finite only in the source."""
 
     output: str
     row: int
@@ -61,7 +61,7 @@ class _Found:
 
 
 def overflow_warning(prepared: Prepared, session: Answering, provider: str, outputs: Collection[str]) -> str:
-    """What to tell of such answers; empty where there are none, or nobody could be asked."""
+    """A warning about such answers; empty if there are no such answers, or if this can't be checked."""
     spec = prepared.spec
     if spec.data is not None or spec.variant or prepared.weak or prepared.source is None:
         return ""
@@ -70,7 +70,7 @@ def overflow_warning(prepared: Prepared, session: Answering, provider: str, outp
         far = _far_rows(prepared) if nodes else None
         found = _find(prepared, session, far, outputs) if far else None
     except Exception:
-        # Far out a source may refuse what it is fed; then nobody knows.
+        # The source may refuse rows that lie far out; then nothing is known.
         return ""
     return _tell(prepared, provider, nodes, far, found) if far and found else ""
 
@@ -92,7 +92,7 @@ def _growing(prepared: Prepared) -> list[str]:
 
 
 def _far_rows(prepared: Prepared) -> _Far | None:
-    """Ordinary rows, each so many times as far from the middle of all; None where no input may be moved."""
+    """Ordinary rows, each moved further away from the median of all; None if no input may be moved."""
     case = _largest(prepared.cases)
     inputs = [given for given in prepared.spec.inputs or () if "batch" in given.shape]
     if case is None or not inputs:
@@ -117,7 +117,7 @@ def _largest(cases: list[Case]) -> Case | None:
 
 
 def _moved(array: Array, given: InputSpec, domain: Domain | None, times: Array) -> Array:
-    """Further out, but for what is one of a few values, or has a range."""
+    """The rows moved further out, except elements that can only have a few values, or that have a range."""
     rows = np.moveaxis(array, given.shape.index("batch"), 0)
     held = fixed_elements(rows, given, domain)
     if any(values.low is not None for values in each_values(domain)):
@@ -132,7 +132,7 @@ def _moved(array: Array, given: InputSpec, domain: Domain | None, times: Array) 
 
 
 def _find(prepared: Prepared, session: Answering, far: _Far, outputs: Collection[str]) -> _Found | None:
-    """Of the rows that lie the least far out, an element that is finite in the source alone."""
+    """An element that is finite only in the source, from the row that lies the least far out."""
     call = Call(feed=far.feed)
     reference, actual = prepared.ask_again(call), session.run(prepared.fed(call))
     found = [
@@ -145,7 +145,7 @@ def _find(prepared: Prepared, session: Answering, far: _Far, outputs: Collection
 
 
 def _finite_alone(name: str, answer: Answer, got: Any, rows: int) -> Iterator[_Found]:
-    """One element for each row of the output that has such a one."""
+    """One such element for each row of the output that has any."""
     if not isinstance(answer.value, np.ndarray) or not isinstance(got, np.ndarray):
         return
     if kind_of(answer.value) != "float" or answer.value.shape[:1] != (rows,) or got.shape[:1] != (rows,):
@@ -184,6 +184,6 @@ def _size(array: Array, given: InputSpec, row: int) -> float:
 
 
 def _upper(size: float) -> str:
-    """A round number that isn't below."""
+    """A round number that is at least `size`."""
     step = 10.0 ** max(0, math.floor(math.log10(max(size, 1.0))))
     return f"{math.ceil(size / step) * step:.0f}"

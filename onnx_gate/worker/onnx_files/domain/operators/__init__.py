@@ -1,1 +1,1 @@
-"""What each operator says of the inputs that reach it, and what it hands on: a table for each kind."""
+"""What each operator says about the inputs that reach it, and what it passes on: one table per kind of operator."""

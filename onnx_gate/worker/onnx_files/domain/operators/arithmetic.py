@@ -1,4 +1,4 @@
-"""Operators that compute with constants: what is added and multiplied is followed."""
+"""Operators that compute with constants: values are followed through sums and products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[Part, float], Part]
 
 
 def with_constant(flow: Flow, array: Array, change: Change) -> Flow | None:
-    """Each element with a number: one for all, one for each column, or one for each channel on another axis."""
+    """The flow after a change by constants: one for all elements, one per column, or one per channel."""
     numbers = numbers_of(array)
     if array.size == 1:
         return flow.each(lambda part: change(part, numbers[0]))
@@ -60,7 +60,7 @@ def _plus(step: Step) -> Sequence[Known]:
 
 
 def _are_points(flow: Flow, array: Array) -> bool:
-    """Rows that each row is compared with: a distance is computed, to points that the model kept."""
+    """Whether a constant holds points that the model kept, and the distance of each row to them is computed."""
     if flow.reduced or flow.rank is None or array.ndim < 2 or not 1 < array.size // array.shape[-1] <= MOST_POINTS:
         return False
     alone = flow.rank < 3 or (flow.dims is not None and set(flow.dims[1:-1]) == {1})
@@ -115,7 +115,7 @@ def _reduced(step: Step) -> Sequence[Known]:
 
 
 def _normalised(step: Step) -> Sequence[Known]:
-    """Running statistics of a normalisation that comes first."""
+    """BatchNormalization: if it comes first, its running statistics show the centre and spread of the inputs."""
     flow = step.flow()
     scale, bias, mean, variance = (step.array(place) for place in range(1, 5))
     if flow is None or scale is None or bias is None or mean is None or variance is None:
@@ -133,7 +133,7 @@ def _normalised(step: Step) -> Sequence[Known]:
 
 
 def _normed(step: Step) -> Sequence[Known]:
-    """Each row by its own deviation, to which a little is added."""
+    """Normalisation of each row by its own deviation, to which a small epsilon is added."""
     flow = step.flow()
     if flow is not None and step.axis(flow, -1) == -1:
         note_small(step, flow, float(step.attribute("epsilon", 1e-5)) ** 0.5)
@@ -141,7 +141,7 @@ def _normed(step: Step) -> Sequence[Known]:
 
 
 def _multiplied(step: Step) -> Sequence[Known]:
-    """A matrix that picks columns is followed; of any other the number of columns is known."""
+    """MatMul and Gemm: a matrix that picks columns is followed; for any other, only the number of columns is known."""
     flow, stored = step.flow(0), step.given(1)
     lost = lose(step)
     if not isinstance(stored, Stored) or not stored.shape or len(stored.shape) != 2 or flow is None:

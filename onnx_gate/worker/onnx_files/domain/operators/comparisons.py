@@ -1,4 +1,4 @@
-"""Operators that compare, cut off and choose: where something changes in an input, and what is a mask."""
+"""Operators that compare, clip and select: the input values at which a result changes, and which inputs are masks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_gate.worker.onnx_files.domain.step import MOST_CONSTANTS, Handlers, Kn
 from onnx_gate.worker.onnx_files.domain.stored import Array, Stored
 
 LARGE, LARGEST = 1e3, 1e30
-"""A number between them may stand for minus infinity, and others lie beyond it."""
+"""A number between these may be used in place of minus infinity, though other values can lie beyond it."""
 
 
 def _compared(step: Step) -> Sequence[Known]:
@@ -35,7 +35,7 @@ def _compared(step: Step) -> Sequence[Known]:
 
 
 def _pairs(flow: Flow, array: Array) -> list[tuple[Part, Scalar]]:
-    """Each part, with each constant that it meets."""
+    """Each part, with each constant that it is compared with."""
     numbers = array.reshape(-1)[:MOST_CONSTANTS].tolist()
     columns = flow.columns(array.size) if array.size > 1 and array.shape[-1] == array.size else None
     if columns is not None and len(columns) == len(numbers):
@@ -113,7 +113,7 @@ def _chosen(step: Step) -> Sequence[Known]:
 
 
 def _beyond_stand_in(step: Step, flow: Flow | None, array: Array | None) -> None:
-    """Where a large number stands for minus infinity, rows of which all values are beyond it show that it does not."""
+    """If a large number is used as minus infinity, note rows with all values beyond it: they show the difference."""
     number = float(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind == "f" else 0.0
     if flow is not None and LARGE <= abs(number) <= LARGEST:
         note_rows(step, flow, lambda drawn: number * (1.6 + drawn))
@@ -144,7 +144,7 @@ def _is_missing(step: Step) -> Sequence[Known]:
 
 
 def _ranked(step: Step) -> Sequence[Known]:
-    """ArgMax, ArgMin, TopK on an input: equal values show who comes first."""
+    """ArgMax, ArgMin, TopK on an input: ties show which of several equal values comes first."""
     flow = step.flow()
     if flow is not None and step.axis(flow, -1 if step.op == "TopK" else 0) == -1:
         lowest = step.op == "ArgMin" or (step.op == "TopK" and not step.attribute("largest", 1))

@@ -1,4 +1,4 @@
-"""What was learnt of raw columns: categories, words, missing values, means."""
+"""Operators that hold what was learnt about raw columns: categories, words, missing values, means."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _looked_up(part: Part, lookup: Lookup) -> Part:
 
 
 def _table(step: Step) -> tuple[list[Scalar], list[Scalar]]:
-    """Keys and values, in any form that the operator ever had."""
+    """Keys and values, in any form that a version of the operator has."""
     if step.op == "CategoryMapper" or step.attribute("classes_strings") is not None:
         words = step.attribute("cats_strings") or step.attribute("classes_strings") or []
         numbers = list(step.attribute("cats_int64s") or range(len(words)))
@@ -122,7 +122,7 @@ def _binarised(step: Step) -> Sequence[Known]:
 
 
 def _normalised(step: Step) -> Sequence[Known]:
-    """A row of zeros has no length to divide by."""
+    """Normalizer: note a row of zeros, which has no length to divide by."""
     flow = step.flow()
     if flow is not None:
         note_zeros(step, flow)
@@ -150,12 +150,12 @@ def _tokenised(step: Step) -> Sequence[Known]:
     joint = "" if letters else " "
     if separators and not letters and len(separators[0]) == 1:
         joint = separators[0]
-    # One more axis: the words of each text.
+    # The result has one more axis: the words of each text.
     return [replace(flow.mixed(None), joined=joint)]
 
 
 def _counted(step: Step) -> Sequence[Known]:
-    """Words and sequences of them, alone and together, and some that nobody knows."""
+    """TfIdfVectorizer: note words and word sequences, alone and together, and some unknown words."""
     flow = step.flow()
     width = max(step.attribute("ngram_indexes") or [-1]) + 1
     if flow is None:
@@ -173,7 +173,7 @@ def _counted(step: Step) -> Sequence[Known]:
 
 
 def _grams(step: Step, words: list[str], joint: str) -> list[str]:
-    """The pool lists all single words, then all pairs, and so on; `ngram_counts` says where each begins."""
+    """All n-grams. The pool lists single words, then pairs, and so on; `ngram_counts` says where each length begins."""
     starts = [*step.attribute("ngram_counts", [0]), len(words)]
     grams = []
     for length, (start, end) in enumerate(pairwise(starts), start=1):
@@ -182,7 +182,7 @@ def _grams(step: Step, words: list[str], joint: str) -> list[str]:
 
 
 def _texts(grams: list[str], joint: str) -> tuple[list[str], list[str]]:
-    """Each word is in one of them at least, as long as there is room."""
+    """Texts in which each n-gram occurs at least once, as far as there is room; and texts with unknown words."""
     alone = grams[:SINGLE_WORDS]
     between = joint or " "
     together = [between.join(grams[at : at + WORDS_IN_A_TEXT]) for at in range(0, len(grams), WORDS_IN_A_TEXT)]
@@ -192,7 +192,7 @@ def _texts(grams: list[str], joint: str) -> tuple[list[str], list[str]]:
 
 
 def _one_of_depth(step: Step) -> Sequence[Known]:
-    """OneHot: whole numbers below a depth, and one that isn't among them."""
+    """OneHot: note the integers below the depth, and one that isn't among them."""
     flow, depth = step.flow(), step.numbers(1)
     if flow is None or not depth:
         return lose(step)

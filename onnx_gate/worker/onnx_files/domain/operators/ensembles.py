@@ -1,4 +1,4 @@
-"""Trees and support vectors: the rows that reach each of them."""
+"""Trees and support vectors: rows that reach each leaf and each vector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BR
 
 
 def _old_trees(step: Step) -> Iterator[Tree]:
-    """Nodes that name their tree and themselves."""
+    """Trees in the old format, where each node has a tree id and a node id."""
     trees, ids = (np.array(step.attribute(f"nodes_{name}") or []) for name in ("treeids", "nodeids"))
     features, yes, no = (
         np.array(step.attribute(f"nodes_{name}") or []) for name in ("featureids", "truenodeids", "falsenodeids")
@@ -44,7 +44,7 @@ def _old_trees(step: Step) -> Iterator[Tree]:
 
 
 def _tree(*, features: Any, values: Any, modes: Any, yes: Any, no: Any, members: dict[int, Any]) -> Tree:
-    """With `<` or `<=` in every node: whatever asks the other way round has its branches swapped."""
+    """A tree with `<` or `<=` in every node: if a node tests the opposite, its branches are swapped."""
     turned = np.isin(modes, ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ"))
     named = np.flatnonzero(np.isin(modes, ("BRANCH_EQ", "BRANCH_NEQ")))
     return Tree(
@@ -66,7 +66,7 @@ def _numbers(step: Step, name: str) -> Any:
 
 
 def _new_trees(step: Step) -> Iterator[Tree]:
-    """Nodes in one list, leaves in another; `tree_roots` says where each tree begins."""
+    """Trees in the new format: nodes and leaves are in separate lists, and `tree_roots` says where each tree begins."""
     tensors = {name: step.attribute(name) for name in ("nodes_modes", "nodes_splits", "membership_values")}
     arrays = {
         name: None if tensor is None else of_tensor(tensor, Beside(None, None)).array
@@ -85,7 +85,7 @@ def _new_trees(step: Step) -> Iterator[Tree]:
 
 
 def _groups(modes: list[int], values: Any) -> dict[int, list[float]]:
-    """Node → its members; lists of them follow each other, with NaN in between."""
+    """Node → its members; the file stores all member lists in a row, separated by NaN."""
     lists: list[list[float]] = [[]]
     for value in [] if values is None else values.reshape(-1).tolist():
         lists[-1].append(value) if value == value else lists.append([])
@@ -100,7 +100,7 @@ def _grown(
     splits: list[float],
     groups: dict[int, list[float]],
 ) -> Tree:
-    """One tree, its leaves as nodes of their own. One that is a single leaf has both branches lead there."""
+    """One tree, with its leaves as separate nodes. In a tree of a single leaf, both branches lead to it."""
     nodes, rows = [root], []
     for place, node in enumerate(nodes):
         row = [node, place]
@@ -160,14 +160,14 @@ def _note_trees(step: Step, flow: Flow, trees: list[Tree]) -> None:
 
 
 def _answering_missing(step: Step) -> set[int]:
-    """The columns of which some node sends a missing value the way of those that it holds for."""
+    """The columns for which some node sends a missing value to its true branch."""
     columns = step.attribute("nodes_featureids") or ()
     tracked = step.attribute("nodes_missing_value_tracks_true") or ()
     return {int(column) for column, tracks in zip(columns, tracked, strict=False) if tracks}
 
 
 def fed_box(findings: Findings, flow: Flow, box: dict[int, Interval], number: int) -> Box | None:
-    """The way to a leaf in the values of the inputs; None where nothing that can be fed goes it."""
+    """The path to a leaf as ranges of input values; None if no input value follows that path."""
     between: dict[Place, tuple[Scalar, Scalar]] = {}
     allowed: dict[Place, set[Scalar]] = {}
     for column, (low, high) in box.items():
@@ -193,7 +193,7 @@ def fed_box(findings: Findings, flow: Flow, box: dict[int, Interval], number: in
 
 def _led(lookup: Lookup, ends: Interval) -> set[Scalar]:
     low, high = ends
-    # A category of a split has one value: nothing lies between.
+    # A split on a category has one value, not a range.
     return lookup.led(low, high) if low < high else lookup.led(low - 0.5, high)
 
 
@@ -203,7 +203,7 @@ def _raw_ends(part: Part, low: float, high: float) -> Interval:
 
 
 def _met(known: tuple[Scalar, Scalar] | None, ends: Interval) -> Interval | None:
-    """What lies in both."""
+    """The intersection of two intervals; None if it is empty."""
     if known is None:
         return ends
     low, high = max(float(known[0] or 0), ends[0]), min(float(known[1] or 0), ends[1])
@@ -220,7 +220,7 @@ def _support(step: Step) -> Sequence[Known]:
 
 
 def _distances(step: Step) -> Sequence[Known]:
-    """Distances to rows that the model kept."""
+    """CDist: note the rows that the model kept to compute distances to them."""
     flow, points = step.flow(), step.array(1)
     if flow is not None and points is not None and points.ndim == 2:
         note_points(step, flow, points.astype(np.float64))

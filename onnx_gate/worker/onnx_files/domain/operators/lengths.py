@@ -1,4 +1,4 @@
-"""Tables that inputs choose rows of, and sizes of inputs: how many rows there are, and how long a sequence may be."""
+"""Tables from which inputs select rows, and sizes of inputs: the number of rows, and the longest possible sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_gate.worker.onnx_files.domain.stored import Stored
 
 
 def row_of(step: Step, table: Stored, chooser: Known, axis: int = 0) -> Flow:
-    """A row of a constant table: an input's ids, or positions along a dimension."""
+    """Rows of a constant table, selected by an input's ids or by positions along a dimension."""
     if not table.shape or axis >= len(table.shape):
         return Flow()
     rows = table.shape[axis]
@@ -27,7 +27,7 @@ def row_of(step: Step, table: Stored, chooser: Known, axis: int = 0) -> Flow:
 
 
 def sliced_table(step: Step, table: Stored) -> Known:
-    """The first rows of a constant, as many as an input is long."""
+    """The first rows of a constant table, as many as an input is long."""
     ends = step.given(2)
     starts, axes = step.numbers(1, "starts"), step.numbers(3, "axes")
     if not isinstance(ends, Sizes) or table.shape is None:
@@ -43,7 +43,7 @@ def sliced_table(step: Step, table: Stored) -> Known:
 
 
 def _counts(table: Stored) -> bool:
-    """Whether it holds 0, 1, 2, …"""
+    """Whether a table holds 0, 1, 2, …"""
     array = table.array if table.kind else None
     if array is None or array.dtype.kind not in "iu":
         return False
@@ -51,7 +51,7 @@ def _counts(table: Stored) -> bool:
 
 
 def sizes_plus(sizes: Sizes, number: int) -> Sizes:
-    """With something added to each."""
+    """The sizes after adding a number to each."""
     return Sizes(items=tuple(_plus(item, number) for item in sizes.items))
 
 
@@ -89,7 +89,7 @@ def _one(given: Known) -> int | Length | None:
 
 
 def _cumulated(step: Step) -> Sequence[Known]:
-    """A running count of what a mask lets through."""
+    """CumSum: the running count of elements that a mask keeps."""
     flow, axis = step.flow(), step.numbers(1)
     if flow is None or not axis or flow.dims is None or not -len(flow.dims) <= axis[0] < len(flow.dims):
         return [None]
@@ -101,7 +101,7 @@ def _cumulated(step: Step) -> Sequence[Known]:
 
 
 def _non_zero(step: Step) -> Sequence[Known]:
-    """How older exporters count: the places of ones, along a shape of one dimension."""
+    """NonZero: older exporters count with it, as the positions of ones along a single dimension."""
     flow = step.given(0)
     size = flow.dims[0] if isinstance(flow, Flow) and flow.dims and len(flow.dims) == 1 else None
     return [Counting(name=size) if isinstance(size, str) else None]
@@ -120,7 +120,7 @@ def _name(item: Length | None) -> str | None:
 
 
 def _embed_layer(step: Step) -> Sequence[Known]:
-    """The optimiser's own node for words, positions and segments."""
+    """EmbedLayerNormalization: the optimiser's own node for words, positions and segments."""
     ids = step.flow(0)
     for chooser, table in ((0, 2), (1, 4)):
         stored = step.given(table)

@@ -1,4 +1,4 @@
-"""Whole rows: points that a model kept, and rows of equal values or zeros."""
+"""Whole rows to feed: points that a model kept, and rows of equal values or zeros."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from onnx_gate.worker.onnx_files.domain.step import Step
 MOST_TIED = 64
 MOST_DRAWN = 512
 LEAST_SIZE = 3e-4
-"""Below it, what is added is there only lest something be divided by 0: no data is of its size."""
+"""An epsilon below this only prevents a division by 0: no data is that small."""
 SMALL = (0.25, 0.5, 1.0, 2.0)
-"""Deviations of rows, in the size that is added to theirs."""
+"""Deviations of the rows, in multiples of the epsilon."""
 MOST_POINTS = 100_000
 MOST_ROWS = 512
 
 
 def note_zeros(step: Step, flow: Flow) -> None:
-    """A row of zeros."""
+    """Note a row of zeros."""
     columns = flow.columns() if (flow.width or 0) <= MOST_TIED else None
     if columns:
         row = row_of_values(step, columns, [0.0] * len(columns), exact=True)
@@ -32,13 +32,13 @@ def note_zeros(step: Step, flow: Flow) -> None:
 
 
 def note_small(step: Step, flow: Flow, size: float) -> None:
-    """Rows of so small values that what is added to their size, lest it be 0, is seen."""
+    """Note rows of values so small that the epsilon, which prevents a division by 0, changes the result."""
     if size >= LEAST_SIZE:
         note_rows(step, flow, lambda drawn: 4 * size * drawn * np.array(SMALL)[:, None])
 
 
 def note_rows(step: Step, flow: Flow, make: Callable[[Any], Any]) -> None:
-    """A few rows, each value made of a number from -0.5 to 0.5; none where rounding moves them on their way."""
+    """Note a few rows that `make` computes from numbers between -0.5 and 0.5; none if rounding would change them."""
     columns = flow.columns() if 1 < (flow.width or 0) <= MOST_DRAWN else None
     if columns:
         drawn = np.random.default_rng(0).uniform(-0.5, 0.5, (len(SMALL), len(columns)))
@@ -47,7 +47,7 @@ def note_rows(step: Step, flow: Flow, make: Callable[[Any], Any]) -> None:
 
 
 def ties(step: Step, flow: Flow, *, lowest: bool) -> list[Box]:
-    """Rows with the best value more than once."""
+    """Rows in which the best value occurs more than once."""
     columns = flow.columns() if (flow.width or 0) <= MOST_TIED else None
     if columns is None or len(columns) < 2:
         return []
@@ -59,9 +59,9 @@ def ties(step: Step, flow: Flow, *, lowest: bool) -> list[Box]:
 
 
 def row_of_values(step: Step, columns: Sequence[Cell], row: Sequence[float], *, exact: bool = False) -> Box:
-    """A row with one value for each column, as it is fed; columns of unknown origin are left out.
+    """A row with one value per column, as it is fed; columns of unknown origin are left out.
 
-    With `exact` it is no row at all where rounding on the way moves a value.
+    With `exact`, the row is empty if the origin of a column is unknown, or if rounding on the way changes a value.
     """
     box: dict[Place, tuple[Scalar, Scalar]] = {}
     for cell, value in zip(columns, row, strict=False):
@@ -77,7 +77,7 @@ def row_of_values(step: Step, columns: Sequence[Cell], row: Sequence[float], *, 
 
 
 def note_points(step: Step, flow: Flow, points: Any) -> None:
-    """Rows that the model kept: each is fed, and ordinary values lie where they do."""
+    """Note rows that the model kept: each is fed (a sample if there are many), and ordinary values lie around them."""
     columns = flow.columns(points.shape[1])
     if columns is None:
         return
@@ -89,7 +89,7 @@ def note_points(step: Step, flow: Flow, points: Any) -> None:
 
 
 def _note_spread(step: Step, columns: Sequence[Cell], points: Any) -> None:
-    """Ordinary values lie where the points do."""
+    """Note that ordinary values have the mean and the deviation of the points."""
     centres, spreads = points.mean(axis=0).tolist(), points.std(axis=0).tolist()
     for cell, centre, spread in zip(columns, centres, spreads, strict=False):
         for part in cell:

@@ -1,4 +1,4 @@
-"""Operators that round: to whole numbers, to another type, to a quantised one."""
+"""Operators that round: to integers, to another type, or to a quantised type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _cast(step: Step) -> Sequence[Known]:
 
 
 def _changed_kind(step: Step, flow: Flow, to: int) -> Callable[[Part], Part]:
-    """What a cast does to each part, with what it says noted."""
+    """The change that a cast makes to each part; also notes what the cast says about the input."""
     findings, was = step.findings, flow.kind
     for part in flow.parts:
         if to == BOOL:
@@ -43,12 +43,12 @@ def _changed_kind(step: Step, flow: Flow, to: int) -> Callable[[Part], Part]:
 
 
 def _without_negatives(numbers: Sequence[float], kind: int) -> list[float]:
-    """A negative float has no defined value as an unsigned number."""
+    """The numbers that the type can hold: a negative float has no defined value as an unsigned integer."""
     return [number for number in numbers if number > -1 or INTEGERS[kind][0] < 0]
 
 
 def _ends(was: int, to: int) -> list[float]:
-    """The ends of the narrower type, and what is just beyond them, as far as the wider one holds it."""
+    """The limits of the narrower type, and the numbers just beyond them, as far as the wider type can hold them."""
     (least, most), (low, high) = INTEGERS[was], INTEGERS[to]
     numbers = [low - 1, low, high, high + 1] if (low > least or high < most) else []
     return [float(number) for number in numbers if least <= number <= most]
@@ -70,7 +70,7 @@ def _remainder(step: Step) -> Sequence[Known]:
     base = abs(float(array.reshape(-1)[0])) if array is not None and array.size else 3.0
     numbers = [-1, -base, -base - 1, -2 * base + 1, base - 1, base, base + 1, 2 * base + 1]
     if flow.kind in FLOATS:
-        # Not on a multiple, where rounding decides.
+        # No multiples of the divisor: there, rounding decides.
         numbers = [base * each for each in (-2.25, -1.25, -0.75, -0.25, 0.25, 0.75, 1.25, 2.25)]
     for part in flow.parts:
         step.findings.mark(part, numbers)
@@ -90,7 +90,7 @@ def _dequantised(step: Step) -> Sequence[Known]:
 
 
 def _quantised(step: Step) -> Sequence[Known]:
-    """The ends of what the quantised type holds; what is between is still the value."""
+    """QuantizeLinear: note the limits of the quantised type; between them, the value is followed further."""
     flow, scale, zero = step.flow(), step.array(1), step.array(2)
     if flow is None or scale is None or scale.size != 1 or not scale.all():
         return lose(step)

@@ -1,4 +1,4 @@
-"""Operators that move values and change none: which column of which input is where."""
+"""Operators that move values without changing them: where each column of each input goes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _squeeze(step: Step) -> Sequence[Known]:
 
 
 def _narrowed(flow: Flow, dims: tuple[Dim, ...] | None) -> Flow:
-    """Without its last axis, of which there was one place."""
+    """The flow without its last axis, which has a single position."""
     return replace(flow, cells=(flow.at(0),), by_column=False, aligned=False, dims=dims)
 
 
@@ -141,7 +141,7 @@ def _sliced(
     steps: list[int],
     which: int,
 ) -> Flow:
-    """On the last axis, where columns are."""
+    """A slice of the last axis, which holds the columns."""
     if starts is None or ends is None or (flow.width is None and (starts[which] < 0 or not 0 <= ends[which] < 4096)):
         return flow.mixed(dims)
     width = flow.width if flow.width is not None else ends[which]
@@ -150,13 +150,13 @@ def _sliced(
 
 
 def _picked(step: Step, flow: Flow) -> Known:
-    """Gather with constant places: on the last axis, some columns."""
+    """Gather with constant indices; on the last axis, they select columns."""
     places, axis = step.array(1), step.axis(flow)
     if axis is None or places is None:
         return Flow() if axis in (None, -1) else replace(flow, dims=None)
     if axis != -1:
         dims = _without(flow.dims, axis, places.ndim)
-        # The axis goes, or others come in its place; the last one stays.
+        # The axis is removed or replaced by others; the last axis stays.
         return replace(flow, dims=dims)
     indices = [int(each) for each in np.asarray(places).reshape(-1)]
     found = flow.pick(indices)
@@ -177,7 +177,7 @@ def _extract(step: Step) -> Sequence[Known]:
     if flow is None or places is None:
         return [None]
     found = flow.pick([int(each) for each in places.reshape(-1)])
-    # A row of its own for a value of one axis.
+    # A value with one axis becomes a single row.
     return [replace(found, dims=(1, len(found.cells))) if flow.rank == 1 else found]
 
 
@@ -216,7 +216,7 @@ def _concat(step: Step) -> Sequence[Known]:
 
 
 def _before_unknown(flows: Sequence[Flow | None]) -> Flow:
-    """The columns up to the first value of unknown width, which have a known place."""
+    """The columns before the first value of unknown width: only their positions are known."""
     known: list[Flow] = []
     for flow in flows:
         if flow is None or flow.columns() is None:
@@ -263,7 +263,7 @@ def _gathered(step: Step) -> Sequence[Known]:
 
 
 def _gathered_each(step: Step) -> Sequence[Known]:
-    """As many rows of a table as there are elements."""
+    """GatherElements: each element selects an entry along one axis of a table."""
     data = step.given(0)
     if isinstance(data, Stored):
         axis = int(step.attribute("axis", 0))
@@ -272,7 +272,7 @@ def _gathered_each(step: Step) -> Sequence[Known]:
 
 
 def _gathered_by_tuple(step: Step) -> Sequence[Known]:
-    """GatherND, as indexing with an array becomes: with one number for each place it chooses rows."""
+    """GatherND, to which indexing with an array is converted: with one number per index, it selects rows."""
     data, places = step.given(0), step.flow(1)
     one = places is not None and places.dims is not None and places.dims[-1:] == (1,)
     if isinstance(data, Stored) and one and not int(step.attribute("batch_dims", 0)):
