@@ -64,14 +64,22 @@ def _entry_lines(entry: Entry, folder: Path) -> Iterator[str]:
 
 
 def _input_lines(entry: Entry) -> Iterator[str]:
-    if not entry.inputs:
-        return
-    yield f"    inputs:  {_comment(f'from {entry.seen.basis}', 0)}"
+    if entry.inputs:
+        yield f"    inputs:  {_comment(f'from {entry.seen.basis}', 0)}"
     for given in entry.inputs:
         yield f"      {quoted(given.name)}: {_described(given)}"
-    named = dict.fromkeys(size for given in entry.inputs for size in given.shape if isinstance(size, str))
+    # The first dimension of a file is its batch, under whatever name.
+    shapes = [given.shape for given in entry.inputs]
+    if not entry.inputs and "data" not in entry.keys:
+        shapes = [_names_of(given)[1:] for given in entry.file_inputs]
+    named = dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str))
     if sizes := {name: _SIZES for name in named if name != "batch"}:
         yield f"    dims: {flow(sizes)}  # sizes to try"
+
+
+def _names_of(given: SeenInput) -> tuple[int | str, ...]:
+    """The sizes of a file's input; one without a name gets the name that a run gives it."""
+    return tuple(f"{given.name}_dim{axis}" if size == "?" else size for axis, size in enumerate(given.shape))
 
 
 def _described(given: SeenInput) -> str:

@@ -110,6 +110,9 @@ class Plugin:
     alone explains a divergence."""
     known_cause: Callable[[Any, ModelSpec, Feed], Triage | None] = nothing_known
     """The known problem of this kind of model on such a feed, or None. Triage asks only after a model has diverged."""
+    answers_by_row: bool = False
+    """Whether an answer depends on its own row alone. Then `known_cause` gets the worst row and no others: a problem
+    must show in a row that is wrong."""
     fitted_columns: Callable[[Any], tuple[str, ...]] = no_columns
     """The names of the columns that the source was fitted on, in their order; empty where it has no names."""
     takes: Callable[[Any], Seen | None] = no_inputs

@@ -38,8 +38,12 @@ def diverged_blocks(model: ModelResult, *, confused: bool = True) -> list[Md]:
     blocks += [items(limits)] if limits else []
     blocks += [_noise(model)] if model.noise else []
     blocks += [_contract(given)] if given else []
-    first = next((check for check in worst if check.confusion and confused), None)
-    return [*blocks, confusion(first)] if first else blocks
+    labels = [check for check in compared if check.confusion and confused]
+    return [*blocks, confusion(max(labels, key=_wrong_labels))] if labels else blocks
+
+
+def _wrong_labels(check: Check) -> int:
+    return sum(pair.count for pair in check.confusion if pair.reference != pair.actual)
 
 
 def error_block(model: ModelResult) -> Md:

@@ -99,6 +99,13 @@ def failed(cause: Cause, where: str, error: BaseException, *, fix: str = "") -> 
             f"{where}: the code called sys.exit({error.code!r}), expected it to return{_user_line(error)}",
             fix="raise an exception instead",
         )
+    if name := _class_of_a_script(error):
+        return CannotJudge(
+            cause,
+            f"{where}: it names the class {name}, which was defined in the script or notebook that saved the model",
+            fix=f"move {name} into a module of its own, such as my_model.py beside the manifest, import it from there "
+            "in the script, and save the model again",
+        )
     if other := other_version(error):
         return CannotJudge(cause, f"{where}: {other.told}{_user_line(error)}", fix=other.fix)
     if isinstance(error, ModuleNotFoundError) and not fix:
@@ -185,6 +192,13 @@ def _package_at_fault(error: BaseException) -> tuple[str, str]:
             # What follows the first sentence is a dump of both states.
             return package, f"{package} refuses its state ({_first_words(error)})"
     return "", ""
+
+
+def _class_of_a_script(error: BaseException) -> str:
+    """The class of `__main__` that a pickle names; here, `__main__` is a module of the gate."""
+    found = _NO_ATTRIBUTE.search(str(error)) if isinstance(error, AttributeError) else None
+    package = found[2].partition(".")[0] if found else ""
+    return found[1] if found and package in ("__main__", __name__.partition(".")[0]) else ""
 
 
 def _import_statement(error: BaseException) -> str:

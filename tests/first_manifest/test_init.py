@@ -375,3 +375,15 @@ def test_a_manifest_that_would_be_too_large_is_cut(top: Path) -> None:
     assert main(["init"]) == 0
     assert ids() == {"a": "a.onnx"}
     assert "wide.joblib: the manifest would be too large" in (top / "onnx-gate.yml").read_text()
+
+
+def test_dimensions_of_a_file_have_sizes_to_try(top: Path, capsys: Capture) -> None:
+    """Without them `check` finds no problem, and `run` can't feed the file."""
+    shape = ["n", "seq", None, 3]
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Neg", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [value("x", 1, shape)], [value("y", 1, shape)])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), "net.onnx")
+    assert main(["init"]) == 0
+    assert load_manifest(Path("onnx-gate.yml")).models[0].dims == {"seq": (1, 16), "x_dim2": (1, 16)}
+    assert main(["run", "--output", "report"]) == 0, capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,8 @@ _CANCELLING = (
     *("KMeans", "MiniBatchKMeans", "GaussianNB", "KernelPCA", "GaussianMixture", "BayesianGaussianMixture"),
     *("PowerTransformer", "GaussianProcessRegressor", "QuadraticDiscriminantAnalysis", "Nystroem", "OneClassSVM"),
 )
+_TWO_LETTERS = r"(?u)\b\w\w+\b"
+"""The default token_pattern of vectorizers: words of one letter are dropped."""
 _TIE = 1e-6
 """The largest difference of the two best probabilities that counts as a tie in float32."""
 _NEIGHBORS = (
@@ -68,11 +71,15 @@ class Case:
         return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
     @property
-    def has_foreign_text(self) -> bool:
-        """Whether the feed holds text beyond ASCII."""
+    def texts(self) -> list[str]:
+        """All texts of the feed."""
         arrays = [np.asarray(value) for value in self.feed.values()]
-        texts = [str(text) for array in arrays if array.dtype.kind in "OUS" for text in array.ravel()]
-        return not all(text.isascii() for text in texts)
+        return [str(text) for array in arrays if array.dtype.kind in "OUS" for text in array.ravel()]
+
+    @property
+    def words(self) -> list[str]:
+        """The words of these texts, as the conversion cuts them."""
+        return [word.lower() for text in self.texts for word in re.findall("[a-zA-Z0-9_]+", text)]
 
 
 def known_cause(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Triage | None:
@@ -133,8 +140,25 @@ def _with_categories(part: Part, case: Case) -> bool:
 
 
 def _tree_on_nan(part: Part, case: Case) -> bool:
-    imputed = any(type(step).__name__ in _IMPUTERS for step in part.before)
-    return _kind(part) in TREES and case.has_nan and not imputed
+    return _kind(part) in TREES and case.has_nan and _nan_reaches(part, case)
+
+
+def _nan_reaches(part: Part, case: Case) -> bool:
+    """Whether a NaN of the feed is still there after the steps before the part."""
+    try:
+        rows = rows_of(case.source, case.spec, case.feed)
+        for step in part.before:
+            rows = step.transform(rows)
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        return bool(np.isnan(np.asarray(rows, dtype=np.float64)).any())
+    except Exception:
+        # A part of a branch doesn't get the rows of the feed.
+        return not any(name in _IMPUTERS for name in _kinds_before(part))
+
+
+def _kinds_before(part: Part) -> list[str]:
+    """The class names of all steps before a part, with those inside a ColumnTransformer or FeatureUnion."""
+    return [_kind(inner) for step in part.before for inner in parts(step)]
 
 
 def _constant_quantiles(part: Part, case: Case) -> bool:
@@ -153,13 +177,28 @@ def _scores_divided(part: Part, case: Case) -> bool:
     return _kind(part) == "OneVsRestClassifier" and any(not hasattr(each, "predict_proba") for each in members)
 
 
+def _n_grams(part: Part) -> bool:
+    """Whether a vectorizer makes terms of several words."""
+    words = getattr(part.model, "analyzer", "") == "word" and getattr(part.model, "ngram_range", (1, 1))[1] > 1
+    return _kind(part) in _VECTORIZERS and bool(words)
+
+
+def _stopped_n_grams(part: Part, case: Case) -> bool:
+    return _n_grams(part) and not frozenset(case.words).isdisjoint(part.model.get_stop_words() or ())
+
+
+def _short_words_in_n_grams(part: Part, case: Case) -> bool:
+    dropped = part.model.token_pattern == _TWO_LETTERS if _n_grams(part) else False
+    return dropped and any(len(word) == 1 for word in case.words)
+
+
 def _foreign_text(part: Part, case: Case) -> bool:
-    return _kind(part) in _VECTORIZERS and case.has_foreign_text
+    return _kind(part) in _VECTORIZERS and not all(text.isascii() for text in case.texts)
 
 
 def _scaled_before(*names: str) -> Callable[[Part, Case], bool]:
     def fits(part: Part, case: Case) -> bool:
-        before = [type(step).__name__ for step in part.before]
+        before = _kinds_before(part)
         last_cast = max((i for i, name in enumerate(before) if name == "CastTransformer"), default=-1)
         return _kind(part) in names and not case.double and any(name in _SCALERS for name in before[last_cast + 1 :])
 
@@ -251,7 +290,21 @@ _KNOWN: tuple[tuple[Callable[[Part, Case], bool], Cause, str], ...] = (
         Cause.PREPROCESSING,
         "The feed holds text beyond ASCII, which the tokenizer of {it} and that of ONNX Runtime cut into other "
         "words: `\\w` is `[a-zA-Z0-9_]` in the conversion. Set token_pattern to plain letters, such as "
-        "`[a-zA-Z0-9_]+`, with strip_accents done before, or normalise the text where you serve it.",
+        "`[a-zA-Z0-9_]+`, and replace other letters before the model, where you train and where you serve it "
+        "(the conversion of strip_accents is not supported).",
+    ),
+    (
+        _stopped_n_grams,
+        Cause.PREPROCESSING,
+        "{it} removes stop words before it makes terms of several words, and the conversion does not: terms across a "
+        "stop word differ. Fit it without `stop_words` and with `token_pattern='[a-zA-Z0-9_]+'`, or with "
+        "`ngram_range=(1, 1)`.",
+    ),
+    (
+        _short_words_in_n_grams,
+        Cause.PREPROCESSING,
+        "{it} drops words of one letter before it makes terms of several words, and the conversion keeps them: terms "
+        "across such a word differ. Fit it with `token_pattern='[a-zA-Z0-9_]+'`, or with `ngram_range=(1, 1)`.",
     ),
     (
         _scaled_before(*_LIGHTGBM),

@@ -54,6 +54,7 @@ PLUGIN = Plugin(
     warm_up=warm_up,
     widen=widen,
     known_cause=known_cause,
+    answers_by_row=True,
     fitted_columns=fitted_columns,
     takes=takes,
     tails=tails,

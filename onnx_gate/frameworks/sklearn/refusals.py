@@ -40,6 +40,12 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
         "ONNX knows categories of whole numbers and of text only: encode such a column as text, or bin it",
     ),
     (
+        "when the missing values are string",
+        Cause.CONVERSION_FAILED,
+        "in columns of text, ONNX can impute a text but no NaN: write SimpleImputer(missing_values='', …), and fill "
+        "missing texts with '' (`fillna('')`) where you train and where you serve",
+    ),
+    (
         "FunctionTransformer",
         Cause.UNSUPPORTED_OPERATOR,
         "a Python function can't be converted: call it before the model, in the code that feeds it, and judge what "

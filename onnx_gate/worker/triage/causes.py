@@ -52,6 +52,9 @@ LOWERED_DB = 8.0
 _OF_THE_FILE = (Cause.CONVERSION, Cause.PRECISION, Cause.PREPROCESSING, Cause.QUANTISED)
 """Causes that have a place in the graph."""
 
+_OF_CONVERTERS = (Cause.CONVERSION, Cause.PREPROCESSING)
+"""Known causes that a shipped file need not have: another converter may have written it, or another model."""
+
 _ORDER_ADVICE = {
     Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
     "model again with its outputs in the order of the source, or correct their names.",
@@ -286,7 +289,7 @@ def _order(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
 def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """A known problem of this kind of model: it says more than any number, unless an exchange shows another cause."""
     known = evidence.ask.known(worst)
-    if known is None or (known.cause is Cause.CONVERSION and evidence.shipped):
+    if known is None or (known.cause in _OF_CONVERTERS and evidence.shipped):
         return None
     if known.cause is not Cause.PRECISION:
         return known
@@ -304,7 +307,7 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
 def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """A known fault of converters, if nothing else explains the divergence of a shipped file."""
     known = evidence.ask.known(worst) if evidence.shipped else None
-    return known if known and known.cause is Cause.CONVERSION else None
+    return known if known and known.cause in _OF_CONVERTERS else None
 
 
 def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:

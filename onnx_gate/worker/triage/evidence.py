@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnx_gate.frameworks.plugin import Feed
 from onnx_gate.records.asked import SessionSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import Answer, OutputDiff, Triage
@@ -271,13 +272,21 @@ class SecondOpinion:
         return Reordered(order=order, names=names, mended=mended)
 
     def known(self, diff: OutputDiff) -> Triage | None:
-        """A known problem with such a model on such a feed."""
+        """The known problem of this kind of model on this feed."""
         prepared = self._prepared
-        return (
-            None
-            if self.recorded
-            else prepared.framework.known_cause(prepared.source, prepared.spec, self._call(diff).feed)
-        )
+        if self.recorded:
+            return None
+        feed = self._worst_row(diff) if prepared.framework.answers_by_row else self._call(diff).feed
+        return prepared.framework.known_cause(prepared.source, prepared.spec, feed)
+
+    def _worst_row(self, diff: OutputDiff) -> Feed:
+        """The inputs of the worst row alone; the whole feed where no row is known to be the worst."""
+        call = self._call(diff)
+        rows = {len(value) if isinstance(value, np.ndarray) and value.ndim else 0 for value in call.feed.values()}
+        row = diff.worst.index[0] - call.first_row if diff.worst and diff.worst.index else -1
+        if len(rows) != 1 or not 0 <= row < rows.pop():
+            return call.feed
+        return {name: value[row : row + 1] for name, value in call.feed.items()}
 
     def offset(self, diff: OutputDiff) -> float | None:
         """The amount by which all elements are off in the same direction."""

@@ -145,12 +145,27 @@ def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: A
 
 def _draw_what_is_answered(prepared: Prepared, inputs: _Inputs) -> None:
     """Feed default values instead, if the source refuses ordinary values that it seems to know."""
-    ordinary = [case for case in inputs.cases if not case.edge]
-    if inputs.guessed and any(refusal(prepared, case) is not None for case in ordinary):
-        for case in ordinary:
+    refused = _refused(prepared, inputs) if inputs.guessed else set()
+    if not refused:
+        return
+    known = inputs.domains
+    _plan_again(prepared, inputs, NOTHING_KNOWN)
+    if refused <= _refused(prepared, inputs):
+        # The source refuses a size, such as one beyond its position table, and not the values.
+        _plan_again(prepared, inputs, known)
+
+
+def _refused(prepared: Prepared, inputs: _Inputs) -> set[str]:
+    """The ordinary cases that the source does not answer."""
+    return {case.name for case in inputs.cases if not case.edge and refusal(prepared, case) is not None}
+
+
+def _plan_again(prepared: Prepared, inputs: _Inputs, domains: Domains) -> None:
+    for case in inputs.cases:
+        if not case.edge:
             prepared.forget(case.name)
-        inputs.plan(NOTHING_KNOWN)
-        prepared.cases = inputs.cases
+    inputs.plan(domains)
+    prepared.cases = inputs.cases
 
 
 def _take_fixed(prepared: Prepared, fixed: FixedSizes | None) -> Iterable[str]:
@@ -225,14 +240,15 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
         fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
-    if case.cut:
-        fix = f"remove this size from `dims` if the model isn't to answer it, or {fix}"
+    sizes = [f"{dim}={size}" for dim, size in case.sizes.items() if dim != "batch"]
+    if case.cut or sizes:
+        fix = f"remove {' and '.join(sizes) or 'this size'} from `dims` if the model isn't to answer it, or {fix}"
     if names := missing_inputs(str(error)):
         told = f"{spec.source.shown}: no input can be fed: {other_names(names)}"
         return CannotJudge(Cause.LOAD_FAILED, told, fix=NAME_INPUTS)
     if type(error).__name__ == "NotFittedError":
         fix = "fit the estimator before it is saved"
-    elif any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
+    elif not sizes and any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
         fix += " Integers are drawn from 0 to 9 unless `range` or `values` is given"
     return failed(Cause.LOAD_FAILED, f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
 

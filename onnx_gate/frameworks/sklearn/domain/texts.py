@@ -14,6 +14,7 @@ _PLAIN = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "
 _MOST_SINGLE = 128
 _MOST_WORDS = 2048
 _WORDS_A_TEXT = 8
+_MOST_INTERRUPTED = 32
 
 
 def add_texts(facts: Facts, model: Any, column: Column | None, seed: str) -> None:
@@ -22,8 +23,18 @@ def add_texts(facts: Facts, model: Any, column: Column | None, seed: str) -> Non
     rng = rng_for(f"{seed}/words")
     chosen = [words[number] for number in rng.permutation(len(words))[:_MOST_WORDS]]
     joint = "" if "char" in str(getattr(model, "analyzer", "word")) else " "
-    facts.add_choices(column, _texts(chosen or list(_PLAIN), joint), origin=Origin.VOCABULARY)
+    texts = [*_texts(chosen or list(_PLAIN), joint), *_interrupted(model, chosen if joint else [])]
+    facts.add_choices(column, texts, origin=Origin.VOCABULARY)
     facts.add_unusual(column, ("", " ", " ".join(_UNKNOWN)), Origin.VOCABULARY)
+
+
+def _interrupted(model: Any, words: list[str]) -> list[str]:
+    """Known n-grams with something between their words that the tokenizer drops: a letter, a digit, a stop word."""
+    pairs = [word.split(" ") for word in words if " " in word][:_MOST_INTERRUPTED]
+    stops = sorted(model.get_stop_words() or ()) if pairs and hasattr(model, "get_stop_words") else []
+    dropped = ["a", "7", *stops[:: max(1, len(stops) // 4)]]
+    between = [f" {dropped[number % len(dropped)]} ".join(pair) for number, pair in enumerate(pairs)]
+    return [*between, *("'s ".join(pair) for pair in pairs[:8])]
 
 
 def _texts(words: list[str], joint: str) -> list[str]:
