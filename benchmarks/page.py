@@ -13,16 +13,17 @@ from pygal.style import CleanStyle
 
 DOCS = Path(__file__).parent.parent / "docs"
 PLOTS = DOCS / "performance"
-ORDER = ("scripts", "larger", "variants", "compare", "growth", "start")
-"""Order of the sections; the page names benchmarks that were not run."""
 COMMANDS = {
     "scripts": "gate_vs_scripts.py",
+    "cached": "cached.py",
     "larger": "larger_models.py",
     "variants": "variants.py",
     "compare": "compare_speed.py",
     "growth": "growth.py",
     "start": "start.py",
+    "place": "deep_place.py",
 }
+"""The sections, in their order; the page names benchmarks that were not run."""
 INTRODUCTION = """# Performance
 
 Written by `make bench`. Every figure but sizes is a ratio of two things measured in one run, on one machine, in turn;
@@ -35,7 +36,7 @@ _AGAIN = re.compile(r"chart-[0-9a-f-]{36}")
 def main() -> None:
     PLOTS.mkdir(exist_ok=True)
     parts = [INTRODUCTION]
-    for name in ORDER:
+    for name in COMMANDS:
         path = KEPT / f"{name}.json"
         parts.append(section(name, json.loads(path.read_text())) if path.exists() else missing(name))
     (DOCS / "performance.md").write_text("\n".join(parts).rstrip() + "\n")

@@ -39,7 +39,7 @@ REVIEWS = (
 )
 LOCALE = "convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}"
 PLAIN = "[a-zA-Z0-9_]+"
-REVIEWERS = {
+REVIEWERS: dict[str, dict[str, Any]] = {
     "pairs": {"ngram_range": (1, 2)},
     "pairs-stopped": {"ngram_range": (1, 2), "stop_words": "english", "token_pattern": PLAIN},
     "pairs-plain": {"ngram_range": (1, 2), "token_pattern": PLAIN},
