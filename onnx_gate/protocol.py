@@ -29,8 +29,16 @@ MADE = "reference"
 """The folder, within a worker's own folder, in which the worker leaves a reference."""
 READ = "read.json"
 """The file in that folder that lists which files the model's code has read."""
+MODEL = "model"
+"""The folder of a reference that holds the model and its weights."""
+ARCHIVE = "case-{}.npz"
+"""The file of a reference that holds the arrays of one case, by its number."""
 CONTRACT = "contract.json"
 """The file of a reference that is written last: if it exists, the reference is complete."""
+ANSWERS = "answers"
+"""The folder, within a worker's own folder, with the source's answers for the cache: a reference without its model."""
+MOST_ANSWERS = 64 * 1024 * 1024
+"""The most bytes of such answers, with their inputs."""
 FLOAT32 = "float32"
 """The folder, within a variant's own folder, that holds the model from which the variant is made."""
 STACK_SIGNAL = signal.SIGUSR1
@@ -57,6 +65,8 @@ class Job:
     """Also leave a reference in the scratch folder, with which another machine can compare."""
     reference: str | None = None
     """The folder of a reference that takes the place of the source."""
+    judges_again: bool = False
+    """The reference was made on this machine, and only limits have changed since: its strength is computed again."""
     converted: str | None = None
     """For a variant: the file in the scratch folder that the process of its model has converted."""
     crashed: tuple[tuple[str, str], ...] = ()
@@ -68,7 +78,7 @@ class Job:
     calibrates: bool = False
     """Measure how large honest rounding is in every output, instead of looking for the cause of a divergence."""
     records: bool = False
-    """Also report what the model's code reads and looks for."""
+    """Also report what the model's code reads and looks for, and leave the source's answers, for the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)

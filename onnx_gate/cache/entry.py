@@ -49,6 +49,9 @@ class PartKind(StrEnum):
     """What the model printed."""
     WEAK_INPUTS = "weak-inputs"
     """The inputs that catch survivors."""
+    ANSWERS = "answers"
+    """The source's answers and their inputs, by case: what is needed to judge the model by other limits. The contract
+    comes first."""
 
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from onnx_gate.repository.files import list_folder, read_text
 
 # The position in the manifest, and what the gate itself judges from the stored answers every time.
 _JUDGED_HERE = frozenset({"line", "folder", "own", "allow_failure", "min_strength", "repro"})
-_LIMITS = frozenset({"tolerance", "limits", "outputs", "given"})
-_LIMITS_OF_PROVIDERS = frozenset({"tolerance", "outputs"})
+_LIMITS = ("tolerance", "limits", "outputs", "given")
+_LIMITS_OF_PROVIDERS = ("tolerance", "outputs")
 # Variables that only say where something is; they count only for models that read them. All other variables count for
 # every model: native libraries read them.
 _ONLY_IF_READ = re.compile(
@@ -56,20 +56,32 @@ def asked_of(spec: ModelSpec, places: Places) -> dict[str, str]:
     }
     for key in ("source", "onnx", "weights", "data", "register", "ort_custom_ops"):
         described[key] = _location(getattr(spec, key), places)
-    limits = {key: described.pop(key) for key in _LIMITS}
+    limits = {key: described[key] for key in _LIMITS}
     limits["providers"] = [{key: each[key] for key in _LIMITS_OF_PROVIDERS} for each in described["providers"]]
-    described["providers"] = [
-        {key: value for key, value in each.items() if key not in _LIMITS_OF_PROVIDERS}
-        for each in described["providers"]
-    ]
+    described = {
+        **_without_limits(described, _LIMITS),
+        "providers": [_without_limits(each, _LIMITS_OF_PROVIDERS) for each in described["providers"]],
+    }
     return {
         **{f"`{key}` in the manifest": _short(value) for key, value in described.items()},
         **{f"{LIMIT} `{key}`": _short(value) for key, value in limits.items()},
     }
 
 
+def _without_limits(described: Mapping[str, Any], limits: Iterable[str]) -> dict[str, Any]:
+    """The same without limits. Which outputs have a rule, and which are ignored, changes what is compared."""
+    kept = {key: value for key, value in described.items() if key not in limits}
+    rules = {name: rule["mode"] == "ignore" for name, rule in described["outputs"].items()}
+    return {**kept, "outputs": rules, **({"given": bool(described["given"])} if "given" in limits else {})}
+
+
 LIMIT = "limit"
 """The first word in the names of limits, which judge answers but don't change them."""
+
+
+def is_limit(name: str) -> bool:
+    """Whether the name of an input is that of a limit."""
+    return name.startswith(f"{LIMIT} ")
 
 
 def files_of(spec: ModelSpec) -> list[str]:

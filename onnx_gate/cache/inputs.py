@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onnx_gate.cache.entry import Head
-from onnx_gate.cache.facts import asked_of, files_of
+from onnx_gate.cache.facts import asked_of, files_of, is_limit
 from onnx_gate.cache.fingerprints import FACT, Fingerprints
 from onnx_gate.cache.libraries import libraries_of
 from onnx_gate.protocol import Recorded, Touched
@@ -74,10 +74,10 @@ def changed_meanwhile(inputs: Inputs, now: Fingerprints) -> str:
 
 def changes(head: Head, spec: ModelSpec, now: Fingerprints) -> Iterator[str]:
     """The inputs that have changed, in words."""
-    known = head.inputs.get(FACT, {})
+    known, asked = head.inputs.get(FACT, {}), head.inputs.get(ASKED, {})
     for name in _differences(known, now.facts):
         yield _told_fact(name, known.get(name, ""), now.facts.get(name, ""))
-    yield from _differences(head.inputs.get(ASKED, {}), asked_of(spec, now.places))
+    yield from (name for name in _differences(asked, asked_of(spec, now.places)) if not is_limit(name))
     for kind, names in head.inputs.items():
         if kind in (ASKED, FACT):
             continue
@@ -86,6 +86,12 @@ def changes(head: Head, spec: ModelSpec, now: Fingerprints) -> Iterator[str]:
             after = now.take_module(name, head.searched) if is_module else now.take(f"{kind} {name}")
             if after != before:
                 yield _told(kind, name, before, after)
+
+
+def changed_limits(head: Head, spec: ModelSpec, now: Fingerprints) -> tuple[str, ...]:
+    """The limits that have changed, in words."""
+    asked = head.inputs.get(ASKED, {})
+    return tuple(name for name in _differences(asked, asked_of(spec, now.places)) if is_limit(name))
 
 
 def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

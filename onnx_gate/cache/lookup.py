@@ -9,13 +9,35 @@ from itertools import chain, islice
 from pathlib import Path
 
 from onnx_gate.cache.entry import Damaged, Entry, Head, PartKind, describe_part, pack, read_entry, write_entry
-from onnx_gate.cache.facts import run_facts
+from onnx_gate.cache.facts import asked_of, run_facts
 from onnx_gate.cache.fingerprints import Fingerprints, TooMuch
-from onnx_gate.cache.inputs import Reported, changed_meanwhile, changes, take_inputs
+from onnx_gate.cache.inputs import (
+    ASKED,
+    Inputs,
+    Reported,
+    changed_limits,
+    changed_meanwhile,
+    changes,
+    take_inputs,
+)
 from onnx_gate.cache.places import Places
 from onnx_gate.cache.store import Store, slot_of
 from onnx_gate.processes.handover import left_by
-from onnx_gate.protocol import Done, Event, GarbageReply, ProviderDone, Recorded, Stage, Touched, decode, encode
+from onnx_gate.protocol import (
+    ARCHIVE,
+    CONTRACT,
+    MODEL,
+    Done,
+    Event,
+    GarbageReply,
+    Made,
+    ProviderDone,
+    Recorded,
+    Stage,
+    Touched,
+    decode,
+    encode,
+)
 from onnx_gate.records.asked import ModelSpec, RunOptions
 from onnx_gate.records.result import Cached, ModelResult
 from onnx_gate.repository.credentials import find_credentials
@@ -27,6 +49,8 @@ LARGEST_FILES = 512 * 1024 * 1024
 """The most bytes of a model's own files that are kept with its entry."""
 Files = dict[PartKind, list[Path]]
 """Files that a model left for the user."""
+MOST_CASES = 1_000
+"""The most cases with answers; a model with more of them runs again when limits change."""
 _MOST_CHANGES = 5
 NO_ENTRY = "no entry"
 TIMED = "its speed is measured, which depends on the moment"
@@ -72,6 +96,37 @@ class Hit:
         """Restore the log of what the model printed; raises Damaged, and OSError."""
         for part, place in self.entry.parts(PartKind.LOG)[:1]:
             self.entry.copy(part, place, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """A model of which only limits have changed: it is judged again from stored answers."""
+
+    entry: Entry
+    """The entry that holds the answers."""
+    why: tuple[str, ...]
+    """The limits that have changed."""
+
+    def restore(self, model_id: str, folder: Path) -> list[Path]:
+        """Write a reference into a new folder, and give the files of its answers; raises Damaged, and OSError."""
+        weights = [name for event in self._events() if isinstance(event, Made) for name in event.weights]
+        *beside, model = left_by(model_id, weights)
+        (folder / MODEL).mkdir(parents=True)
+        self._copy(PartKind.MODEL, [folder / MODEL / model])
+        self._copy(PartKind.WEIGHTS, [folder / MODEL / name for name in beside])
+        answers = [folder / name for name in (CONTRACT, *map(ARCHIVE.format, range(MOST_CASES)))]
+        return self._copy(PartKind.ANSWERS, answers)
+
+    def _events(self) -> Iterator[Event]:
+        return Hit(entry=self.entry).events()
+
+    def _copy(self, kind: PartKind, places: Sequence[Path]) -> list[Path]:
+        parts = self.entry.parts(kind)
+        if len(parts) > len(places):
+            raise Damaged(f"it holds more files than its model has, of the kind {kind}")
+        for path, (part, start) in zip(places, parts, strict=False):
+            self.entry.copy(part, start, path)
+        return list(places[: len(parts)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,16 +179,18 @@ class Cache:
         self._bases: set[str] = set()
         self._waiting: list[tuple[ModelSpec, _Heard, Head, Files]] = []
         self._known: dict[str, Reported] = {}
+        self._again: dict[str, Head] = {}
         if options.isolation == "uids":
             folder.chmod(0o700)
 
     # ── Asking ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def look(self, spec: ModelSpec) -> Hit | Miss:
-        """A hit if the model need not run, else a miss with the reason."""
+    def look(self, spec: ModelSpec) -> Hit | Again | Miss:
+        """A hit if the model need not run; else whether its answers are known, or the reason why it has to run."""
         if spec.latency or any(provider.min_speedup for provider in spec.providers):
             return Miss(why=(TIMED,))
         found: list[tuple[str, ...]] = []
+        again: Again | None = None
         for path in self._store.entries(self._slot(spec)):
             try:
                 entry = read_entry(path)
@@ -146,11 +203,14 @@ class Cache:
             except (OSError, TooMuch) as error:
                 found.append((str(error),))
                 continue
-            if not changed:
+            limits = changed_limits(entry.head, spec, self._before)
+            if not changed and not limits:
                 self._store.use(path)
                 return Hit(entry=entry)
-            found.append(changed)
-        return Miss(why=min(found, key=len, default=(NO_ENTRY,)))
+            if not changed and entry.parts(PartKind.ANSWERS) and entry.parts(PartKind.MODEL):
+                again = again or Again(entry=entry, why=limits)
+            found.append((*changed, *limits)[:_MOST_CHANGES])
+        return again or Miss(why=min(found, key=len, default=(NO_ENTRY,)))
 
     def refuse(self, path: Path, why: str) -> None:
         """Remove an entry that can never be used, with a warning."""
@@ -169,6 +229,16 @@ class Cache:
             heard.reported.hear(event)
         elif isinstance(event, Event) and type(event) not in _NEVER_KEPT:
             heard.events.append(event)
+
+    def judge_again(self, model_id: str, again: Again) -> None:
+        """Announce a model that is judged from the answers of an entry: its inputs are those of the entry."""
+        self._store.use(again.entry.path)
+        self._again[model_id] = again.entry.head
+
+    def give_up(self, model_id: str) -> None:
+        """Forget what was reported about a model that is judged from such answers: it will run instead."""
+        self._heard.pop(model_id, None)
+        self._again.pop(model_id, None)
 
     def expect(self, model_ids: Iterable[str]) -> None:
         """Announce the models that are going to run."""
@@ -190,15 +260,14 @@ class Cache:
         return self._write(spec, heard, head, files)
 
     def _write(self, spec: ModelSpec, heard: _Heard, head: Head, files: Files) -> str:
-        base = self._known.get(spec.base) if spec.variant else None
-        reported = heard.reported.joined(base) if base else heard.reported
-        if why := reported.why_unknown:
-            return why
         try:
+            found = self._inputs(spec, heard)
+            if isinstance(found, str):
+                return found
+            inputs, searched = found
             files, left_out = _fitting(files)
             contents: list[bytes | Path] = [pack(b"".join(map(encode, heard.events))), *chain(*files.values())]
             kinds = [PartKind.EVENTS, *(kind for kind, paths in files.items() for _ in paths)]
-            inputs, searched = take_inputs(spec, reported, self._after)
             if changed := changed_meanwhile(inputs, self._after):
                 return f"{changed} changed while it ran"
             parts = tuple(map(describe_part, kinds, contents))
@@ -208,6 +277,16 @@ class Cache:
         except (OSError, TooMuch, Damaged) as error:
             return f"the entry can't be written ({error})"
         return ""
+
+    def _inputs(self, spec: ModelSpec, heard: _Heard) -> tuple[Inputs, tuple[str, ...]] | str:
+        """The fingerprints of all inputs, and the folders in which modules were searched, or why they are not known."""
+        if before := self._again.get(spec.id):
+            # Nothing but limits has changed since, and no code of the user ran to read anything else.
+            asked = {ASKED: asked_of(spec, self._after.places)}
+            return {kind: dict(found) for kind, found in before.inputs.items()} | asked, before.searched
+        base = self._known.get(spec.base) if spec.variant else None
+        reported = heard.reported.joined(base) if base else heard.reported
+        return reported.why_unknown or take_inputs(spec, reported, self._after)
 
     def close(self) -> Iterator[tuple[str, str]]:
         """Write the entries that have waited, and enforce the size limit; yields which models are not kept, and why."""

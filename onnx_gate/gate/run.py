@@ -104,7 +104,8 @@ def run_gate(
     cancelled = None
     try:
         runnable = longest_first(_not_recalled(found, recall, folder, watcher, check_signals), last or {})
-        if runnable:
+        while runnable:
+            again: list[ModelSpec] = []
             with (
                 secluded(options, folder=Path(manifest.path).parent, work=folder.work),
                 Supervisor(
@@ -113,7 +114,8 @@ def run_gate(
                     quarters=_quarters(options, folder),
                     environ=options.environ,
                     save_references=store is not None,
-                    references=references,
+                    references=references | recall.references,
+                    recalled=recall.references,
                     calibrates=options.calibrates,
                     records=recall.cache is not None,
                 ) as supervisor,
@@ -121,10 +123,17 @@ def run_gate(
                 recall.expect(runnable)
                 for model_id, happening in supervisor.run(runnable, tick=check_signals):
                     recall.hear(model_id, happening)
+                    if isinstance(happening, Ended):
+                        if fresh := recall.afresh(found[model_id], _result):
+                            found[model_id] = fresh
+                            again.append(fresh.spec)
+                            continue
+                        recall.take_answers(model_id)
                     _take_or_spoil(found[model_id], happening, folder, watcher, store)
                     if isinstance(happening, Ended):
                         recall.keep(found[model_id], _result(found[model_id]))
                     check_signals()
+            runnable = again
     except Cancelled as error:
         cancelled = error
     recall.close()
@@ -181,7 +190,8 @@ def _not_recalled(
         else:
             yield findings.spec
     if recall.cache:
-        watcher.say(summary(sum(found[each.spec.id] is not each for each in waiting), len(waiting)))
+        hits = sum(found[each.spec.id] is not each for each in waiting)
+        watcher.say(summary(hits, len(waiting), len(recall.references)))
 
 
 def _quarters(options: RunOptions, folder: Folder) -> Quarters:

@@ -11,7 +11,7 @@ import selectors
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ class Supervisor:
         patience: float = SERVER_SECONDS,
         save_references: bool = False,
         references: Mapping[str, str] | None = None,
+        recalled: Collection[str] = (),
         calibrates: bool = False,
         records: bool = False,
     ) -> None:
@@ -82,6 +83,8 @@ class Supervisor:
         self._patience = patience
         self._save_references, self._records = save_references, records
         self._references = references or {}
+        # Those of the references that were made on this machine, by an earlier run of the same model.
+        self._recalled = frozenset(recalled)
         self._calibrates = calibrates
         self._handover = Handover(quarters, but=self._references)
         self._servers: dict[str, Server] = {}
@@ -190,8 +193,9 @@ class Supervisor:
             reference=self._references.get(spec.id),
             converted=self._handover.give(spec, place),
             crashed=self._crashed.get(spec.id, ()),
+            judges_again=spec.id in self._recalled,
             calibrates=self._calibrates,
-            records=self._records,
+            records=self._records and spec.id not in self._references,
             **{"save": self._save_references, **self._to_show(spec)},
         )
         hearing = Hearing(spec, self._limit(spec) - self._said[spec.id])

@@ -18,7 +18,7 @@ from onnx_gate.records.result import Environment
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import Cause
 
-SCHEMA = 4
+SCHEMA = 5
 NAME = "index.json"
 LARGEST = 64 * 1024 * 1024
 # The model's position in the manifest, where it runs and for how long: these don't change the source's answers.

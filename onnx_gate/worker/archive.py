@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +17,21 @@ from onnx_gate.vocabulary import Cause
 _SCALARS = (bool, int, float, str)
 
 
+class Room:
+    """The bytes that several archives may hold together."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.left = most
+        """Negative if there was too much: then not everything was written."""
+
+
 class ArchiveWriter:
     """Use as a context manager; `put` says how to get a value back."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, room: Room) -> None:
         self._zip = zipfile.ZipFile(path, "w")
         self._count = 0
+        self._room = room
 
     def __enter__(self) -> ArchiveWriter:
         return self
@@ -43,10 +53,14 @@ class ArchiveWriter:
 
     def _put_array(self, array: Any) -> dict[str, Any]:
         if array.dtype == object:
+            self._room.left -= sum(len(part) if isinstance(part, str) else 1 for part in array.ravel().tolist())
             return {"strings": [_text(part) for part in array.ravel().tolist()], "shape": list(array.shape)}
         own = array.dtype.kind in "fiubcUSmM"
         name = f"a{self._count}"
         self._count += 1
+        self._room.left -= array.nbytes
+        if self._room.left < 0:
+            return {"none": True}
         with self._zip.open(f"{name}.npy", "w", force_zip64=True) as file:
             stored = array if own else array.view(f"u{array.dtype.itemsize}")
             np.lib.format.write_array(file, stored, allow_pickle=False)

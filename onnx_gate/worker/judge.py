@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.protocol import MADE, Computed, Done, Event, Job, Made, Note, Placed, ProviderDone, Stage
+from onnx_gate.protocol import ANSWERS, MADE, Computed, Done, Event, Job, Made, Note, Placed, ProviderDone, Stage
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.records.bounds import LONGEST_NAME, MOST_COMPARISONS
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
@@ -26,7 +27,7 @@ from onnx_gate.worker.observed.opened import MOST_FILES, Opened
 from onnx_gate.worker.observed.recorder import Recorder
 from onnx_gate.worker.observed.weights import watch_factory
 from onnx_gate.worker.onnx_files.files import weights_of
-from onnx_gate.worker.references import load_reference, save_reference
+from onnx_gate.worker.references import load_reference, save_answers, save_reference
 from onnx_gate.worker.repro.crash import leave_crash
 from onnx_gate.worker.repro.stage import Failures, leave_repro, leave_unloaded
 from onnx_gate.worker.runtime.placement import breaches
@@ -110,6 +111,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
             _judge_prepared(prepared, send, read_log, Path(job.scratch), started, calibrates=job.calibrates)
         if opened and prepared.strength:
             _save_again(prepared, said, Path(job.scratch) / MADE, opened.files(), send)
+        if recorder and not (job.shows or job.crashed):
+            _leave_answers(prepared, said, Path(job.scratch) / ANSWERS)
     if recorder:
         _tell_touched(recorder, send)
     send(Done())
@@ -122,6 +125,15 @@ def _tell_touched(recorder: Recorder, send: Send) -> None:
             send(event)
     except Exception as error:
         log_aside(error)
+
+
+def _leave_answers(prepared: Prepared, said: list[Event], folder: Path) -> None:
+    """For the cache. Without these files, the model runs again when its limits change."""
+    try:
+        save_answers(prepared, said, folder)
+    except Exception as error:
+        log_aside(error)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _save_again(prepared: Prepared, said: list[Event], folder: Path, read: list[str], send: Send) -> None:
@@ -320,7 +332,8 @@ def _run_provider(
     diffs += _tell_numerics(prepared, session, twice, send)
     differs = any(diff.breaches for diff in diffs)
     if not differs and (warning := overflow_warning(prepared, answers, provider.name, rules)):
-        send(Note(text=warning, warns=True))
+        prepared.remarks.append(Note(text=warning, warns=True))
+        send(prepared.remarks[-1])
     return diffs, _tell_given(given, diffs, send)
 
 

@@ -1,11 +1,14 @@
-"""A prepared model ↔ the files of its reference, so that it can be judged where its source can't run."""
+"""A prepared model ↔ the files of its reference, so that it can be judged where its source can't run.
+
+The cache keeps the same files, without the model: if only limits change, the model is judged again from them.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +18,34 @@ from pydantic import TypeAdapter, ValidationError
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
-from onnx_gate.protocol import CONTRACT, READ, Event, GarbageReply, Job, Note, Stage, decode, encode
-from onnx_gate.records.asked import ModelSpec
-from onnx_gate.records.found import Answer, ConvertInfo, OutputDiff
+from onnx_gate.protocol import (
+    ARCHIVE,
+    CONTRACT,
+    MODEL,
+    MOST_ANSWERS,
+    READ,
+    Event,
+    GarbageReply,
+    Job,
+    Note,
+    Stage,
+    decode,
+    encode,
+)
+from onnx_gate.records.asked import InputSpec, ModelSpec
+from onnx_gate.records.domain import Domain, Domains
+from onnx_gate.records.found import Answer, ConvertInfo, Fed, OutputDiff
 from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter
+from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter, Room
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.trial.prepared import Prepared
 
-MODEL = "model"
-_ARCHIVE = re.compile(r"case-[0-9]+\.npz")
+_ARCHIVE = re.compile(re.escape(ARCHIVE).replace(r"\{\}", "[0-9]+"))
 _BREACHES = TypeAdapter(list[OutputDiff])
+_INPUTS = TypeAdapter(tuple[InputSpec, ...] | None)
+_KNOWN = TypeAdapter(Mapping[str, Domain])
 Send = Callable[[Event], None]
 
 
@@ -47,6 +65,8 @@ def _convert_nothing(source: Any, spec: ModelSpec, path: Path, example: Feed) ->
     raise _no_source(spec)
 
 
+_SAID = (Note, ConvertInfo, Fed)
+"""What preparing a model reports about it."""
 NO_SOURCE = Plugin(load=_load_nothing, predict=_ask_nobody, convert=_convert_nothing)
 """In the place of a framework, where all answers are there already."""
 
@@ -68,27 +88,63 @@ def save_reference(
         if file.parent != model.parent:
             raise CannotJudge(Cause.INVALID_MODEL, f"{file.name}: the weights are not beside the model")
         shutil.copyfile(file, folder / MODEL / file.name)
-    cases = [_save_case(prepared, case, folder / f"case-{number}.npz") for number, case in enumerate(prepared.cases)]
-    contract = {
-        "model": model.name,
+    contract = _contract(prepared, said, _save_cases(prepared, folder, Room()), strength)
+    (folder / READ).write_text(json.dumps(read), encoding="utf-8")
+    (folder / CONTRACT).write_text(json.dumps(contract), encoding="utf-8")
+
+
+def save_answers(prepared: Prepared, said: Iterable[Event], folder: Path) -> None:
+    """All that the cache needs, beside the model, to judge it again by other limits; nothing if it is too much.
+
+    Strength depends on the limits, so it is computed again. A difference that only the source can excuse has to be
+    judged with the source, and an .onnx that is compared with itself has no answers worth keeping.
+    """
+    needs_source = prepared.excused or prepared.weak or any(prepared.mixed.values())
+    if needs_source or not prepared.whole or Path(prepared.onnx).name != f"{prepared.spec.id}.onnx":
+        return
+    room = Room(MOST_ANSWERS)
+    folder.mkdir()
+    text = json.dumps(_contract(prepared, (*said, *prepared.remarks), _save_cases(prepared, folder, room), None))
+    if len(text) <= MOST_ANSWERS and room.left >= 0:
+        (folder / CONTRACT).write_text(text, encoding="utf-8")
+    else:
+        shutil.rmtree(folder)
+
+
+def _save_cases(prepared: Prepared, folder: Path, room: Room) -> list[dict[str, Any]]:
+    numbered = enumerate(prepared.cases)
+    return [
+        _save_case(prepared, case, folder / ARCHIVE.format(number), room) for number, case in numbered if room.left >= 0
+    ]
+
+
+def _contract(
+    prepared: Prepared, said: Iterable[Event], cases: list[dict[str, Any]], strength: Strength | None
+) -> dict[str, Any]:
+    known = prepared.domains
+    return {
+        "model": Path(prepared.onnx).name,
         "names": prepared.names,
         "answered": sorted(prepared.answered),
         "halves": sorted(prepared.halves),
         "cause": prepared.cause,
         "given": prepared.compares_given,
         "breaches": json.loads(_BREACHES.dump_json(prepared.breaches)),
-        "said": [encode(event).decode() for event in said if isinstance(event, Note | ConvertInfo)],
+        "said": [encode(event).decode() for event in said if isinstance(event, _SAID)],
+        "inputs": json.loads(_INPUTS.dump_json(prepared.spec.inputs)),
+        "known": json.loads(_KNOWN.dump_json(known.inputs)),
+        "boxes": [[[*place, *ends] for place, ends in box.items()] for box in known.boxes],
+        "origins": list(known.origins),
+        "longest": dict(known.longest),
         "cases": cases,
         # The inputs that are offered with it stay on this machine.
         "strength": encode(replace(strength, offered=0)).decode() if strength else None,
     }
-    (folder / READ).write_text(json.dumps(read), encoding="utf-8")
-    (folder / CONTRACT).write_text(json.dumps(contract), encoding="utf-8")
 
 
-def _save_case(prepared: Prepared, case: Case, path: Path) -> dict[str, Any]:
+def _save_case(prepared: Prepared, case: Case, path: Path, room: Room) -> dict[str, Any]:
     calls = []
-    with ArchiveWriter(path) as archive:
+    with ArchiveWriter(path, room) as archive:
         for number, call in enumerate(case.calls()):
             answers = prepared.reference(case, number, call)
             asked = prepared.wide if prepared.compares_given and call.given is not None else None
@@ -142,11 +198,14 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
     external_files(str(model), proto, model.name)
     for line in contract["said"]:
         event = decode(line.encode())
-        if isinstance(event, Note | ConvertInfo):
+        if isinstance(event, _SAID):
             send(event)
     _load_strength(contract["strength"], send)
+    spec = job.spec
+    if spec.inputs is None:
+        spec = replace(spec, inputs=_INPUTS.validate_python(contract["inputs"]))
     return Prepared(
-        spec=job.spec,
+        spec=spec,
         onnx=str(model),
         framework=NO_SOURCE,
         source=None,
@@ -158,6 +217,18 @@ def _load(job: Job, folder: Path, send: Send) -> Prepared:
         halves=frozenset(contract["halves"]),
         cause=Cause(contract["cause"]) if contract["cause"] else None,
         given_answered=bool(contract["given"]),
+        domains=_load_domains(contract),
+        judged_again=job.judges_again,
+    )
+
+
+def _load_domains(contract: Mapping[str, Any]) -> Domains:
+    boxes = [{(name, column): (low, high) for name, column, low, high in box} for box in contract["boxes"]]
+    return Domains(
+        inputs=_KNOWN.validate_python(contract["known"]),
+        boxes=tuple(boxes),
+        origins=tuple(contract["origins"]),
+        longest={str(dim): int(size) for dim, size in contract["longest"].items()},
     )
 
 

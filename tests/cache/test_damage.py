@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onnx_gate.cache.entry import Damaged, Head, pack, read_entry
-from onnx_gate.cache.lookup import Hit, Miss
+from onnx_gate.cache.lookup import Hit
 from onnx_gate.errors import UsageError
 from onnx_gate.records.result import ModelResult
 from tests.cache.zoo import Zoo, remade
@@ -25,7 +25,7 @@ def used(zoo: Zoo, place: Path) -> bool:
     """Whether the entry of `file` serves its model, with all that is in it."""
     looked, told = zoo.looked()
     hit = looked["file"]
-    if isinstance(hit, Miss):
+    if not isinstance(hit, Hit):
         assert told
         assert not any("Traceback" in line for line in told)
         return False

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from onnx_gate.cache.entry import PartKind, describe_part, pack, read_entry, write_entry
-from onnx_gate.cache.lookup import Cache, Hit, Miss
+from onnx_gate.cache.lookup import Again, Cache, Hit, Miss
 from onnx_gate.cli.environ import worker_environ
 from onnx_gate.gate.selection import select_models
 from onnx_gate.manifest.load import load_manifest
@@ -109,7 +109,7 @@ class Zoo:
             for model_id, found in looked.items()
         }
 
-    def looked(self, **changed: Any) -> tuple[dict[str, Hit | Miss], list[str]]:
+    def looked(self, **changed: Any) -> tuple[dict[str, Hit | Again | Miss], list[str]]:
         """What the cache says of every model, and its warnings."""
         path, told = self.folder / "onnx-gate.yml", list[str]()
         options = RunOptions(jobs=1, **self.options(**changed))

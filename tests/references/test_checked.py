@@ -116,7 +116,7 @@ def test_another_schema_is_refused(copy):
     content = json.loads(path.read_text())
     content["reference"]["schema"] = 3
     path.write_text(json.dumps(content))
-    assert "it has schema 3, and this version of onnx-gate reads 4" in refused(folder, spec)
+    assert "it has schema 3, and this version of onnx-gate reads 5" in refused(folder, spec)
 
 
 @pytest.mark.parametrize(

@@ -71,14 +71,19 @@ def _softmax(path: Path, *, guarded: bool) -> None:
     save(path, nodes, [value("X")], [value("variable")], {"axis": np.array([1])})
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """All of them in one run."""
-    folder = tmp_path_factory.mktemp("overflow")
+def write_models(folder: Path) -> None:
+    """The sources and the files."""
     (folder / "models.py").write_text(CODE)
     _softmax(folder / "raw.onnx", guarded=False)
     _softmax(folder / "guarded.onnx", guarded=True)
     save(folder / "grown.onnx", [helper.make_node("Exp", ["X"], ["variable"])], [value("X")], [value("variable")])
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """All of them in one run."""
+    folder = tmp_path_factory.mktemp("overflow")
+    write_models(folder)
     listed = "\n".join(f"  - {{id: {name}, framework: sklearn, {keys}}}" for name, keys in MODELS.items())
     return run_manifest(folder, f"version: 1\nmodels:\n{listed}\n")
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter
+from onnx_gate.worker.archive import ArchiveReader, ArchiveWriter, Room
 
 
 def through(tmp_path, value):
     """Written and read."""
-    with ArchiveWriter(tmp_path / "a.npz") as writer:
+    with ArchiveWriter(tmp_path / "a.npz", Room()) as writer:
         stored = writer.put(value)
     with ArchiveReader(tmp_path / "a.npz") as reader:
         return reader.get(stored)

@@ -44,7 +44,8 @@ def judge_strength(
 ) -> list[OutputDiff]:
     """Measure and send the strength, if it is asked for and possible; returns the comparisons of the aimed cases."""
     spec = prepared.spec
-    if spec.strength is None or spec.variant or prepared.weak or prepared.is_reference:
+    elsewhere = prepared.is_reference and not prepared.judged_again
+    if spec.strength is None or spec.variant or prepared.weak or elsewhere:
         return []
     send(Stage(name=STRENGTH))
     deadline = min(time.monotonic() + SHARE * spec.timeout, started + (1 - RESERVE) * spec.timeout)

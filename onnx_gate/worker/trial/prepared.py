@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
+from onnx_gate.protocol import Note
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import Answer, Expectation, OutputDiff
@@ -63,6 +64,12 @@ class Prepared:
     """Case → outputs in which the source itself mixes rows."""
     weak: bool = False
     """Whether the reference is the same file, run without optimisations."""
+    judged_again: bool = False
+    """Whether its answers are from an earlier run on this machine, and only limits have changed since."""
+    remarks: list[Note] = field(default_factory=list)
+    """Warnings for which the source was asked again: they stand, whatever the limits are."""
+    excused: bool = False
+    """Whether the source was asked again to excuse a difference: without it, other limits can't be judged."""
     strength: Strength | None = None
     """How many wrong models its feeds would have caught; None if this isn't known yet."""
     announced: dict[str, Expectation] = field(default_factory=dict)
@@ -75,6 +82,8 @@ class Prepared:
     """Pairs of provider and case that have crashed a process of this model: they are not run again."""
     part: Any = None
     """The smallest wrong part of the graph, as triage has cut it out; None if triage has not done so."""
+    whole: bool = True
+    """Whether all answers so far are kept."""
     _kept: dict[tuple[str, int], Answers] = field(default_factory=dict)
     _kept_bytes: int = 0
 
@@ -121,6 +130,7 @@ class Prepared:
                 answers, self.mixed[case.name] = answers_by_row(answers, parts, call, self.spec.tolerance)
             size = sum(part.nbytes for answer in answers.values() for part in parts_of(answer.value))
             if self._kept_bytes + size > REFERENCES_KEPT:
+                self.whole = False
                 return answers
             self._kept_bytes += size
             self._kept[key] = answers

@@ -60,6 +60,7 @@ def excuse_near(
     again, rows = excused
     if any(diff.breaches or not diff.total for diff in again):
         return found, ""
+    prepared.excused = True
     seconds = {diff.output: diff for diff in diffs}
     kept = [_with_numbers_of(diff, seconds[diff.output]) for diff in again if diff.output in seconds]
     outputs = ", ".join(f"`{diff.output}`" for diff in diffs if diff.breaches)
