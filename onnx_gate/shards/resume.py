@@ -41,11 +41,13 @@ def digests(manifest: Manifest, options: RunOptions, output: Path) -> dict[str, 
     if not specs:
         return {}
     files = _Files(Path(manifest.path).resolve(), output.resolve())
-    around = {
-        "environment": asdict(describe_environment({}, options.isolation)),
-        "variables": dict(sorted(options.environ.items())),
-        "allow_pickle": options.allow_pickle,
-    }
+    around = _hash(
+        {
+            "environment": asdict(describe_environment({}, options.isolation)),
+            "variables": dict(options.environ),
+            "allow_pickle": options.allow_pickle,
+        }
+    )
     return {spec.id: found for spec in specs if (found := _digest(spec, around, files))}
 
 
@@ -107,12 +109,15 @@ def _read_note(output: Path) -> tuple[Mapping[str, str], Sequence[ModelResult]]:
         raise UsageError(f"--resume: {error}") from error
 
 
-def _digest(spec: ModelSpec, around: Mapping[str, Any], files: _Files) -> str:
+def _digest(spec: ModelSpec, around: str, files: _Files) -> str:
     listed = files.all if _has_code(spec) else files.beside(spec)
-    if listed is None:
+    if not all(listed):
         return ""
     # The line in the manifest does not matter.
-    held = {"spec": asdict(replace(spec, line=0)), **around, "files": listed}
+    return _hash({"spec": asdict(replace(spec, line=0)), "around": around, "files": listed})
+
+
+def _hash(held: Any) -> str:
     return hashlib.sha256(json.dumps(held, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
@@ -127,33 +132,36 @@ def _has_code(spec: ModelSpec) -> bool:
 
 
 class _Files:
-    """Sizes, times and places of the files that verdicts depend on."""
+    """Hashes of the sizes, times and places of the files that verdicts depend on; empty if there are too many files."""
 
     def __init__(self, manifest: Path, output: Path) -> None:
         self._apart = (str(output), str(manifest))
         self._repository = find_repository(manifest.parent)
+        # A thousand models may lie in one folder.
+        self._known: dict[tuple[Path, ...], str] = {}
 
     @cached_property
-    def all(self) -> list[Any] | None:
-        """All files of the repository; None if there are too many."""
-        return self._list([self._repository], deep=True)
+    def all(self) -> tuple[str, ...]:
+        """All files of the repository."""
+        return (self._list([self._repository], deep=True),)
 
-    def beside(self, spec: ModelSpec) -> list[Any] | None:
+    def beside(self, spec: ModelSpec) -> tuple[str, ...]:
         """The files in the folders of all that the manifest names for a model, because weights may be beside them."""
         places = (spec.source.file, spec.data and spec.data.file, spec.onnx, spec.weights, spec.ort_custom_ops)
         named = [Path(place) for place in places if place]
-        inside = self._list([place for place in named if place.is_dir()], deep=True)
-        around = self._list(list(dict.fromkeys(place.parent for place in named)), deep=False)
-        return None if inside is None or around is None else [*inside, *around]
+        around = tuple(dict.fromkeys(place.parent for place in named))
+        if around not in self._known:
+            self._known[around] = self._list(around, deep=False)
+        return (self._list([place for place in named if place.is_dir()], deep=True), self._known[around])
 
-    def _list(self, tops: Sequence[Path], *, deep: bool) -> list[Any] | None:
+    def _list(self, tops: Sequence[Path], *, deep: bool) -> str:
         found = []
         for entry in self._entries(tops, deep=deep):
             # `st_ctime`, the time of the last change of state, can't be set by anybody.
             found.append((entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_ino))
             if len(found) > _MOST_FILES:
-                return None
-        return sorted(found)
+                return ""
+        return _hash(sorted(found))
 
     def _entries(self, tops: Sequence[Path], *, deep: bool) -> Iterator[os.stat_result]:
         waiting = [str(top) for top in tops]
