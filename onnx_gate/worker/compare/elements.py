@@ -16,10 +16,12 @@ import numpy.typing as npt
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.worker.compare.differing import RowCount
 
-CHUNK = 1 << 17
+CHUNK = 1 << 18
 # Wider than float32's rounding: an element this near its limit is compared again in float64.
 _DOUBTFUL = 1 - 1e-5
 _VANISHING = 1e-30
+_ORDINARY = (1e-12, 1e12)
+"""Between these, float32 can hold `rtol` and `atol / rtol`, and what they are multiplied with or added to."""
 SATURATED = 1e-4
 """A probability this near to 0 or 1 says little about the score that it comes from."""
 
@@ -119,28 +121,39 @@ class Elements:
         """Update `used`; which elements are out of tolerance, None if there are none; `at` differs most."""
         d, tolerance = buffers.first, self.tolerance
         if d[at] > tolerance.atol * _DOUBTFUL or not least:
-            self._compute_shares(r, a, buffers)
-            return self._count_mismatches(r, a, at, buffers)
+            return self._count_mismatches(r, a, at, self._compute_shares(r, a, buffers), buffers)
         if d[at] > least:
             # Only few elements, because earlier chunks already raised `used`.
             more = np.greater(d, d.dtype.type(least), out=buffers.marks).nonzero()[0]
             self._use(*_distances(r, a, more))
         return None
 
-    def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> None:
-        """Each difference as a share of what the tolerance allows; the largest ones are computed in float64."""
+    def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> float:
+        """Each difference as a share of what the tolerance allows, in units that are returned.
+
+        The largest ones are computed in float64.
+        """
         d, scale, share = buffers.first, buffers.second, buffers.third
-        np.multiply(scale, d.dtype.type(self.tolerance.rtol), out=share)
-        np.add(share, d.dtype.type(self.tolerance.atol), out=share)
+        atol, rtol = self.tolerance.atol, self.tolerance.rtol
+        low, high = _ORDINARY
+        if low <= rtol <= high and atol <= rtol * high:
+            # `atol + rtol * scale` in units of rtol: one pass less.
+            unit = rtol
+            np.add(scale, d.dtype.type(atol / rtol), out=share)
+        else:
+            unit = 1.0
+            np.multiply(scale, d.dtype.type(rtol), out=share)
+            np.add(share, d.dtype.type(atol), out=share)
         np.divide(d, share, out=share)
         most = share[share.argmax()]
         if math.isnan(most):
             # 0 / 0: no difference, where no difference is allowed.
             share[np.isnan(share, out=buffers.marks)] = 0.0
             most = share.max()
-        if most > self.used * _DOUBTFUL:
+        if most > self.used * unit * _DOUBTFUL:
             more = np.greater_equal(share, most * d.dtype.type(_DOUBTFUL), out=buffers.marks).nonzero()[0]
             self._use(*_distances(r, a, more))
+        return unit
 
     def _use(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> None:
         differing = distance > 0
@@ -151,13 +164,13 @@ class Elements:
         share[np.isnan(share)] = 1.0
         self.used = max(self.used, float(share.max()))
 
-    def _count_mismatches(self, r: Floats, a: Floats, at: int, buffers: _Buffers) -> Mask | None:
-        """Which elements are out of tolerance, None if there are none; `at` differs most."""
+    def _count_mismatches(self, r: Floats, a: Floats, at: int, unit: float, buffers: _Buffers) -> Mask | None:
+        """Which elements have a share above `unit`: are out of tolerance; None if there are none; `at` differs most."""
         d, share, beyond, sure = buffers.first, buffers.third, buffers.marks, buffers.more_marks
-        count = int(np.count_nonzero(np.greater(share, share.dtype.type(_DOUBTFUL), out=beyond)))
+        count = int(np.count_nonzero(np.greater(share, share.dtype.type(unit * _DOUBTFUL), out=beyond)))
         if not count:
             return None
-        sure_count = int(np.count_nonzero(np.greater(share, share.dtype.type(1 / _DOUBTFUL), out=sure)))
+        sure_count = int(np.count_nonzero(np.greater(share, share.dtype.type(unit / _DOUBTFUL), out=sure)))
         wrong: list[npt.NDArray[np.intp]] = []
         if sure_count < count:
             doubtful = np.not_equal(beyond, sure, out=beyond).nonzero()[0]
