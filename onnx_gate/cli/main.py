@@ -32,13 +32,13 @@ def main_action() -> int:
     def run_action() -> int:
         from onnx_gate.cli import requirements
         from onnx_gate.kernel import hide
-        from onnx_gate.publish import results
+        from onnx_gate.publish.failures import errors_told
 
         hide()
-        with results.errors_told(settings.to_tell_failure(None)):
+        with errors_told(settings.to_tell_failure(None)):
             asked = settings.from_inputs()
         with (
-            results.errors_told(asked),
+            errors_told(asked),
             requirements.installed(asked.requirements, environ.pip_environ(), asked.options) as packages,
         ):
             return _judge_and_publish(replace(asked, options=replace(asked.options, packages=packages)))
@@ -63,12 +63,12 @@ def build_parser() -> ArgumentParser:
 
 def _run(given: Namespace) -> int:
     from onnx_gate.kernel import hide
-    from onnx_gate.publish import results
+    from onnx_gate.publish.failures import errors_told
 
     hide()
-    with results.errors_told(settings.to_tell_failure(given)):
+    with errors_told(settings.to_tell_failure(given)):
         asked = settings.from_arguments(given)
-    with results.errors_told(asked):
+    with errors_told(asked):
         return _judge_and_publish(asked)
 
 
@@ -83,7 +83,6 @@ def _judge_and_publish(asked: Settings) -> int:
     from onnx_gate.gate.output import OutputFolder
     from onnx_gate.gate.run import run_gate
     from onnx_gate.gate.selection import require_folders, select_models
-    from onnx_gate.publish import results
     from onnx_gate.shards import resume
     from onnx_gate.vocabulary import RESUME_NOTE
 
@@ -102,10 +101,19 @@ def _judge_and_publish(asked: Settings) -> int:
         progress = LiveProgress(sys.stdout, last) if asked.live else PlainProgress(sys.stdout, _debugger(asked))
         try:
             result = run_gate(
-                manifest, asked.options, folder, progress, signals.raise_if_received, last=last, finished=finished
+                manifest,
+                asked.options,
+                folder,
+                progress,
+                signals.raise_if_received,
+                meanwhile=_import_reports,
+                last=last,
+                finished=finished,
             )
         finally:
             progress.close()
+        from onnx_gate.publish import results
+
         # The warnings that only the run could find.
         _say_warnings(warning for warning in result.warnings if warning not in manifest.warnings)
         shown = results.publish(beside(result, earlier), asked, folder)
@@ -115,13 +123,19 @@ def _judge_and_publish(asked: Settings) -> int:
         return shown.exit_code
 
 
+def _import_reports() -> None:
+    """Import what a run needs at its end."""
+    import onnx_gate.publish.results  # noqa: F401
+
+
 def _plan(given: Namespace) -> int:
     from onnx_gate.manifest.load import load_manifest
     from onnx_gate.publish import results
+    from onnx_gate.publish.failures import errors_told
     from onnx_gate.shards.plan import make_plan, seconds_if_known
 
     asked = settings.from_plan(given)
-    with results.errors_told(asked):
+    with errors_told(asked):
         seconds, told = seconds_if_known(given.results)
         manifest = load_manifest(asked.manifest)
         _say_warnings(manifest.warnings)
@@ -136,11 +150,12 @@ def _merge(given: Namespace) -> int:
     from onnx_gate.gate.output import OutputFolder
     from onnx_gate.manifest.text import digest, read_text
     from onnx_gate.publish import results
+    from onnx_gate.publish.failures import errors_told
     from onnx_gate.shards.gather import merge_folders, require_apart, require_expected
     from onnx_gate.shards.parts import find_parts
 
     asked = settings.from_merge(given)
-    with results.errors_told(asked):
+    with errors_told(asked):
         folders, barren = find_parts(given.folders)
         require_apart(asked.output, folders)
         require_expected(asked.options.providers, folders)

@@ -72,11 +72,13 @@ def run_gate(
     watcher: Watcher,
     check_signals: Callable[[], None] = lambda: None,
     *,
+    meanwhile: Callable[[], None] = lambda: None,
     last: Mapping[str, float] | None = None,
     finished: Mapping[str, ModelResult] | None = None,
 ) -> GateResult:
     """Judge every model that was asked for; `check_signals` is called repeatedly, and may raise Cancelled.
 
+    `meanwhile` is called while the servers import their frameworks, which takes seconds of another core.
     `last` are the seconds that models took in the run before; they only decide which models start first.
     Models that an interrupted run has `finished` are not run again.
     """
@@ -121,7 +123,7 @@ def run_gate(
                 ) as supervisor,
             ):
                 recall.expect(runnable)
-                for model_id, happening in supervisor.run(runnable, tick=check_signals):
+                for model_id, happening in supervisor.run(runnable, tick=check_signals, meanwhile=meanwhile):
                     recall.hear(model_id, happening)
                     if isinstance(happening, Ended):
                         if fresh := recall.afresh(found[model_id], _result):

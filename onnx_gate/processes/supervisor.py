@@ -115,14 +115,23 @@ class Supervisor:
         end_strays(self._before)
         adopt_orphans(self._adopted)
 
-    def run(self, specs: list[ModelSpec], tick: Callable[[], None] = lambda: None) -> Iterator[tuple[str, Happening]]:
-        """Judge all models, in order as far as their servers are warm; `tick` is called repeatedly."""
+    def run(
+        self,
+        specs: list[ModelSpec],
+        tick: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Iterator[tuple[str, Happening]]:
+        """Judge all models, in order as far as their servers are warm.
+
+        `tick` is called repeatedly, and `meanwhile` once, while the servers import their frameworks.
+        """
         tick()
         queue = list(specs)
         self._waiting = len(specs)
         self._looked = time.monotonic()
         if self._fork:
             self._start_servers(queue)
+        meanwhile()
         while queue or self._running:
             tick()
             self._forgive()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from onnx_gate.errors import GateError, NotWritten
@@ -79,23 +78,7 @@ def write_reports(result: GateResult, folder: OutputFolder) -> GateResult:
     return result
 
 
-@contextmanager
-def errors_told(asked: Settings) -> Iterator[None]:
-    """Show in the workflow why a run could not start; this replaces what an earlier run said."""
-    try:
-        yield
-    except GateError as error:
-        _tell_failure(error, asked)
-        raise
-    except KeyboardInterrupt:
-        _tell_failure(GateError("it was stopped before anything was run"), asked, hurry=True)
-        raise
-    except Exception as error:
-        _tell_failure(GateError(f"a bug in onnx-gate itself ({type(error).__name__}): see the log"), asked)
-        raise
-
-
-def _tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> None:
+def tell_failure(error: GateError, asked: Settings, *, hurry: bool = False) -> None:
     """Write annotations, summary, outputs and comment of a run without a result."""
     _tell_workflow(
         asked,
