@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import models
-from figures import arguments, figure, finish
+from figures import Figure, arguments, figure, finish, ratios
 from gate_vs_scripts import FRAMEWORKS, GATE, HERE, manifest
 from watched import watched
 
@@ -30,21 +30,26 @@ def main() -> None:
     asked = arguments(__doc__ or "", rounds=(3, "of both, in turn"))
     rounds, many = (1, 10) if asked.quick else (asked.rounds, MANY)
     with tempfile.TemporaryDirectory() as temporary:
-        gate, scripts = one_changed(Path(temporary, "twelve"), rounds)
+        found = one_changed(Path(temporary, "twelve"), rounds)
         seconds, memory = many_cached(Path(temporary, "many"), many)
-    shares = [one / other for one, other in zip(gate, scripts, strict=True)]
-    detail = f"{min(gate):.1f} s and {min(scripts):.1f} s at the least"
-    kept = f"{many:,} cached models, the parent's"
+    kept, what = f"{many:,} cached models, the parent's", "11 of 12 small models cached, against"
     figures = [
-        figure("11 of 12 small models cached, against 12 scripts, time", shares, bar=SHARE, detail=detail),
+        beside(f"{what} 12 scripts, time", found["without"], found["scripts"], SHARE),
+        beside(f"{what} the script of the twelfth, time", found["without"], found["script"], None),
+        beside(f"{what} 12 scripts, with strength, time", found["with"], found["scripts"], None),
         figure(f"{kept} CPU time", [seconds], unit=" s", bar=MOST_SECONDS),
         figure(f"{kept} memory", [memory / 1e6], unit=" MB", bar=MOST_MEGABYTES),
     ]
     finish("cached", "With a cache", figures, quick=asked.quick)
 
 
-def one_changed(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
-    """The times of runs in which one scikit-learn model has changed, and of twelve scripts beside each."""
+def beside(what: str, ours: list[float], theirs: list[float], bar: float | None) -> Figure:
+    detail = f"{min(ours):.1f} s and {min(theirs):.1f} s at the least"
+    return figure(what, ratios(ours, theirs), bar=bar, detail=detail)
+
+
+def one_changed(folder: Path, rounds: int) -> dict[str, list[float]]:
+    """The times of runs in which one scikit-learn model has changed, and of the scripts, in turn."""
     folder.mkdir()
     for seed, name in enumerate(models.ONNX):
         models.write_onnx(folder / f"{name}.onnx", seed)
@@ -52,22 +57,25 @@ def one_changed(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     # A separate module: a change of it changes only this model.
     text = "import models\n\n\ndef build():\n    return models.ridge()\n"
     (folder / "changed.py").write_text(text)
-    (folder / "onnx-gate.yml").write_text(
-        manifest(FRAMEWORKS, strength=True).replace(f"models.py:{CHANGED}", "changed.py:build")
-    )
-    command = [*GATE, "--cache", "cache"]
-    watched(command, folder)
-    gate, scripts = [], []
+    commands = {}
+    for name, strength in (("without", False), ("with", True)):
+        asked = manifest(FRAMEWORKS, strength=strength).replace(f"models.py:{CHANGED}", "changed.py:build")
+        (folder / f"{name}.yml").write_text(asked)
+        commands[name] = [*GATE, f"{name}.yml", "--cache", "cache"]
+        watched(commands[name], folder)
+    found: dict[str, list[float]] = {"scripts": [], "script": [], "without": [], "with": []}
     for number in range(rounds):
-        each = [
-            watched([sys.executable, str(HERE / "one_script.py"), framework, name, str(folder)], folder).seconds
+        each = {
+            name: watched([sys.executable, str(HERE / "one_script.py"), framework, name, str(folder)], folder).seconds
             for framework, names in FRAMEWORKS
             for name in names
-        ]
-        scripts.append(sum(each))
+        }
+        found["scripts"].append(sum(each.values()))
+        found["script"].append(each[CHANGED])
         (folder / "changed.py").write_text(f"{text}# {number}\n")
-        gate.append(watched(command, folder).seconds)
-    return gate, scripts
+        for name, command in commands.items():
+            found[name].append(watched(command, folder).seconds)
+    return found
 
 
 def many_cached(folder: Path, many: int) -> tuple[float, int]:

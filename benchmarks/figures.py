@@ -87,22 +87,35 @@ def arguments(about: str, **more: tuple[Any, str]) -> argparse.Namespace:
 
 
 def finish(
-    name: str, title: str, figures: Sequence[Figure], curves: Sequence[Curve] = (), *, quick: bool = False
+    name: str,
+    title: str,
+    figures: Sequence[Figure],
+    curves: Sequence[Curve] = (),
+    *,
+    quick: bool = False,
+    in_part: bool = False,
 ) -> None:
-    """Print the figures, save them for the page, and exit with code 1 if a limit is exceeded."""
+    """Print the figures, save them for the page, and exit with code 1 if a limit is exceeded.
+
+    A benchmark that was run in part replaces its own figures and keeps the others.
+    """
     print(title)
     for one in figures:
         print(f"  {one}")
     if quick:
         return
     KEPT.mkdir(parents=True, exist_ok=True)
+    path = KEPT / f"{name}.json"
+    rows = {one.what: asdict(one) for one in figures}
+    if in_part and path.exists():
+        rows = {one["what"]: one for one in json.loads(path.read_text())["figures"]} | rows
     found = {
         "title": title,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        "figures": [asdict(one) for one in figures],
+        "figures": list(rows.values()),
         "curves": [asdict(one) for one in curves],
     }
-    (KEPT / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+    path.write_text(json.dumps(found, indent=2) + "\n")
     if missed := [one.what for one in figures if one.missed]:
         sys.exit(f"missed: {'; '.join(missed)}")

@@ -34,7 +34,8 @@ def main() -> None:
             for strength in (False, True):
                 (folder / f"{name}-{strength}.yml").write_text(larger.manifest((name,), strength=strength))
             figures += measure(name, folder, rounds)
-    finish("larger", "Medium and large models, beside one bare script each", figures, quick=asked.quick)
+    title = "Medium and large models, beside one bare script each"
+    finish("larger", title, figures, quick=asked.quick, in_part=bool(asked.models))
 
 
 def measure(name: str, folder: Path, rounds: int) -> list[Figure]:

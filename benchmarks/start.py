@@ -1,6 +1,6 @@
 """Measures the time from start to verdict for one scikit-learn model, against a script that does the same by hand.
 
-It also reports the sizes of images on this machine, if buildah or docker is installed.
+It also measures the container, and reports the sizes of images: those that `tests/container/prepare.sh` has built.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ HERE = Path(__file__).parent
 GATE = [sys.executable, "-m", "onnx_gate", "run"]
 SCHEMA = "inputs: {x: {dtype: float32, shape: [batch, 16]}}"
 SOURCE = "framework: sklearn, source: 'models.py:pipeline'"
+IMAGE = "onnx-gate-test"
+PODMAN = [
+    *("podman", "--runtime=runc", "--cgroup-manager=cgroupfs", "run", "--rm", "--cgroups=no-conmon", "--network=host"),
+    *("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"),
+]
+"""As in the tests of the container: this works inside a container or a small virtual machine, too."""
 MANIFEST = f"version: 1\nmodels:\n  - {{id: pipeline, {SOURCE}, {SCHEMA}, strength: %s}}\n"
 
 
@@ -44,9 +50,31 @@ def main() -> None:
             "against its script, CPU time",
             ratios([each.cpu for _, each, _ in found], [each.cpu for each, _, _ in found]),
         ),
+        *in_container(rounds),
         *image_sizes(),
     ]
     finish("start", "From start to verdict", figures, quick=asked.quick)
+
+
+def in_container(rounds: int) -> list[Figure]:
+    """The image from start to verdict, as the Actions runner starts it: every model has its own user there."""
+    for start, exists in (
+        (["docker", "run", "--rm"], ["docker", "image", "inspect", IMAGE]),
+        (PODMAN, ["podman", "image", "exists", IMAGE]),
+    ):
+        if shutil.which(start[0]) and subprocess.run(exists, capture_output=True, check=False).returncode == 0:
+            break
+    else:
+        print(f"no image {IMAGE} here: build it with `sh tests/container/prepare.sh`")
+        return []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        folder.chmod(0o755)
+        shutil.copy(HERE / "models.py", folder)
+        (folder / "onnx-gate.yml").write_text(MANIFEST % "false")
+        command = [*start, f"--volume={folder}:/github/workspace", IMAGE]
+        seconds = [watched(command, folder).seconds for _ in range(rounds + 1)][1:]
+    return [figure("the same model in the container, without strength", seconds, unit=" s")]
 
 
 def image_sizes() -> list[Figure]:
