@@ -9,6 +9,9 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 from onnx_gate.cache.entry import PartKind, read_entry
 from onnx_gate.processes.supervisor import Supervisor
@@ -98,6 +101,24 @@ def test_strength_is_computed_again(tmp_path: Path) -> None:
     now = second["file"].strength
     assert second["file"].reference, second.log
     assert then and now and now.caught < then.caught
+
+
+def test_what_the_model_knows_of_its_inputs_is_kept(tmp_path: Path) -> None:
+    """With nearly the same limits, strength is the same: the same mutants, the same rows to tell them apart."""
+    rows = np.random.default_rng(0).normal(size=(200, 4)) * 1000
+    rows[::7, 0] = np.nan
+    model = make_pipeline(SimpleImputer(), DecisionTreeClassifier(max_depth=5, random_state=0))
+    joblib.dump(model.fit(rows, np.nan_to_num(rows[:, 0]) + rows[:, 1] > 0), tmp_path / "tree.joblib")
+    keys = "id: tree, source: tree.joblib, inputs: {x: {dtype: float32, shape: [batch, 4]}}, strength: {mutants: 30}"
+    time.sleep(0.1)
+    runs = [
+        run_manifest(tmp_path, f"version: 1\nmodels:\n  - {{{keys}{more}}}\n", cache=tmp_path / "cache", strength=True)
+        for more in ("", ", tolerance: {rtol: 1e-3, atol: 1.01e-5}")
+    ]
+    first, second = (run["tree"] for run in runs)
+    assert second.reference and first.strength and second.strength
+    assert second.strength == first.strength
+    assert second.domains == first.domains
 
 
 def test_damaged_answers_are_not_used(zoo: Zoo) -> None:
