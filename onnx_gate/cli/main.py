@@ -126,6 +126,9 @@ def _judge_and_publish(asked: Settings) -> int:
 def _import_reports() -> None:
     """Import what a run needs at its end."""
     import onnx_gate.publish.results  # noqa: F401
+    from onnx_gate.reports import get_ready
+
+    get_ready()
 
 
 def _plan(given: Namespace) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from onnx_gate.gate.verdict import judge_again
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import json, junit, markdown, page
+from onnx_gate.reports.page import charts
+from onnx_gate.reports.safe import page_markdown
 from onnx_gate.vocabulary import Cause, Status
 
 RENDER: dict[str, Callable[[GateResult], str]] = {
@@ -21,6 +24,14 @@ RENDER: dict[str, Callable[[GateResult], str]] = {
 
 _IN_PIECES = {"junit.xml": junit.render_pieces, "results.json": json.render_pieces}
 """The large reports are never one string, in which a single character can make all others take four bytes."""
+
+
+def get_ready() -> None:
+    """Import what pages are made with, while there is time."""
+    page_markdown()
+    # Without the library, only the pictures are missing.
+    with suppress(ImportError):
+        charts.library()
 
 
 def render_all(result: GateResult) -> tuple[GateResult, dict[str, list[bytes]]]:

@@ -442,7 +442,7 @@ def test_a_library_that_is_missing_costs_the_pictures_alone(monkeypatch: pytest.
     def missing() -> None:
         raise ModuleNotFoundError("No module named 'pygal'")
 
-    monkeypatch.setattr(charts, "_library", missing)
+    monkeypatch.setattr(charts, "library", missing)
     text = page.render(FAMILIES["drawn"]())
     assert "<svg" not in text
     assert "pygal can't be imported here" in text.replace("&#x27;", "'")

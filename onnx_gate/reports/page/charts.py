@@ -115,7 +115,7 @@ def draw(chart: Chart, caption: str) -> Html:
 
 def _drawn(chart: Chart) -> Element:
     bars = any(series.bars for series in chart.series)
-    made = _library()["bars" if bars else "points"](
+    made = library()["bars" if bars else "points"](
         css=[],
         js=[],
         no_prefix=True,
@@ -133,7 +133,7 @@ def _drawn(chart: Chart) -> Element:
         y_labels=[{"value": place, "label": words} for place, words in chart.y],
         x_title=chart.x_words,
         y_title=chart.y_words,
-        style=_library()["style"],
+        style=library()["style"],
     )
     for series in chart.series:
         marks: Sequence[Any] = series.bars or series.points
@@ -144,7 +144,7 @@ def _drawn(chart: Chart) -> Element:
 
 
 @cache
-def _library() -> dict[Literal["bars", "points", "style"], Any]:
+def library() -> dict[Literal["bars", "points", "style"], Any]:
     """The library, imported only to draw: the import takes half as long as the other reports."""
     import pygal
 
