@@ -43,6 +43,7 @@ from onnx_gate.worker.trial.doubts.overflow import overflow_warning
 from onnx_gate.worker.trial.latency import measure_latency
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.randomness import draws
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
@@ -318,6 +319,9 @@ def _run_provider(
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)
+    if prepared.watched and prepared.drawn:
+        send(Note(text=draws(prepared.drawn), warns=True))
+        prepared.watched = False
     differs = any(diff.breaches for diff in diffs)
     if not differs and (warning := overflow_warning(prepared, answers, provider.name, rules)):
         send(Note(text=warning, warns=True))

@@ -31,7 +31,8 @@ from onnx_gate.worker.runtime.options import missing_inputs
 from onnx_gate.worker.trial.domains import feed_domain, source_domains, with_searched
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_watched, refusal
+from onnx_gate.worker.trial.randomness import ask_watched, draws
+from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, refusal
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -96,6 +97,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         spec=spec, onnx=path, framework=framework, source=source, cases=inputs.cases, file_size=graph.size_bytes
     )
     prepared.weak = itself
+    # A warning that the first answer draws random numbers stands for all others.
+    prepared.watched = not warnings
     if dataset and dataset.was_rounded:
         prepared.wide = unrounded(framework, source, spec)
     more = []
@@ -217,7 +220,7 @@ def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers
     try:
         call = next(case.calls())
         first, drawn = ask_watched(framework, lambda: answer_call(framework, source, spec, call))
-        return first, [drawn] if drawn else []
+        return first, [draws(drawn)] if drawn else []
     except (CannotJudge, MemoryError):
         raise
     except BaseException as error:

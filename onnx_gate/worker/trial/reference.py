@@ -1,12 +1,10 @@
-"""What the source answers to edge cases, before any of them is announced, and whether it draws random numbers."""
+"""What the source answers to edge cases, before any of them is announced."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.protocol import Event, Stage
 from onnx_gate.worker.user_code import describe
 
@@ -128,35 +126,3 @@ def _agree(joined: Any, answer: Answer, limit: Tolerance) -> bool:
     again = Answer(value=joined, dtype=answer.dtype)
     comparison.add(again, Actual(value=answer.value), lenient=True)
     return not comparison.finish().breaches
-
-
-# ── Random numbers ──────────────────────────────────────────────────────────────────────────────────────
-
-DRAWS = (
-    "the source draws random numbers ({}) for its answers: they repeat only where it is seeded for each call, and an "
-    "ONNX file draws others or keeps one draw for good; make the noise an input of the model, or remove it"
-)
-
-
-def ask_watched(framework: Plugin, ask: Callable[[], Answers]) -> tuple[Answers, str]:
-    """The answers, and a warning if random numbers were drawn for them; only global generators are observed."""
-    answers, drawn = _watch(framework, ask)
-    # A second run: random numbers that only the first call draws, for example for weights, don't count.
-    drawn = _watch(framework, ask)[1] if drawn else drawn
-    return answers, DRAWS.format(" and ".join(drawn)) if drawn else ""
-
-
-def _watch(framework: Plugin, ask: Callable[[], Answers]) -> tuple[Answers, list[str]]:
-    # A source that seeds itself leaves the same state each time. Drawing a number first makes the states differ.
-    np.random.random()
-    random.random()  # noqa: S311
-    before = _states()
-    answers = ask()
-    drawn = [name for name, state in _states().items() if state != before[name]]
-    return answers, [*drawn, *(["the framework's own"] if framework.drew() else [])]
-
-
-def _states() -> dict[str, object]:
-    numpy_state: Any = np.random.get_state()
-    plain = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in numpy_state)
-    return {"numpy.random": plain, "random": random.getstate()}
