@@ -56,6 +56,28 @@ class Picky(torch.nn.Module):
 
 def picky():
     return Picky().eval()
+
+
+class Careful(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and bool((x < 0).any()):
+            raise ValueError("no negative numbers, please")
+        return torch.where(x > 5, x * 2, torch.where(x > -5, x, x * 3))
+
+
+class Small(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and bool((x * x).sum(1).max() > 2500):
+            raise ValueError("that is too much")
+        return torch.where(x > 1000, x * 2, x)
+
+
+def small():
+    return Small().eval()
+
+
+def careful():
+    return Careful().eval()
 """
 ROWS = "dtype: float32, shape: [batch, 2]"
 TABLE = "inputs: {age: {dtype: float32, shape: [batch, 1]}, city: {dtype: string, shape: [batch, 1]}}"
@@ -83,6 +105,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
           - {{id: strict, source: 'models.py:strict', {TABLE}}}
           - {{id: with-data, source: 'models.py:people', {TABLE}, data: people.csv}}
           - {{id: picky, source: 'picky.py:picky', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
+          - {{id: small, source: 'picky.py:small', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
+          - {{id: careful, source: 'picky.py:careful', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
         """,
     )
 
@@ -124,6 +148,26 @@ def test_a_row_that_the_source_refuses_is_left_out(judged):
     assert judged.checks("strict", case="domain")
 
 
+def test_only_the_refused_rows_are_left_out(judged: Run) -> None:
+    """Of every case: the values on both sides of 5 are fed, those about -5 are not, and the notes say so."""
+    model = judged["careful"]
+    assert model.verdict is Status.PASSED, model
+    assert model.domains is not None
+    assert [given.by for given in model.domains.inputs] == ["model"]
+    assert model.domains.refused > 0
+    [check] = judged.checks("careful", case="domain")
+    assert check.lowest is not None
+    assert check.highest is not None
+    assert check.lowest >= 0
+    assert check.highest > 10
+    assert check.rows >= 2
+    assert any(note.startswith("domain: ") and "no negative numbers, please" in note for note in model.notes)
+    assert any("generated rows that the source does not answer were replaced" in note for note in model.notes)
+    assert judged.checks("careful", case="batch=32")
+    assert model.coverage is not None
+    assert not any("default values" in warning for warning in model.coverage.warnings)
+
+
 def test_data_is_what_is_judged_and_what_it_lacks_is_a_warning(judged):
     """No case is added to it."""
     model = judged["with-data"]
@@ -139,6 +183,12 @@ def test_a_source_that_refuses_what_it_seems_to_know_gets_default_values(judged)
     model = judged["picky"]
     assert model.verdict is Status.PASSED, model
     assert judged.checks("picky", case="batch=32")
+    model = judged["small"]
+    assert model.verdict is Status.PASSED, model
+    assert judged.checks("small", case="batch=32")
+    assert any("default values were fed" in told and "that is too much" in told for told in model.coverage.warnings)
+    assert {given.by for given in model.domains.inputs} == {"default"}
+    assert model.domains.refused
 
 
 def test_every_report_says_where_inputs_come_from(judged):

@@ -119,6 +119,12 @@ class DomainRows:
         """The same, without the rows that the source refuses."""
         return replace(self, refused=frozenset(refused))
 
+    def and_rows(self, rows: Mapping[str, Array]) -> DomainRows:
+        """The same, with these rows added; their landmarks are known already."""
+        return replace(
+            self, rows={name: np.concatenate([array, rows.get(name, array[:0])]) for name, array in self.rows.items()}
+        )
+
     def more(self, rows: Mapping[str, Array]) -> DomainRows:
         """The same, with these rows added; each of them is a landmark."""
         count = len(next(iter(rows.values())))
