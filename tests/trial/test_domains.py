@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
+from skl2onnx import convert_sklearn
+from skl2onnx.common.data_types import FloatTensorType
+from sklearn.svm import SVR
 
 from onnx_gate.reports import markdown
 from onnx_gate.vocabulary import Origin, Status
@@ -91,6 +95,10 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("domains")
     (folder / "models.py").write_text(CODE)
     (folder / "picky.py").write_text(PICKY)
+    points = np.random.default_rng(0).normal(size=(800, 2))
+    vectors = SVR(epsilon=0).fit(points, np.sin(3 * points).sum(axis=1))
+    made = convert_sklearn(vectors, initial_types=[("X", FloatTensorType([None, 2]))], target_opset=18)
+    onnx.save(made, str(folder / "vectors.onnx"))
     ages = np.linspace(20, 60, 40).astype(np.float32)
     pd.DataFrame({"age": ages, "city": ["Oslo", "Rome"] * 20}).to_csv(folder / "people.csv", index=False)
     return run_manifest(
@@ -101,6 +109,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
         models:
           - {{id: forest, source: 'models.py:forest', inputs: {{X: {{{ROWS}}}}}}}
           - {{id: stated, source: 'models.py:forest', inputs: {{X: {{{ROWS}, range: [0, 1]}}}}}}
+          - {{id: vectors, framework: onnx, source: vectors.onnx}}
           - {{id: people, source: 'models.py:people', {TABLE}}}
           - {{id: strict, source: 'models.py:strict', {TABLE}}}
           - {{id: with-data, source: 'models.py:people', {TABLE}, data: people.csv}}
@@ -166,6 +175,15 @@ def test_only_the_refused_rows_are_left_out(judged: Run) -> None:
     assert judged.checks("careful", case="batch=32")
     assert model.coverage is not None
     assert not any("default values" in warning for warning in model.coverage.warnings)
+
+
+def test_a_sample_of_landmarks_is_called_a_sample(judged: Run) -> None:
+    """Of 797 support vectors, 512 are fed."""
+    model = judged["vectors"]
+    assert model.verdict is Status.PASSED, model
+    assert model.domains is not None
+    assert (model.domains.reached, model.domains.landmarks) == (512, 797)
+    assert "512 of 797 landmarks" in markdown.render(judged.result)
 
 
 def test_data_is_what_is_judged_and_what_it_lacks_is_a_warning(judged):

@@ -19,6 +19,7 @@ from onnx_gate.worker.inputs.calls import DomainRows, Feed, first_row
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import is_float, shape_of
 from onnx_gate.worker.inputs.known import (
+    beyond,
     can_hold,
     draw_known,
     draws_known,
@@ -88,12 +89,13 @@ def plan_domain(
     apart = list(_apart(columns, ways))
     long = _longest(spec, domains, sizes)
     known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
+    more = domains.beyond + sum(beyond(each.given, each.values) for each in columns)
     if not known and long is None:
         return None
     most = min(_most_rows(spec, columns, sizes, file_size), MOST_ROWS - spared)
     plan = _Plan(spec, domains, sizes, ways=ways, rows=most, like=like or {})
     fed = plan.place(columns, landmarks, apart)
-    return plan.finish(known=known, fed=fed, long=long)
+    return plan.finish(known=known + more, fed=fed, long=long)
 
 
 def _unit(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -83,7 +83,9 @@ def with_searched(spec: ModelSpec, domains: Domains) -> Domains:
     if not boxes:
         return domains
     origins = tuple(dict.fromkeys((*domains.origins, Origin.THRESHOLDS)))
-    return replace(domains, boxes=(*domains.boxes, *boxes)[:MOST_BOXES], origins=origins)
+    known = (*domains.boxes, *boxes)
+    beyond = domains.beyond + max(0, len(known) - MOST_BOXES)
+    return replace(domains, boxes=known[:MOST_BOXES], origins=origins, beyond=beyond)
 
 
 def _example(spec: ModelSpec, dataset: Dataset | None) -> dict[str, Any]:
