@@ -15,6 +15,7 @@ from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, TRIAGE, Cause, run_on
+from onnx_gate.wording.hints import listed
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.plots import MOST_BYTES, Looks
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
@@ -70,6 +71,11 @@ READS_MANY = (
     f"its code has read {MOST_FILES:,} files of the repository, and maybe more: a change of those beyond that does not "
     "make the reference stale, so make it again when they change"
 )
+READS_OUTSIDE = (
+    "its code has read {}, which leads out of the repository: a change there does not make the reference stale, so "
+    "make it again when it changes"
+)
+_MOST_NAMED = 5
 
 
 def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
@@ -98,6 +104,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
             tell(Stage(name="save reference"))
             if opened.full:
                 tell(Note(text=READS_MANY, warns=True))
+            if outside := opened.outside():
+                tell(Note(text=READS_OUTSIDE.format(listed(outside, _MOST_NAMED)), warns=True))
             save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     except BaseException as error:
         send(failure_of(error, stage))
