@@ -28,6 +28,8 @@ class Call:
     """The reference outputs, if the data holds them."""
     given: Feed | None = None
     """The feed before rounding to the schema's dtype; only in calls that together hold every row once."""
+    repeated: int = 0
+    """How many of its first rows an earlier call has fed too: they count once against the answers to `given`."""
     given_answers: dict[str, Answer] | None = None
     """The source's answers to `given` from another machine, by ONNX output name."""
     asked: tuple[Feed, ...] = ()
