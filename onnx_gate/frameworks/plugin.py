@@ -143,7 +143,7 @@ class Plugin:
     """Numbers that parts of the source were made with, such as `block.norm.eps`: name → number. Triage checks whether
     an attribute or a constant of a file that diverged is one of these."""
     drew: Callable[[], bool] = never_drew
-    """Whether the last answer used the framework's own random generator. Those of numpy and of Python are watched for
+    """Whether the last answer used random numbers of the framework itself. Those of numpy and of Python are watched for
     all frameworks."""
     input_domain: Callable[[Any, ModelSpec, Feed], Domains] = no_domain
     """The values of its inputs that the source itself knows; an example feed is there to trace with. Unknown facts are

@@ -118,28 +118,33 @@ def _left_out(ignored: Mapping[str, Sequence[str]], providers: Sequence[str]) ->
 
 
 def _of_output(name: str, by_provider: dict[str, list[Check]]) -> Iterable[str]:
-    """The strongest warning about an output: a constant output is also within any tolerance."""
-    # The reference is the same for every provider; the limits may differ.
-    first, checks = next(iter(by_provider.items()))
-    total = sum(check.total for check in checks)
-    yield from _nan(name, checks)
+    """The warnings about an output. The reference is the same for every provider; the limits may differ."""
+    yield from _of_providers({provider: list(_nan(name, checks)) for provider, checks in by_provider.items()})
     unlimited = [provider for provider, found in by_provider.items() if all(map(_is_unlimited, found))]
     if unlimited:
+        labels = by_provider[unlimited[0]][0].tolerance is None
+        what = f"label of {name} may differ" if labels else f"element of {name} may be out of tolerance"
         where = "" if len(unlimited) == len(by_provider) else f" on {', '.join(unlimited)}"
-        what = (
-            f"label of {name} may differ"
-            if checks[0].tolerance is None
-            else f"element of {name} may be out of tolerance"
-        )
         yield f"every {what}{where} and no other limit is set: any answer would pass"
-    if first in unlimited:
-        return
+    limited = {provider: checks for provider, checks in by_provider.items() if provider not in unlimited}
+    yield from _of_providers({provider: list(_of_limits(name, checks)) for provider, checks in limited.items()})
+
+
+def _of_providers(warnings: Mapping[str, list[str]]) -> Iterable[str]:
+    """Each warning once; it names its providers if others don't have it."""
+    for text in dict.fromkeys(text for told in warnings.values() for text in told):
+        having = [provider for provider, told in warnings.items() if text in told]
+        yield text if len(having) == len(warnings) else f"on {', '.join(having)}: {text}"
+
+
+def _of_limits(name: str, checks: list[Check]) -> Iterable[str]:
+    """The strongest warning about an output on one provider: a constant output is also within any tolerance."""
     if told := (
         _constant(name, checks)
         or _within_tolerance(name, checks)
         or _flat(name, checks)
         or _constant_enough(name, checks)
-        or _saturated(name, checks, total)
+        or _saturated(name, checks, sum(check.total for check in checks))
     ):
         yield told
     yield from _other_winners(name, checks)

@@ -58,6 +58,8 @@ class Values:
     """Each row begins with a value that isn't 0: a mask of nothing is answered by no two runtimes alike."""
     never_full: bool = False
     """The same of a mask of what is to be left out: each row begins with a 0."""
+    beyond: int = 0
+    """How many more landmarks the model has there: of very many, only a selection is kept here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,8 @@ class Domains:
     """Where the boxes come from."""
     longest: Mapping[str, int] = field(default_factory=dict)
     """Named dimension → the largest size that the model has room for, such as its table of positions."""
+    beyond: int = 0
+    """How many more rows the model would have for `boxes`."""
 
 
 MOST_BOXES = 2048

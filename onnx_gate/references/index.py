@@ -120,8 +120,9 @@ def hash_contents(spec: ModelSpec) -> dict[str, str]:
 
 
 def hash_read(spec: ModelSpec, paths: Iterable[object]) -> dict[str, str]:
-    """Hashes of other files of the repository that exist here; paths that are not plain files in it are left out.
+    """Hashes of other files of the repository that exist here; paths that don't lead to files in it are left out.
 
+    A link has the hash of the file that it leads to, so that a change of either is found.
     The paths come from a worker, or from a folder that somebody else wrote.
     """
     repository = find_repository(Path(spec.folder))
@@ -129,7 +130,7 @@ def hash_read(spec: ModelSpec, paths: Iterable[object]) -> dict[str, str]:
     hashes = {}
     for path in itertools.islice((path for path in paths if isinstance(path, str)), MOST_READ):
         file = repository / path
-        if _is_plain(file, repository) and not any(file.is_relative_to(place) for place in named):
+        if _is_own(file, repository) and not any(file.is_relative_to(place) for place in named):
             hashes[path] = hash_file(file)
     return hashes
 
@@ -144,9 +145,10 @@ def _named(spec: ModelSpec) -> dict[str, Path]:
     return {key: Path(path) for key, path in named.items() if path}
 
 
-def _is_plain(file: Path, repository: Path) -> bool:
+def _is_own(file: Path, repository: Path) -> bool:
     try:
-        own = file.resolve() == file and file.is_relative_to(repository) and ".git" not in file.parts
+        places = (file, file.resolve())
+        own = all(place.is_relative_to(repository) and not {".git", ".."} & {*place.parts} for place in places)
         return own and file.is_file()
     except (OSError, ValueError):
         return False

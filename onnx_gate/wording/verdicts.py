@@ -301,6 +301,9 @@ def _origins(words: Sequence[str]) -> str:
 
 
 def _landmarks(fed: Fed) -> str:
-    count = f"all {fed.landmarks:,}" if fed.reached == fed.landmarks else f"{fed.reached:,} of {fed.landmarks:,}"
+    count = f"{fed.reached:,} of {fed.landmarks:,}"
+    if fed.reached == fed.landmarks:
+        # Nobody knows which landmarks were only in rows that were left out.
+        count = f"{fed.landmarks:,}" if fed.refused else f"all {fed.landmarks:,}"
     refused = f", without {plural(fed.refused, 'row')} that the source refuses" if fed.refused else ""
     return f"{count} landmarks in {plural(fed.rows, 'row')}{refused}"

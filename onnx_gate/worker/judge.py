@@ -16,6 +16,7 @@ from onnx_gate.records.limits import FEWEST_ROWS
 from onnx_gate.records.ran import Numerics
 from onnx_gate.repository.root import find_repository
 from onnx_gate.vocabulary import GIVEN_CASE, TRIAGE, Cause, run_on
+from onnx_gate.wording.hints import listed
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.plots import MOST_BYTES, Looks
 from onnx_gate.worker.compare.rules import is_asked_for, rule_for
@@ -44,6 +45,7 @@ from onnx_gate.worker.trial.doubts.overflow import overflow_warning
 from onnx_gate.worker.trial.latency import measure_latency
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.randomness import draws
 from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
@@ -70,6 +72,11 @@ READS_MANY = (
     f"its code has read {MOST_FILES:,} files of the repository, and maybe more: a change of those beyond that does not "
     "make the reference stale, so make it again when they change"
 )
+READS_OUTSIDE = (
+    "its code has read {}, which leads out of the repository: a change there does not make the reference stale, so "
+    "make it again when it changes"
+)
+_MOST_NAMED = 5
 
 
 def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
@@ -98,6 +105,8 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
             tell(Stage(name="save reference"))
             if opened.full:
                 tell(Note(text=READS_MANY, warns=True))
+            if outside := opened.outside():
+                tell(Note(text=READS_OUTSIDE.format(listed(outside, _MOST_NAMED)), warns=True))
             save_reference(prepared, said, Path(job.scratch) / MADE, opened.files())
     except BaseException as error:
         send(failure_of(error, stage))
@@ -330,6 +339,9 @@ def _run_provider(
     _tell_placement(session, provider, send)
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)
+    if prepared.watched and prepared.drawn:
+        send(Note(text=draws(prepared.drawn), warns=True))
+        prepared.watched = False
     differs = any(diff.breaches for diff in diffs)
     if not differs and (warning := overflow_warning(prepared, answers, provider.name, rules)):
         prepared.remarks.append(Note(text=warning, warns=True))

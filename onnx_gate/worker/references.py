@@ -153,6 +153,7 @@ def _save_case(prepared: Prepared, case: Case, path: Path, room: Room) -> dict[s
                 {
                     "feed": {name: archive.put(value) for name, value in call.feed.items()},
                     "first_row": call.first_row,
+                    "repeated": call.repeated,
                     "recorded": call.recorded is not None,
                     "answers": _save_answers(answers, archive),
                     "given": None if given is None else _save_answers(given, archive),
@@ -253,6 +254,7 @@ def _load_case(stored: dict[str, Any], folder: Path) -> Case:
                 yield Call(
                     feed={key: archive.get(value) for key, value in call["feed"].items()},
                     first_row=int(call["first_row"]),
+                    repeated=int(call.get("repeated", 0)),
                     recorded={} if call["recorded"] else None,
                     answers=_load_answers(call["answers"], archive),
                     given_answers=None if call["given"] is None else _load_answers(call["given"], archive),

@@ -84,6 +84,83 @@ def test_a_column_that_stays_near_zero_is_no_alarm(kind: str) -> None:
     assert not compare(reference, actual, limits={"max_mismatch": 1.0, **LIMITED}).breaches
 
 
+def _beside(column: Any, others: Any) -> Any:
+    return np.concatenate([column, others], axis=1).astype(np.float32)
+
+
+OFFSETS = {
+    "wide": _beside(drawn(64, 1, mean=295, deviation=1), drawn(64, 20, deviation=1000, seed=1)),
+    "from 0 on": _beside(drawn(64, 1, mean=295, deviation=1), np.maximum(drawn(64, 3, deviation=1000, seed=1), 0)),
+    "between 0 and 1": _beside(drawn(64, 1, mean=0.5, deviation=1e-3), np.random.default_rng(1).uniform(size=(64, 3))),
+    "between 0 and 1, wide": _beside(
+        drawn(64, 1, mean=0.5, deviation=1e-3), np.random.default_rng(1).uniform(size=(64, 30))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OFFSETS)
+def test_a_column_with_an_offset_is_flat_among_many(kind: str) -> None:
+    """What else is in the output doesn't matter: a constant there would pass."""
+    reference = OFFSETS[kind]
+    seen = Columns()
+    seen.add(reference, reference, noise=False)
+    seen.look_at_range(float(reference.min()), float(reference.max()))
+    spread = seen.spread(Tolerance(rtol=1e-2, atol=1e-5))
+    assert spread is not None
+    assert (spread.flat, spread.column) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["wide", "from 0 on"])
+@pytest.mark.parametrize("rows", [8, 64])
+def test_a_constant_for_such_a_column_has_no_signal(kind: str, rows: int) -> None:
+    """The average of the others is not lent to it."""
+    reference = OFFSETS[kind][:rows]
+    actual = reference.copy()
+    actual[:, 0] = 295
+    diff = compare(reference, actual, limits={"max_mismatch": 1.0, **LIMITED})
+    assert diff.column_snr_db == pytest.approx(0, abs=1.5)
+    assert diff.breaches
+
+
+def test_a_small_unit_about_0_is_flat_among_many() -> None:
+    """± 0.5 beside ± 1000, where the tolerance allows 1."""
+    reference = _beside(drawn(64, 1, deviation=0.5), drawn(64, 20, deviation=1000, seed=1))
+    seen = Columns()
+    seen.add(reference, reference, noise=False)
+    seen.look_at_range(float(reference.min()), float(reference.max()))
+    spread = seen.spread(Tolerance(rtol=1e-3, atol=1.0))
+    assert spread is not None
+    assert (spread.flat, spread.column) == (1, 0)
+
+
+def _softmax(scores: Any) -> Any:
+    wide = np.exp(scores.astype(np.float64))
+    return (wide / wide.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+HEALTHY = {
+    "classes": _softmax(drawn(64, 200, deviation=4)),
+    "few classes, one rare": _softmax(drawn(64, 5) - np.array([0, 0, 0, 0, 14], np.float32)),
+    "one-hot": np.eye(40, dtype=np.float32)[np.random.default_rng(0).integers(0, 40, 64)],
+    "activations": np.maximum(drawn(64, 32) - np.linspace(0, 6, 32, dtype=np.float32), 0) + 0 * drawn(64, 32),
+    "embedding": drawn(64, 300) / np.sqrt(np.float32(300)),
+    "embedding with a dead dimension": _beside(1e-7 * drawn(64, 1), drawn(64, 300)),
+    "embedding with a constant": _beside(3 + 1e-7 * drawn(64, 1), drawn(64, 300)),
+    "embedding with outliers": drawn(64, 300) + np.where(np.arange(300) % 100, 0, -20).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("kind", HEALTHY)
+def test_healthy_outputs_are_not_flat(kind: str) -> None:
+    """Nor do they miss a limit because of noise that is small beside the whole."""
+    reference = HEALTHY[kind]
+    spread = compare(reference, reference, limits={}).spread
+    assert spread is not None
+    assert spread.flat == 0
+    noise = 0.03 * reference.std() * drawn(*reference.shape, seed=2)
+    assert not compare(reference, reference + noise, limits={"max_mismatch": 1.0, **LIMITED}).breaches
+
+
 def test_few_rows_wait_for_more() -> None:
     """The limit is held as soon as eight rows are known, also for the noise of the rows before."""
     seen = Columns()

@@ -244,3 +244,25 @@ assert os.waitpid(pid, 0)[1] == 0
 """
     environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+
+
+def test_random_numbers_of_a_source_are_noticed():
+    """Its operators keep their state to themselves, so that the graph is asked."""
+    code = """
+import numpy as np
+import onnx_gate.frameworks.tensorflow.plugin as plugin
+from onnx_gate.frameworks.tensorflow.load import source_of
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from tests.frameworks import tensorflow_models
+
+given = InputSpec(name="x", dtype="float32", shape=("batch", 4))
+spec = ModelSpec(
+    id="m", line=1, framework="tensorflow", folder="/", source=Location(shown="m"), inputs=(given,)
+)
+for name, draws in (("random", True), ("dropout", True), ("function", False)):
+    source = source_of(getattr(tensorflow_models, name)(), spec)
+    plugin.predict(source, spec, {"x": np.ones((2, 4), np.float32)})
+    assert plugin.drew() is draws, name
+"""
+    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True)

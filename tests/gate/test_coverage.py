@@ -157,6 +157,40 @@ def test_the_reference_is_looked_at_once_not_once_a_provider():
     assert len(warnings(*both)) == 1
 
 
+@pytest.mark.parametrize(
+    ("wide", "words"),
+    [
+        (
+            {"tolerance": Tolerance(rtol=0.0, atol=5.0)},
+            "on cuda: no element of `y` is larger than 3, and atol allows 5",
+        ),
+        (
+            {"spread": Spread(rows=42, columns=1, varying=1e-6, flat=1, mean=2.0, deviation=1e-4, allowed=1.0)},
+            "on cuda: `y` varies by 0.0001",
+        ),
+        (
+            {"limits": {"max_mismatch": 1.0, "min_cosine": 0.9}, "spread": Spread(rows=42, columns=3, varying=1e-3)},
+            "on cuda: every element of `y` may be out of tolerance, and a model that always answers the mean",
+        ),
+        ({"top1": 0.5, "rows": 100}, "on cuda: in 50 % of the rows of `y` another column is the largest"),
+        ({"nan_matched": 60}, "on cuda: 60 % of `y` is NaN on both sides"),
+    ],
+)
+def test_each_provider_is_held_against_its_own_limits(wide: dict[str, Any], words: str) -> None:
+    """A limit that only the second of them has is as weak as one of the first."""
+    [told] = warnings(values(), values(provider="cuda", **wide))
+    assert told.startswith(words), told
+    [told] = warnings(values(provider="cuda", **wide), values(provider="webgpu", limits={"max_abs": 1e-5}))
+    assert told.startswith(words), told
+
+
+def test_a_provider_without_any_limit_does_not_hide_the_others() -> None:
+    """Each has its sentence."""
+    first = values(limits={"max_mismatch": 1.0})
+    told = warnings(first, values(provider="cuda", tolerance=Tolerance(rtol=0.0, atol=5.0)))
+    assert ["on cpu" in told[0], "atol allows 5" in told[1], len(told)] == [True, True, 2]
+
+
 FLAT = Spread(rows=42, columns=3, varying=1e-6, flat=1, column=2, mean=1990.0, deviation=1.0, allowed=1.99)
 
 

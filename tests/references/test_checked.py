@@ -309,6 +309,54 @@ def test_a_file_that_the_factory_reads_and_that_changed_is_found(of_a_factory, n
     assert isinstance(check_reference(folder / "references", spec), Reference)
 
 
+@pytest.fixture
+def of_links(tmp_path):
+    """The same with links: to a file and to a folder of the repository, and to a file outside of it."""
+    folder = tmp_path / "repository"
+    (folder / "kept").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "model.py").write_text(FACTORY)
+    read = "OTHERS = [(pathlib.Path(__file__).parent / name).read_text() for name in ('folder/b.txt', 'away.txt')]"
+    (folder / "scale.py").write_text(f"import pathlib\nFACTOR = 2.0\n{read}\n")
+    (folder / "kept/one.json").write_text("[1.0, 3.0]")
+    (folder / "kept/two.json").write_text("[1.0, 5.0]")
+    (folder / "kept/b.txt").write_text("b")
+    (tmp_path / "away.txt").write_text("far")
+    (folder / "slopes.json").symlink_to("kept/one.json")
+    (folder / "folder").symlink_to("kept")
+    (folder / "away.txt").symlink_to(tmp_path / "away.txt")
+    run = run_manifest(folder, OF_A_FACTORY, save_reference=tmp_path / "references")
+    assert run.result.exit_code == 0
+    return folder, load_manifest(folder / "onnx-gate.yml").models[0], run["m"]
+
+
+def _change(folder, name):
+    if name == "kept/one.json":
+        (folder / name).write_text("[1.0, 4.0]")
+    elif name == "kept/b.txt":
+        (folder / name).write_text("c")
+    else:
+        (folder / "slopes.json").unlink()
+        (folder / "slopes.json").symlink_to("kept/two.json")
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [("kept/one.json", "slopes.json"), ("slopes.json", "slopes.json"), ("kept/b.txt", "folder/b.txt")],
+)
+def test_a_file_behind_a_link_that_changed_is_found(of_links, tmp_path, changed, shown):
+    """The target itself, a link that leads to another one, and a file in a linked folder."""
+    folder, spec, _ = of_links
+    assert isinstance(check_reference(tmp_path / "references", spec), Reference)
+    _change(folder, changed)
+    assert f"the file {shown}, which was read with it" in refused(tmp_path / "references", spec)
+
+
+def test_a_link_out_of_the_repository_is_a_warning(of_links):
+    """Nothing outside is hashed."""
+    assert any("away.txt, which leads out of the repository" in told for told in of_links[2].coverage.warnings)
+
+
 def test_files_that_a_model_claims_to_have_read_are_looked_at_with_care(of_a_factory):
     """What its process says may be any text: no file outside of the repository is hashed, nor one of Git's."""
     folder, spec = of_a_factory

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
+from skl2onnx import convert_sklearn
+from skl2onnx.common.data_types import FloatTensorType
+from sklearn.svm import SVR
 
 from onnx_gate.reports import markdown
 from onnx_gate.vocabulary import Origin, Status
@@ -56,6 +60,28 @@ class Picky(torch.nn.Module):
 
 def picky():
     return Picky().eval()
+
+
+class Careful(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and bool((x < 0).any()):
+            raise ValueError("no negative numbers, please")
+        return torch.where(x > 5, x * 2, torch.where(x > -5, x, x * 3))
+
+
+class Small(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and bool((x * x).sum(1).max() > 2500):
+            raise ValueError("that is too much")
+        return torch.where(x > 1000, x * 2, x)
+
+
+def small():
+    return Small().eval()
+
+
+def careful():
+    return Careful().eval()
 """
 ROWS = "dtype: float32, shape: [batch, 2]"
 TABLE = "inputs: {age: {dtype: float32, shape: [batch, 1]}, city: {dtype: string, shape: [batch, 1]}}"
@@ -69,6 +95,10 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("domains")
     (folder / "models.py").write_text(CODE)
     (folder / "picky.py").write_text(PICKY)
+    points = np.random.default_rng(0).normal(size=(800, 2))
+    vectors = SVR(epsilon=0).fit(points, np.sin(3 * points).sum(axis=1))
+    made = convert_sklearn(vectors, initial_types=[("X", FloatTensorType([None, 2]))], target_opset=18)
+    onnx.save(made, str(folder / "vectors.onnx"))
     ages = np.linspace(20, 60, 40).astype(np.float32)
     pd.DataFrame({"age": ages, "city": ["Oslo", "Rome"] * 20}).to_csv(folder / "people.csv", index=False)
     return run_manifest(
@@ -79,10 +109,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
         models:
           - {{id: forest, source: 'models.py:forest', inputs: {{X: {{{ROWS}}}}}}}
           - {{id: stated, source: 'models.py:forest', inputs: {{X: {{{ROWS}, range: [0, 1]}}}}}}
+          - {{id: vectors, framework: onnx, source: vectors.onnx}}
           - {{id: people, source: 'models.py:people', {TABLE}}}
           - {{id: strict, source: 'models.py:strict', {TABLE}}}
           - {{id: with-data, source: 'models.py:people', {TABLE}, data: people.csv}}
           - {{id: picky, source: 'picky.py:picky', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
+          - {{id: small, source: 'picky.py:small', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
+          - {{id: careful, source: 'picky.py:careful', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
         """,
     )
 
@@ -124,6 +157,35 @@ def test_a_row_that_the_source_refuses_is_left_out(judged):
     assert judged.checks("strict", case="domain")
 
 
+def test_only_the_refused_rows_are_left_out(judged: Run) -> None:
+    """Of every case: the values on both sides of 5 are fed, those about -5 are not, and the notes say so."""
+    model = judged["careful"]
+    assert model.verdict is Status.PASSED, model
+    assert model.domains is not None
+    assert [given.by for given in model.domains.inputs] == ["model"]
+    assert model.domains.refused > 0
+    [check] = judged.checks("careful", case="domain")
+    assert check.lowest is not None
+    assert check.highest is not None
+    assert check.lowest >= 0
+    assert check.highest > 10
+    assert check.rows >= 2
+    assert any(note.startswith("domain: ") and "no negative numbers, please" in note for note in model.notes)
+    assert any("generated rows that the source does not answer were replaced" in note for note in model.notes)
+    assert judged.checks("careful", case="batch=32")
+    assert model.coverage is not None
+    assert not any("default values" in warning for warning in model.coverage.warnings)
+
+
+def test_a_sample_of_landmarks_is_called_a_sample(judged: Run) -> None:
+    """Of 797 support vectors, 512 are fed."""
+    model = judged["vectors"]
+    assert model.verdict is Status.PASSED, model
+    assert model.domains is not None
+    assert (model.domains.reached, model.domains.landmarks) == (512, 797)
+    assert "512 of 797 landmarks" in markdown.render(judged.result)
+
+
 def test_data_is_what_is_judged_and_what_it_lacks_is_a_warning(judged):
     """No case is added to it."""
     model = judged["with-data"]
@@ -139,6 +201,12 @@ def test_a_source_that_refuses_what_it_seems_to_know_gets_default_values(judged)
     model = judged["picky"]
     assert model.verdict is Status.PASSED, model
     assert judged.checks("picky", case="batch=32")
+    model = judged["small"]
+    assert model.verdict is Status.PASSED, model
+    assert judged.checks("small", case="batch=32")
+    assert any("default values were fed" in told and "that is too much" in told for told in model.coverage.warnings)
+    assert {given.by for given in model.domains.inputs} == {"default"}
+    assert model.domains.refused
 
 
 def test_every_report_says_where_inputs_come_from(judged):

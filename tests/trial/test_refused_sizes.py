@@ -55,6 +55,30 @@ def test_one_size_that_is_refused_leaves_the_others_their_inputs(tmp_path: Path)
     assert "embedding" in str(model.domains)
 
 
+def test_the_longest_sequence_is_left_out_with_a_note(tmp_path: Path) -> None:
+    """The table of places has room for 12, and the source takes 10."""
+    refuses = "if words.shape[1] > 10 and not torch.compiler.is_exporting(): raise ValueError('at most ten')"
+    code = NET.replace("        places = self", f"        {refuses}\n        places = self")
+    (tmp_path / "net.py").write_text(code)
+    model = run_manifest(
+        tmp_path,
+        """
+        version: 1
+        models:
+          - id: net
+            framework: torch
+            source: net.py:load
+            batches: [2, 3]
+            dims: {seq: [2, 6]}
+            inputs: {words: {dtype: int64, shape: [batch, seq]}}
+        """,
+    )["net"]
+    assert model.verdict is Status.PASSED, model
+    [note] = [note for note in model.notes if "the largest sizes that the model seems to have room for" in note]
+    assert "words: int64 2×12" in note
+    assert "at most ten" in note
+
+
 @pytest.mark.parametrize("module", ["__main__", "onnx_gate.worker.server"])
 def test_a_class_of_a_notebook_is_not_blamed_on_a_version(module: str) -> None:
     """A worker of the gate is `__main__` where the pickle is read."""

@@ -47,9 +47,19 @@ models:
   - {id: chance, source: chance.onnx, data: double.npz}
   - {id: draws, framework: sklearn, source: 'noise.py:sample', onnx: line.onnx,
      inputs: {x: {dtype: float32, shape: [batch, 3]}}}
+  - &noisy
+    {id: default-rng, framework: sklearn, source: 'noise.py:default_rng', onnx: line.onnx,
+     inputs: {x: {dtype: float32, shape: [batch, 3]}}}
+  - {<<: *noisy, id: random-state, source: 'noise.py:random_state'}
+  - {<<: *noisy, id: python, source: 'noise.py:python'}
+  - {<<: *noisy, id: later, source: 'noise.py:later'}
+  - {<<: *noisy, id: unused, source: 'noise.py:unused'}
   - &net
     {id: seeded, framework: torch, source: 'draws.py:Sampling', onnx: double.onnx,
      inputs: {x: {dtype: float32, shape: [batch, 3]}}}
+  - {<<: *net, id: own, source: 'draws.py:Own'}
+  - {<<: *net, id: large, source: 'draws.py:Large'}
+  - {<<: *net, id: undrawn, source: 'draws.py:Undrawn'}
   - {<<: *net, id: lazy, source: 'draws.py:Lazy'}
   - {<<: *net, id: plain, source: 'draws.py:Plain'}
 """
@@ -61,6 +71,24 @@ class Sampling(torch.nn.Module):
     def forward(self, x):
         torch.manual_seed(3)
         return 2 * x + 0 * torch.rand(())
+
+
+class Own(torch.nn.Module):
+    def forward(self, x):
+        generator = torch.Generator()
+        assert isinstance(generator, torch.Generator)
+        return 2 * x + 0 * torch.rand((), generator=generator.manual_seed(3))
+
+
+class Large(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x + (0 * torch.rand(()) if len(x) > 4 else 0)
+
+
+class Undrawn(torch.nn.Module):
+    def forward(self, x):
+        torch.Generator().manual_seed(3)
+        return 2 * x
 
 
 class Lazy(torch.nn.Module):
@@ -79,8 +107,12 @@ NOISE = """
 import random
 from pathlib import Path
 
+from random import Random
+
 import joblib
 import numpy as np
+from numpy.random import RandomState
+from numpy.random import default_rng as made
 from sklearn.linear_model import LinearRegression
 
 
@@ -92,10 +124,60 @@ class Noisy(LinearRegression):
 
 
 def sample():
-    line = joblib.load(Path(__file__).parent / "line.joblib")
-    noisy = Noisy()
-    noisy.__dict__.update(line.__dict__)
+    return of(Noisy())
+
+
+def of(noisy):
+    noisy.__dict__.update(joblib.load(Path(__file__).parent / "line.joblib").__dict__)
     return noisy
+
+
+class Local(LinearRegression):
+    draw = None
+
+    def predict(self, X):
+        return super().predict(X) + 0 * self.draw(X)
+
+
+def default_rng():
+    class FromDefault(Local):
+        def draw(self, X):
+            return made(0).normal()
+
+    return of(FromDefault())
+
+
+def random_state():
+    class FromState(Local):
+        def draw(self, X):
+            return RandomState(0).normal()
+
+    return of(FromState())
+
+
+def python():
+    class FromPython(Local):
+        def draw(self, X):
+            return Random(0).random()
+
+    return of(FromPython())
+
+
+def later():
+    class OfManyRows(Local):
+        def draw(self, X):
+            return made(0).normal() if len(X) > 4 else 0
+
+    return of(OfManyRows())
+
+
+def unused():
+    class Unused(Local):
+        def draw(self, X):
+            RandomState(0), Random(0), made(0)
+            return 0
+
+    return of(Unused())
 """
 
 
@@ -233,5 +315,23 @@ def test_a_source_that_draws_random_numbers_is_named(models: Run) -> None:
     assert models["draws"].verdict is models["seeded"].verdict is models["lazy"].verdict is Status.PASSED
     assert "draws random numbers (numpy.random and random) for its answers" in warned(models, "draws")
     assert "draws random numbers (the framework's own) for its answers" in warned(models, "seeded")
-    for name in ("lazy", "plain", "column"):
+    for name in ("lazy", "plain", "column", "unused", "undrawn"):
         assert "random" not in warned(models, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("default-rng", "numpy.random"),
+        ("random-state", "numpy.random"),
+        ("python", "random"),
+        ("later", "numpy.random"),
+        ("own", "the framework's own"),
+        ("large", "the framework's own"),
+    ],
+)
+def test_a_source_that_draws_from_a_generator_of_its_own_is_named(models: Run, name: str, what: str) -> None:
+    """Made and seeded for each answer; and one that draws only for some rows."""
+    assert models[name].verdict is Status.PASSED
+    assert f"draws random numbers ({what}) for its answers" in warned(models, name)
+    assert warned(models, name).count("draws random numbers") == 1

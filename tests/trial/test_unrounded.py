@@ -46,6 +46,8 @@ models:
   - {id: line, source: line.joblib, inputs: {X: {dtype: float32, shape: [batch, 1]}}, data: line.npz}
   - &times
     {id: times, source: times.joblib, inputs: {X: {dtype: float32, shape: [batch, 2]}}, data: times.npz, batches: [32]}
+  - {id: fixed, source: times.joblib, inputs: {X: {dtype: float32, shape: [32, 2]}}, data: times.npz}
+  - {id: fixed-ridge, source: ridge.joblib, inputs: {X: {dtype: float32, shape: [100, 10]}}, data: diabetes.npz}
   - {<<: *times, id: csv, data: times.csv}
   - {<<: *times, id: unnamed, inputs: {X: {dtype: float32, shape: [n, 2]}}, batches: [1]}
   - {<<: *times, id: noted, given: false}
@@ -172,6 +174,12 @@ def test_rows_that_become_others_are_a_divergence(models: Run, name: str) -> Non
     assert breach.kind is BreachKind.GIVEN
     share = f"{check.mismatched} of 600 rows ({100 * check.mismatched / 600:.3g} %) answer differently"
     assert breach.text.startswith(f"{share} than the source does on the data as given in float64, 1 % may; the worst")
+
+
+def test_a_fixed_batch_leaves_no_row_out(models: Run) -> None:
+    """The last batch is filled with rows before it: each row counts once."""
+    assert rows_of(models, "fixed") == rows_of(models, "times")
+    assert [total for _, _, total in rows_of(models, "fixed-ridge").values()] == [len(DIABETES.data)]
 
 
 def test_the_advice_is_what_works(models: Run) -> None:

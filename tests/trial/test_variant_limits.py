@@ -20,6 +20,8 @@ models:
   - {id: offset, source: offset.onnx, variants: [int8-dynamic, {int8-dynamic: {name: own, min_column_snr_db: -10}}]}
   - {id: wide, source: wide.onnx, variants: [{int8-dynamic: {reduce_range: true}}, fp16]}
   - {id: units, source: units.onnx, variants: [{int8-dynamic: {reduce_range: true}}]}
+  - {id: mixed, source: mixed.onnx, outputs: {y: {rtol: 0.01, atol: 1e-5}}}
+  - {id: small, source: mixed.onnx, variants: [{int8-dynamic: {reduce_range: true}}]}
   - {id: logits, source: logits.onnx, batches: [1, 7, 128], variants: [int8-dynamic]}
   - {id: unnamed, source: unnamed.onnx, batches: [1, 7, 128], variants: [int8-dynamic]}
   - {id: classes, source: classes.onnx, batches: [1, 7, 128], variants: [fp16, {int8-dynamic: {reduce_range: true}}]}
@@ -95,6 +97,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
     _branch(folder / "branch.onnx")
     _linear(folder / "positive.onnx", _drawn(4, 3), bias=np.full(3, 100, np.float32))
+    first = np.arange(20) == 0
+    units = np.where(first, 0.25, 250).astype(np.float32)
+    _linear(folder / "mixed.onnx", _drawn(16, 20) * units, bias=np.where(first, 295, 0).astype(np.float32))
     return run_manifest(folder, MANIFEST)
 
 
@@ -114,6 +119,16 @@ def test_a_constant_with_an_offset_is_no_int8_model(run: Run) -> None:
 def test_a_target_of_a_small_unit_is_seen(run: Run) -> None:
     """Both columns have one scale of weights: the smaller is all 0."""
     assert run["units@int8-dynamic"].verdict is Status.DIVERGED
+
+
+def test_a_small_unit_with_an_offset_is_seen_among_many_columns(run: Run) -> None:
+    """295 ± 1 beside nineteen columns of ± 1000: a warning that names it, and int8 makes a constant of it."""
+    coverage = run["mixed"].coverage
+    assert coverage is not None
+    [warning] = [told for told in coverage.warnings if "column 0 of `y` varies" in told]
+    assert "about 29" in warning
+    assert "add `outputs: {y: {min_column_snr_db: 20}}`" in warning
+    assert run["small@int8-dynamic"].verdict is Status.DIVERGED
 
 
 @pytest.mark.parametrize(

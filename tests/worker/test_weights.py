@@ -23,6 +23,8 @@ FACTORIES = {
     "    model.load_state_dict(safetensors.torch.load_file(HERE / 'linear.safetensors'))\n    return model",
     "taught": "    model = torch.nn.Linear(4, 3)\n    model(torch.ones(2, 4)).sum().backward()\n"
     "    torch.optim.SGD(model.parameters(), 0.1).step()\n    return model",
+    "wordy": "    ready = {'payload': 4, 'overload': 3, 'option': 5}  # readable, optimal, an outfit (one)\n"
+    "    return torch.nn.Linear(ready['payload'], ready['overload'])",
     "named": "    return torch.nn.Linear(4, 3)",
 }
 HEAD = "from pathlib import Path\n\nimport torch\n{}\nHERE = Path(__file__).parent\n\ndef build():\n"
@@ -60,5 +62,5 @@ def test_only_what_is_made_up_is_warned_of(run: Run, name: str) -> None:
     assert found.verdict is Status.PASSED
     assert found.coverage is not None
     told = [each for each in found.coverage.warnings if each.startswith("the factory read no file")]
-    assert len(told) == (name in ("made-up", "seeded"))
+    assert len(told) == (name in ("made-up", "seeded", "wordy"))
     assert all("its 15 trainable parameters are as the code initialises them" in each for each in told)

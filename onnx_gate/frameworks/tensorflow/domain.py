@@ -89,7 +89,8 @@ def _vocabulary(op: Any, handle: Any, name: str, findings: Findings) -> None:
     found = tf.raw_ops.LookupTableExportV2(table_handle=handle, Tkeys=keys, Tvalues=values).keys.numpy()
     known = tuple(_plain(key) for key in np.sort(found)[:_MOST_WORDS])
     unknown: tuple[Scalar, ...] = ("unknown-word",) if keys == tf.string else (int(found.max()) + 1,)
-    findings.add(name, Values(origins=(Origin.VOCABULARY,), choices=known, unusual=unknown))
+    beyond = len(found) - len(known)
+    findings.add(name, Values(origins=(Origin.VOCABULARY,), choices=known, unusual=unknown, beyond=beyond))
 
 
 def _plain(key: Any) -> Scalar:

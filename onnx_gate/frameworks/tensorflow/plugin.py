@@ -20,6 +20,7 @@ from onnx_gate.frameworks.tensorflow.export import export, trace
 from onnx_gate.frameworks.tensorflow.known import find_known
 from onnx_gate.frameworks.tensorflow.landmarks import landmarks
 from onnx_gate.frameworks.tensorflow.load import Source, load_source, tensor_of
+from onnx_gate.frameworks.tensorflow.operators import drawn, graph_operators
 from onnx_gate.frameworks.tensorflow.outputs import as_answer, name_outputs
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Triage
@@ -41,6 +42,7 @@ def load(spec: ModelSpec) -> Source:
 
 def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, Answer]:
     """The source's answers by output name; random numbers are the same in each call."""
+    _Last.source, _Last.spec = source, spec
     tf.random.set_seed(0)
     args, kwargs = source.pack({given.name: tensor_of(given, feed[given.name]) for given in spec.inputs or ()})
     try:
@@ -68,12 +70,39 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
     return find_known(trace(source, spec))
 
 
+class _Last:
+    """The source that has answered last, and the one whose graph is known."""
+
+    source: Source | None = None
+    spec: ModelSpec | None = None
+    known: tuple[Source, bool] | None = None
+
+
+def drew() -> bool:
+    """Whether the graph of the source that has answered last draws random numbers; False if it can't be traced.
+
+    TensorFlow's random operators keep their state to themselves, so that no generator shows a draw.
+    """
+    source, spec = _Last.source, _Last.spec
+    if source is None or spec is None:
+        return False
+    if _Last.known is None or _Last.known[0] is not source:
+        try:
+            _Last.known = source, bool(drawn(graph_operators(trace(source, spec))))
+        except MemoryError:
+            raise
+        except Exception:
+            _Last.known = source, False
+    return _Last.known[1]
+
+
 # No warm_up: once TensorFlow has run a single operator, its functions hang in a forked child.
 PLUGIN = Plugin(
     load=load,
     predict=predict,
     convert=convert,
     known_cause=known_cause,
+    drew=drew,
     landmarks=landmarks,
     input_domain=find_domains,
 )

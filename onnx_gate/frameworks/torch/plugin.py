@@ -22,7 +22,7 @@ from onnx_gate.frameworks.torch.landmarks import landmarks, tensor_names
 from onnx_gate.frameworks.torch.load import Source, load_source
 from onnx_gate.frameworks.torch.operators import keep_operators
 from onnx_gate.frameworks.torch.outputs import as_answer, name_outputs
-from onnx_gate.frameworks.torch.random import SEED, drew, refuse_random
+from onnx_gate.frameworks.torch.random import drew, refuse_random, seeded
 from onnx_gate.frameworks.torch.state import changed_since, in_training, snapshot
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Answer, Triage
@@ -59,9 +59,8 @@ def predict(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> dict[str, 
     """The answers of the source, by output name; random numbers are the same in each call."""
     binding = bind(source, spec)
     args, kwargs = binding.arrange(tensors_of(binding, spec, feed))
-    torch.manual_seed(SEED)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), seeded():
             answered = source.module(*args, **kwargs)
     except (RuntimeError, AssertionError) as error:
         if told := _refusal(source, spec, error):

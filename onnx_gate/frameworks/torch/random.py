@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import onnx
 import torch
@@ -64,6 +67,42 @@ SEED = 0
 """The seed of the generator before each answer, so that random numbers are the same each time."""
 
 
+_MADE: list[Any] = []
+"""The generators that the last answer has made."""
+
+
+class _Watched(type):
+    """A class that makes `torch.Generator`s, and takes them for its own instances."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        made = _Generator(*args, **options)
+        _MADE.append(made)
+        return made
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, _Generator)
+
+
+_Generator = torch.Generator
+
+
+class _MadeHere(metaclass=_Watched):
+    """Stands for `torch.Generator` while a source answers."""
+
+
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Seed the generator, and notice others that code makes as `torch.Generator`."""
+    _MADE.clear()
+    torch.manual_seed(SEED)
+    with patch.object(torch, "Generator", _MadeHere):
+        yield
+
+
 def drew() -> bool:
-    """Whether the generator has moved since it was seeded for an answer."""
-    return not torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(SEED).get_state())
+    """Whether the generator has moved since it was seeded for an answer, or one that was made for the answer has."""
+    return _moved(torch.get_rng_state(), SEED) or any(_moved(made.get_state(), made.initial_seed()) for made in _MADE)
+
+
+def _moved(state: Any, seed: int) -> bool:
+    return not torch.equal(state, _Generator().manual_seed(seed).get_state())

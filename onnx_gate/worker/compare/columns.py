@@ -23,7 +23,14 @@ _SAMPLE = 1 << 15
 """Elements of a call that are enough to know how much columns vary; where noise is measured, all elements are used."""
 _WIDE = 16
 _COMPARABLE = 0.3
+_FAINT = 1e-4
 _NEGLIGIBLE = 1e-5
+_OFFSET = 10.0
+"""Means from this many standard deviations on: the column has a unit of its own, whatever the others' scale is. A dead
+activation or a rare class stays near 0 instead."""
+_FEW_ROWS = 32
+_OF_FEW_ROWS = 0.1
+"""Of fewer rows, the deviations of columns of one scale may differ by chance, so that more is asked of their ratio."""
 # Several times the rounding of float32: a column that varies by less may be a constant that was computed twice.
 _ROUNDING = 1e-6
 
@@ -64,7 +71,7 @@ class Columns:
         if self._rows < FEWEST_ROWS:
             return None
         mean, variance = self._moments()
-        deviation, counts = np.sqrt(variance), self._counted(variance)
+        deviation, counts = np.sqrt(variance), self._counted(mean, variance)
         known: dict[str, Any] = {
             "rows": self._rows,
             "columns": int(np.count_nonzero(counts)),
@@ -110,15 +117,22 @@ class Columns:
 
         Probabilities are summed over all columns: few rows hold most of the signal of one class, and a single row that
         is nearly a tie would be all of its noise. Where columns share a scale, each has at least the average signal: a
-        class that hardly occurs is lost in the noise of the others, and that is right.
+        class that hardly occurs is lost in the noise of the others, and that is right. A column with an offset that
+        varies by far less than the others has its own signal.
         """
         mean, variance = self._moments()
         noise = self._noise / self._noisy_rows
         if self._is_bounded():
             mean, variance, noise = (np.sum(each, keepdims=True) for each in (np.abs(mean), variance, noise))
+            counts = variance > 0
         elif self._is_of_one_scale():
-            variance = np.maximum(variance, np.mean(variance))
-        counts = self._counted(variance) & (np.sqrt(variance) > _ROUNDING * np.abs(mean))
+            most = (_COMPARABLE if self._rows >= _FEW_ROWS else _OF_FEW_ROWS) ** 2 * np.mean(variance)
+            own = _has_an_offset(mean, variance) & (variance < most)
+            variance = np.where(own, variance, np.maximum(variance, np.mean(variance)))
+            counts = variance > 0
+        else:
+            counts = self._counted(mean, variance)
+        counts &= np.sqrt(variance) > _ROUNDING * np.abs(mean)
         return variance[counts], noise[counts]
 
     @property
@@ -164,10 +178,16 @@ class Columns:
         variance = np.maximum(0.0, self._squares / self._rows - mean**2)
         return mean + (0.0 if self._shift is None else self._shift), variance
 
-    def _counted(self, variance: Floats) -> npt.NDArray[np.bool_]:
-        """The columns that vary by more than a tiny share of the average; a few columns may have different units."""
-        share = _COMPARABLE if self._is_of_one_scale() else _NEGLIGIBLE
-        counted: npt.NDArray[np.bool_] = (variance > 0) & (variance >= share**2 * np.mean(variance))
+    def _counted(self, mean: Floats, variance: Floats) -> npt.NDArray[np.bool_]:
+        """The columns that vary by more than a share of the average, or that have an offset.
+
+        A few columns may have different units. Columns of one scale may be dead activations and rare classes.
+        """
+        share = _NEGLIGIBLE
+        if self._is_of_one_scale():
+            share = _COMPARABLE if self._lowest >= 0.0 else _FAINT
+        large = variance >= share**2 * np.mean(variance)
+        counted: npt.NDArray[np.bool_] = (variance > 0) & (large | _has_an_offset(mean, variance))
         return counted
 
     def _is_of_one_scale(self) -> bool:
@@ -176,6 +196,14 @@ class Columns:
 
     def _is_bounded(self) -> bool:
         return self._lowest >= 0.0 and self._highest <= 1.0
+
+
+def _has_an_offset(mean: Floats, variance: Floats) -> npt.NDArray[np.bool_]:
+    """The columns that vary far from 0, by more than rounding and by more than a negligible share of the average."""
+    deviation = np.sqrt(variance)
+    noise = np.maximum(_NEGLIGIBLE * np.sqrt(np.mean(variance)), _ROUNDING * np.abs(mean))
+    found: npt.NDArray[np.bool_] = (np.abs(mean) >= _OFFSET * deviation) & (deviation > noise)
+    return found
 
 
 def _varying(mean: Floats, variance: Floats) -> float:

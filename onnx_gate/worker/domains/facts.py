@@ -37,6 +37,7 @@ class _Known:
     missing_text: str | None = None
     unusual: dict[Scalar, None] = field(default_factory=dict)
     weighed: float | None = None
+    beyond: int = 0
 
 
 class Facts:
@@ -46,6 +47,7 @@ class Facts:
         self._seed = seed
         self._known: dict[Place, _Known] = {}
         self._groups: list[Leaves | Points] = []
+        self._beyond = 0
 
     def add_usual(self, column: Column | None, centre: float, spread: float) -> None:
         """Add that ordinary values lie around a centre."""
@@ -82,22 +84,32 @@ class Facts:
         if column is None or not _is_number(column):
             return
         given = np.array(sorted(set(values)), dtype=np.float64)
-        if len(given) > MOST_CUTS:
+        beyond = max(0, len(given) - MOST_CUTS)
+        if beyond:
             given = np.sort(rng_for(f"{self._seed}/{column.place}").choice(given, MOST_CUTS, replace=False))
         inputs, reaches, _ = column.traced(given)
         kept = np.isfinite(inputs) & np.isfinite(reaches)
         if kept.any():
-            known = self._at(column, origin).cuts
+            known = self._at(column, origin)
+            # Each has two sides.
+            known.beyond += 2 * beyond
             for at, reach in zip(inputs[kept].tolist(), reaches[kept].tolist(), strict=True):
-                known[at] = max(reach, known.get(at, 0.0))
+                known.cuts[at] = max(reach, known.cuts.get(at, 0.0))
 
-    def add_choices(self, column: Column | None, values: Iterable[Any], *, origin: Origin = Origin.CATEGORIES) -> None:
-        """Add the ordinary values of the column that the input can hold; missing values are added separately."""
+    def add_choices(
+        self, column: Column | None, values: Iterable[Any], *, origin: Origin = Origin.CATEGORIES, beyond: int = 0
+    ) -> None:
+        """Add the ordinary values of the column that the input can hold; missing values are added separately.
+
+        `beyond` is how many more there are.
+        """
         if column is None or not column.is_raw:
             return
         plain = [_plain(value, column.dtype) for value in values]
         if kept := [value for value in plain if value is not None]:
-            self._at(column, origin).choices.update(dict.fromkeys(kept))
+            known = self._at(column, origin)
+            known.choices.update(dict.fromkeys(kept))
+            known.beyond += beyond
         if any(_is_missing(value) for value in values):
             self.add_missing(column)
 
@@ -143,8 +155,11 @@ class Facts:
             self.add_unusual(_get(columns, number), [max(members) + 1])
         self._groups.append(Leaves(trees=trees, columns=columns))
 
-    def add_points(self, rows: Any, columns: Columns, *, deviations: Any = 0.0) -> None:
-        """Add rows that the model keeps; `deviations` are those inside the group that a row represents."""
+    def add_points(self, rows: Any, columns: Columns, *, deviations: Any = 0.0, beyond: int = 0) -> None:
+        """Add rows that the model keeps; `deviations` are those inside the group that a row represents.
+
+        `beyond` is how many more the model keeps.
+        """
         points = np.asarray(rows, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != len(columns) or not len(points):
             return
@@ -154,6 +169,7 @@ class Facts:
         for column, centre, spread in zip(columns, centres.tolist(), spreads.tolist(), strict=True):
             self.add_usual(column, centre, spread or max(1e-3, 0.1 * abs(centre)))
         self._groups.append(Points(rows=points, columns=columns))
+        self._beyond += beyond
 
     def domains(self) -> Domains:
         """All facts."""
@@ -167,6 +183,7 @@ class Facts:
             inputs={name: Domain(columns=columns) for name, columns in inputs.items()},
             boxes=tuple(boxes),
             origins=tuple(dict.fromkeys(group.origin for group in self._groups)) if boxes else (),
+            beyond=self._beyond + max(0, sum(group.size for group in self._groups) - MOST_BOXES),
         )
 
     def _at(self, column: Column, origin: Origin) -> _Known:
@@ -216,6 +233,7 @@ def _values(known: _Known) -> Values:
         missing=known.missing,
         missing_text=known.missing_text,
         unusual=tuple(value for value in known.unusual if value not in known.choices),
+        beyond=known.beyond,
     )
 
 

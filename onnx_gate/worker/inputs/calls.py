@@ -28,6 +28,8 @@ class Call:
     """The reference outputs, if the data holds them."""
     given: Feed | None = None
     """The feed before rounding to the schema's dtype; only in calls that together hold every row once."""
+    repeated: int = 0
+    """How many of its first rows an earlier call has fed too: they count once against the answers to `given`."""
     given_answers: dict[str, Answer] | None = None
     """The source's answers to `given` from another machine, by ONNX output name."""
     asked: tuple[Feed, ...] = ()
@@ -118,6 +120,12 @@ class DomainRows:
     def without(self, refused: Iterable[int]) -> DomainRows:
         """The same, without the rows that the source refuses."""
         return replace(self, refused=frozenset(refused))
+
+    def and_rows(self, rows: Mapping[str, Array]) -> DomainRows:
+        """The same, with these rows added; their landmarks are known already."""
+        return replace(
+            self, rows={name: np.concatenate([array, rows.get(name, array[:0])]) for name, array in self.rows.items()}
+        )
 
     def more(self, rows: Mapping[str, Array]) -> DomainRows:
         """The same, with these rows added; each of them is a landmark."""

@@ -179,7 +179,7 @@ def _fixed_batch_cases(dataset: Dataset, rows: int, batch: int) -> list[Case]:
     """Cases at the schema's fixed batch size; a last partial batch is filled with the rows before it."""
     cases = [_slice_case(dataset, batch, list(range(0, rows - batch + 1, batch)), whole=True)]
     if rows % batch:
-        case = _slice_case(dataset, batch, [rows - batch], whole=False)
+        case = _slice_case(dataset, batch, [rows - batch], whole=True, repeated=batch - rows % batch)
         cases.append(replace(case, name=f"batch={batch} (last rows)"))
     return cases
 
@@ -188,13 +188,16 @@ def _dynamic_first(given: InputSpec) -> bool:
     return bool(given.shape) and isinstance(given.shape[0], str)
 
 
-def _slice_case(dataset: Dataset, batch: int, starts: list[int], *, whole: bool) -> Case:
-    """A case of batches of the data; `whole` batches, which together hold every row once, get unrounded rows too."""
+def _slice_case(dataset: Dataset, batch: int, starts: list[int], *, whole: bool, repeated: int = 0) -> Case:
+    """A case of batches of the data; `whole` batches, which together hold every row once, get unrounded rows too.
+
+    `repeated` rows at the start of a batch are in an earlier one too.
+    """
 
     def calls() -> Iterator[Call]:
         for start in starts:
             stop = start + batch
             given = dataset.slice_given(start, stop) if whole else None
-            yield Call(feed=dataset.slice(start, stop), first_row=start, given=given)
+            yield Call(feed=dataset.slice(start, stop), first_row=start, given=given, repeated=repeated)
 
     return Case(name=f"batch={batch}", calls=calls, sizes={"batch": batch, **dataset.sizes})

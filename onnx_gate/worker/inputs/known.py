@@ -209,6 +209,13 @@ def landmarks_of(given: InputSpec, values: Values) -> Iterator[Scalar]:
         yield from (int(each) for each in np.unique(np.rint(ids)) if can_hold(given, int(each)))
 
 
+def beyond(given: InputSpec, values: Values) -> int:
+    """How many landmarks of the model are not among `landmarks_of`."""
+    if given.dtype == "string" or is_float(given) or values.low is None or values.high is None:
+        return values.beyond
+    return values.beyond + max(0, int(values.high - values.low + 1) - _MOST_IDS)
+
+
 def _sides(given: InputSpec, values: Values) -> Iterator[Scalar]:
     """A value on each side of every cut, unless another cut is so near that rounding could cross it."""
     at, gaps = sorted_cuts(given, values.cuts)
@@ -294,6 +301,7 @@ def joined(first: Domains, second: Domains) -> Domains:
             name: min(size for size in (first.longest.get(name), second.longest.get(name)) if size is not None)
             for name in {*first.longest, *second.longest}
         },
+        beyond=first.beyond + second.beyond,
     )
 
 
@@ -311,22 +319,32 @@ def _join_domain(first: Domain, second: Domain) -> Domain:
 
 def _join_values(first: Values, second: Values) -> Values:
     """The union of both: ordinary values come from the first if it has any; the second adds its landmarks."""
+    cuts = tuple(dict.fromkeys((*first.cuts, *second.cuts)))
+    marks = tuple(dict.fromkeys((*first.marks, *second.marks, *(second.choices if first.choices else ()))))
+    choices = first.choices or second.choices
+    known = 2 * len({cut.at for cut in cuts}) + len({*choices, *marks})
     return Values(
         origins=tuple(dict.fromkeys((*first.origins, *second.origins))),
         centre=first.centre if first.centre is not None else second.centre,
         spread=first.spread if first.centre is not None else second.spread,
         low=first.low if first.low is not None else second.low,
         high=first.high if first.low is not None else second.high,
-        choices=first.choices or second.choices,
-        cuts=tuple(dict.fromkeys((*first.cuts, *second.cuts))),
-        marks=tuple(dict.fromkeys((*first.marks, *second.marks, *(second.choices if first.choices else ())))),
+        choices=choices,
+        cuts=cuts,
+        marks=marks,
         exact=tuple(dict.fromkeys((*first.exact, *second.exact))),
         missing=first.missing or second.missing,
         missing_text=first.missing_text or second.missing_text,
         unusual=tuple(dict.fromkeys((*first.unusual, *second.unusual, *_other_ends(first, second)))),
         never_empty=first.never_empty or second.never_empty,
         never_full=first.never_full or second.never_full,
+        # What one of them leaves out, the other may hold.
+        beyond=max([0, *(_count(each) - known for each in (first, second) if each.beyond)]),
     )
+
+
+def _count(values: Values) -> int:
+    return 2 * len(values.cuts) + len({*values.choices, *values.marks}) + values.beyond
 
 
 def _other_ends(first: Values, second: Values) -> Iterator[Scalar]:

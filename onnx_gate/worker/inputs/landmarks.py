@@ -19,6 +19,7 @@ from onnx_gate.worker.inputs.calls import DomainRows, Feed, first_row
 from onnx_gate.worker.inputs.dims import has_batch, named_dims
 from onnx_gate.worker.inputs.generate import is_float, shape_of
 from onnx_gate.worker.inputs.known import (
+    beyond,
     can_hold,
     draw_known,
     draws_known,
@@ -72,8 +73,13 @@ class _Column:
         return part.reshape(len(array), -1)
 
 
-def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int, spared: int = 0) -> DomainRows | None:
-    """The rows for all landmarks; None if the model knows no landmark. `spared` rows are left for other uses."""
+def plan_domain(
+    spec: ModelSpec, domains: Domains, *, file_size: int, spared: int = 0, like: Mapping[str, Array] | None = None
+) -> DomainRows | None:
+    """The rows for all landmarks; None if the model knows no landmark. `spared` rows are left for other uses.
+
+    The landmarks are put into ordinary rows: those of `like`, where the model is known not to answer all others.
+    """
     sizes = {name: max(spec.dims[name]) for name in named_dims(spec) if name in spec.dims}
     if any(given.form != "tensor" for given in spec.inputs or ()) or len(sizes) < len(named_dims(spec)):
         return None
@@ -83,12 +89,13 @@ def plan_domain(spec: ModelSpec, domains: Domains, *, file_size: int, spared: in
     apart = list(_apart(columns, ways))
     long = _longest(spec, domains, sizes)
     known = sum(map(len, landmarks)) + len(apart) + len(domains.boxes)
+    more = domains.beyond + sum(beyond(each.given, each.values) for each in columns)
     if not known and long is None:
         return None
     most = min(_most_rows(spec, columns, sizes, file_size), MOST_ROWS - spared)
-    plan = _Plan(spec, domains, sizes, ways=ways, rows=most)
+    plan = _Plan(spec, domains, sizes, ways=ways, rows=most, like=like or {})
     fed = plan.place(columns, landmarks, apart)
-    return plan.finish(known=known, fed=fed, long=long)
+    return plan.finish(known=known + more, fed=fed, long=long)
 
 
 def _unit(given: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -175,7 +182,9 @@ class _Plan:
         *,
         ways: Mapping[Place, Sequence[Box]],
         rows: int,
+        like: Mapping[str, Array],
     ) -> None:
+        self._like = like
         self._spec = spec
         self._domains = domains
         self._sizes = dict(sizes)
@@ -235,10 +244,14 @@ class _Plan:
         return max(1, math.prod(unit if column.column is None else unit[:-1]))
 
     def _ordinary(self, rows: int) -> dict[str, Array]:
-        return {
+        drawn = {
             given.name: draw_known(given, self._domain(given), (rows, *_unit(given, self._sizes)), self._rng)
             for given in self._spec.inputs or ()
         }
+        if any(name not in self._like or self._like[name].shape[1:] != each.shape[1:] for name, each in drawn.items()):
+            return drawn
+        chosen = self._rng.integers(0, len(next(iter(self._like.values()))), size=rows)
+        return {name: self._like[name][chosen] for name in drawn}
 
     def _domain(self, given: InputSpec) -> Domain | None:
         """The domain of an input in stacked rows: an input of one dimension and no batch has no columns there."""

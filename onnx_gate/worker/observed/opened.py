@@ -32,8 +32,24 @@ class Opened:
 
     def files(self) -> list[str]:
         """Those that are there, by their paths in the repository; of compiled code, its source."""
-        found = sorted({path for name in list(self._paths) if (path := self._counted(Path(name)))})
-        return [path.relative_to(self._repository).as_posix() for path in found]
+        return [self._shown(path) for path in self._found() if self._is_inside(path)]
+
+    def outside(self) -> list[str]:
+        """The links of the repository that lead to files outside of it: a reference keeps no hashes of these.
+
+        Links of Python's own environment don't count.
+        """
+        others = (path for path in self._found() if not path.is_relative_to(sys.prefix))
+        return [self._shown(path) for path in others if not self._is_inside(path)]
+
+    def _found(self) -> list[Path]:
+        return sorted({path for name in list(self._paths) if (path := self._counted(Path(name)))})
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self._repository).as_posix()
+
+    def _is_inside(self, path: Path) -> bool:
+        return path.resolve().is_relative_to(self._repository)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open" or not isinstance(arguments[0], str | bytes) or len(self._paths) >= MOST_FILES:
@@ -49,6 +65,8 @@ class Opened:
         with suppress(OSError, ValueError):
             if path.parent.name == "__pycache__" and path.suffix == ".pyc":
                 path = Path(importlib.util.source_from_cache(str(path)))
-            plain = path.is_file() and not path.is_symlink() and not path.is_relative_to(self._apart)
-            return path if plain else None
+            # A link counts by its own path: it may lead to another file later.
+            places = (path, path.resolve())
+            apart = any(place.is_relative_to(self._apart) for place in places)
+            return path if path.is_file() and not apart else None
         return None

@@ -18,7 +18,12 @@ from onnx_gate.repository.root import find_repository
 
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pyd", ".dll", ".dylib", ".pth")
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/")
-_READS_OR_TRAINS = re.compile(r"load|restore|pretrained|checkpoint|\bread|open\(|backward|optim|fit\(", re.IGNORECASE)
+_READS_OR_TRAINS = re.compile(
+    r"(?<![a-z])(?:(?:down)?load(?:s|ed|er|ers|ing)?|restored?|restores|pretrained|checkpoints?"
+    r"|read(?:s|er|ers|ing|lines?)?|open(?=\()|backward|optim(?:i[sz]ers?)?|fit(?=\())(?![a-z])",
+    re.IGNORECASE,
+)
+"""Whole words, also within names such as `load_state_dict`; not `payload`, `ready`, or `overload`."""
 MADE_UP = (
     "the factory read no file and no `weights` are given: its {:,} trainable parameters are as the code initialises "
     "them, so this judges the architecture, not a trained model. Fix: name them with `weights:`, or load them in the "

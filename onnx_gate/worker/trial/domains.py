@@ -20,7 +20,7 @@ from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.compare.form import kind_of
 from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.domains.turns import MOST_PAIRS, Told, rows_beside_turns
-from onnx_gate.worker.inputs.calls import Call, DomainRows
+from onnx_gate.worker.inputs.calls import Call, Case, DomainRows
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes
 from onnx_gate.worker.inputs.known import draws_known, fixed_elements, generate, says_ordinary
@@ -29,9 +29,9 @@ from onnx_gate.worker.inputs.landmarks import plan_domain
 from onnx_gate.worker.inputs.trails.search import ROWS, is_searched, search
 from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.onnx_files.switches import Switches
-from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import LONGEST_REASON, refusal
-from onnx_gate.worker.user_code import describe
+from onnx_gate.worker.trial.prepared import Prepared
+from onnx_gate.worker.trial.reference import refusal, why_refused
+from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.variants.in_place import takes_landmarks
 
 Array = npt.NDArray[Any]
@@ -41,6 +41,11 @@ MOST_ASKED_CELLS = 1 << 14
 """Most elements of a row for the same search."""
 _MOST_POOLED = 64
 """Most rows of the case `domain` between which decisions are searched, in addition to ordinary rows."""
+_Rows = Mapping[str, Array]
+"""Arrays by input name; their first axis is the rows."""
+_MOST_ALONE = 256
+"""Most values of refused rows that are tried alone."""
+_MOST_AXES = 2
 _FAR_ROWS = 16
 _FAR = 16.0
 """Rows this many times as far from the median are tried, if all other rows have the same label."""
@@ -78,7 +83,9 @@ def with_searched(spec: ModelSpec, domains: Domains) -> Domains:
     if not boxes:
         return domains
     origins = tuple(dict.fromkeys((*domains.origins, Origin.THRESHOLDS)))
-    return replace(domains, boxes=(*domains.boxes, *boxes)[:MOST_BOXES], origins=origins)
+    known = (*domains.boxes, *boxes)
+    beyond = domains.beyond + max(0, len(known) - MOST_BOXES)
+    return replace(domains, boxes=known[:MOST_BOXES], origins=origins, beyond=beyond)
 
 
 def _example(spec: ModelSpec, dataset: Dataset | None) -> dict[str, Any]:
@@ -90,13 +97,19 @@ def _example(spec: ModelSpec, dataset: Dataset | None) -> dict[str, Any]:
 
 
 def feed_domain(
-    prepared: Prepared, domains: Domains, dataset: Dataset | None, send: Callable[[Event], None]
+    prepared: Prepared,
+    dataset: Dataset | None,
+    send: Callable[[Event], None],
+    *,
+    drawn: bool = True,
+    answered: Case | None = None,
 ) -> list[str]:
     """Add the case that feeds every landmark, without the rows that the source refuses; notes say what was left out.
 
-    With data, nothing is added: the data is what is judged.
+    With data, nothing is added: the data is what is judged. `drawn` says whether the other cases are drawn from what is
+    known. Where the source refuses rows of them, the landmarks are put into the rows of `answered`.
     """
-    spec = prepared.spec
+    spec, domains = prepared.spec, prepared.domains
     if dataset is not None:
         send(Fed(inputs=tuple(InputOrigin(input=given.name, by="data") for given in spec.inputs or ())))
         for warning in lacking(spec, domains, dataset):
@@ -104,8 +117,10 @@ def feed_domain(
         return []
     decides = _decides(prepared) if spec.variant is None else None
     spared = 2 * MOST_PAIRS if decides else 0
-    rows = plan_domain(spec, domains, file_size=prepared.file_size, spared=spared) if takes_landmarks(spec) else None
-    notes: list[str] = []
+    rows, notes = None, list[str]()
+    if takes_landmarks(spec):
+        like = _rows_of(answered, spec) if answered else {}
+        rows = plan_domain(spec, domains, file_size=prepared.file_size, spared=spared, like=like)
     if rows or decides:
         send(Stage(name="domain"))
     if rows:
@@ -114,13 +129,21 @@ def feed_domain(
     if decides and found:
         prepared.forget(DOMAIN_CASE)
         rows = (rows or decides.like).more(found)
-    if rows is None:
-        send(_fed(spec, domains))
-        return []
-    send(_fed(spec, domains, rows, decisions=found is not None))
-    if rows.count or rows.long is not None:
+    fed = rows is not None and bool(rows.count or rows.long is not None)
+    send(_fed(spec, domains if fed or drawn else NOTHING_KNOWN, rows, decisions=found is not None))
+    if rows is not None and fed:
         prepared.cases.append(rows.case())
     return notes
+
+
+def _rows_of(case: Case, spec: ModelSpec) -> _Rows:
+    """The rows of the first call of a case."""
+    feed, count = next(case.calls()).feed, case.sizes.get("batch", 1)
+    axes = {given.name: given.shape.index("batch") for given in spec.inputs or () if "batch" in given.shape}
+    return {
+        name: np.moveaxis(value, axes[name], 0) if name in axes else np.repeat(value[None], count, axis=0)
+        for name, value in feed.items()
+    }
 
 
 def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, list[str]]:
@@ -128,33 +151,28 @@ def _without_refused(prepared: Prepared, rows: DomainRows) -> tuple[DomainRows, 
     if refusal(prepared, rows.case()) is None:
         return rows, []
     prepared.forget(DOMAIN_CASE)
+
+    def why(call: Call) -> str | None:
+        return why_refused(prepared.framework, prepared.source, prepared.spec, call)
+
     refused: dict[int, str] = {}
     for group in rows.groups():
-        if _refusal(prepared, rows.call(group)) is not None:
-            refused |= {row: why for row in group if (why := _refusal(prepared, rows.call([row]))) is not None}
-    kept = rows.without(refused)
-    if kept.long is not None and _refusal(prepared, Call(feed=kept.long)) is not None:
+        if why(rows.call(group)) is not None:
+            refused |= {row: reason for row in group if (reason := why(rows.call([row]))) is not None}
+    kept, notes = rows.without(refused), list[str]()
+    if refused:
+        kept = kept.and_rows(_alone(rows, list(refused), why))
+        reason = next(iter(refused.values()))
+        notes.append(
+            f"{DOMAIN_CASE}: {plural(len(refused), 'row')} left out that the source does not answer ({reason})"
+        )
+    if kept.long is not None and (reason_of_long := why(Call(feed=kept.long))) is not None:
+        notes.append(
+            f"{DOMAIN_CASE}: the largest sizes that the model seems to have room for were left out, since the source "
+            f"does not answer them ({describe_feed(kept.long)}: {reason_of_long})"
+        )
         kept = kept.without_long()
-    if not refused:
-        return kept, []
-    why = next(iter(refused.values()))
-    return kept, [f"{DOMAIN_CASE}: {plural(len(refused), 'row')} left out that the source does not answer ({why})"]
-
-
-def _refusal(prepared: Prepared, call: Call) -> str | None:
-    """Why the source does not answer; None if it does."""
-    try:
-        answer_call(prepared.framework, prepared.source, prepared.spec, call)
-    except MemoryError:
-        # This isn't a refusal: the run of the case reports that memory ran out.
-        return None
-    except Exception as error:
-        return describe(error)[:LONGEST_REASON]
-    return None
-
-
-_Rows = Mapping[str, Array]
-"""Arrays by input name; their first axis is the rows."""
+    return kept, notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +275,31 @@ def _far(array: Array, held: Array) -> Array:
         middle = np.nanmedian(wide, axis=0)
         far = (middle + _FAR * (wide[:_FAR_ROWS] - middle)).astype(array.dtype)
     return np.where(held[:_FAR_ROWS] | ~np.isfinite(far.astype(np.float64)), some, far)
+
+
+def _alone(rows: DomainRows, refused: list[int], why: Callable[[Call], str | None]) -> _Rows:
+    """The values of refused rows, each put alone into a row that the source answers; those that it answers too."""
+    answered = next((row for group in rows.without(refused).groups() for row in group), None)
+    tables = {name: array.reshape(len(array), -1) for name, array in rows.rows.items() if array.ndim <= _MOST_AXES}
+    values = {
+        (name, column, repr(value)): value
+        for name, table in tables.items()
+        for column in range(table.shape[1])
+        for value in set(table[refused, column].tolist()) - set(np.delete(table, refused, axis=0)[:, column].tolist())
+    }
+    chosen = sorted(values)[:_MOST_ALONE]
+    if answered is None or not chosen:
+        return {}
+    base = [answered] * len(chosen)
+    made = {name: array[base].copy() for name, array in rows.rows.items()}
+    for row, (name, column, shown) in enumerate(chosen):
+        made[name][(row, column) if made[name].ndim > 1 else row] = values[name, column, shown]
+    single = rows.only(made)
+    kept: list[int] = []
+    for group in single.groups():
+        whole = why(single.call(group)) is None
+        kept += group if whole else [row for row in group if why(single.call([row])) is None]
+    return {name: array[kept] for name, array in made.items()} if kept else {}
 
 
 def _told(prepared: Prepared, rows: DomainRows, labels: tuple[str, ...], codes: dict[str, int]) -> Told:

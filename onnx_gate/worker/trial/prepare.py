@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,12 @@ from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import ConvertInfo, Graph
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.inputs.cases import example_feed, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
 from onnx_gate.worker.inputs.data.fitted import check_columns
-from onnx_gate.worker.inputs.known import joined
+from onnx_gate.worker.inputs.known import draws_known, joined
 from onnx_gate.worker.onnx_files.branches import untried_branches
 from onnx_gate.worker.onnx_files.checks import checker_note, random_warnings, structural_breaches
 from onnx_gate.worker.onnx_files.domain.analysis import domains_of
@@ -31,7 +32,8 @@ from onnx_gate.worker.runtime.options import missing_inputs
 from onnx_gate.worker.trial.domains import feed_domain, source_domains, with_searched
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_watched, refusal
+from onnx_gate.worker.trial.randomness import ask_watched, draws
+from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, refusal, why_refused, with_answered_rows
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -44,6 +46,12 @@ SAME_IN_FLOAT32 = (
 WEAK_REFERENCE = (
     "no outputs are recorded, so the reference is the same file run on the CPU without optimisations: "
     "this finds faults of the runtime, not of the conversion"
+)
+
+LEFT_OUT = "{}: generated rows that the source does not answer were replaced ({})"
+DEFAULTED = (
+    "{}: default values were fed, since the source answers no row with the values that the model seems to know ({}); "
+    "state what it takes with `range` or `values` in `inputs`, or give `data`"
 )
 
 
@@ -62,6 +70,10 @@ class _Inputs:
     """What the source and the file know about the values."""
     cases: list[Case] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    answered: Case | None = None
+    """The largest case whose rows were replaced because the source refuses some; None if there is no such case."""
+    defaulted: dict[str, list[str]] = field(default_factory=dict)
+    """Why the source refuses all values that the model seems to know → the cases that got default values instead."""
 
     def plan(self, domains: Domains) -> None:
         """Plan the cases: values are drawn from what is known; with data, only the data is used."""
@@ -73,7 +85,40 @@ class _Inputs:
     @property
     def guessed(self) -> bool:
         """Whether values were drawn from what the model seems to know; the model may not accept them."""
-        return self.dataset is None and bool(self.domains.inputs)
+        inputs = self.domains.inputs
+        drawn = any(draws_known(given, inputs.get(given.name)) for given in self.spec.inputs or ())
+        return self.dataset is None and drawn
+
+    def replace_refused(self, case: Case, why: Callable[[Call], str | None]) -> bool:
+        """Feed other rows or default values where the source refuses a case; False if it refuses these too."""
+        refused = why(next(case.calls())) or "it refuses the case"
+        answered = None if case.edge else with_answered_rows(self.spec, case, self.domains, why)
+        if answered is not None:
+            self.answered = max((answered, self.answered or answered), key=lambda each: math.prod(each.sizes.values()))
+            self.notes.append(LEFT_OUT.format(case.name, refused))
+        else:
+            default = next((each for each in self._default_cases() if each.name == case.name), None)
+            if default is None or any(why(call) is not None for call in default.calls()):
+                return False
+            answered = default
+            if not case.edge:
+                self.defaulted.setdefault(refused, []).append(case.name)
+        self.cases[self.cases.index(case)] = answered
+        return True
+
+    def _default_cases(self) -> list[Case]:
+        return fitting_cases(self.spec, plan_cases(self.spec, self.dataset, stated=self.stated)[0])[0]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Warnings about the cases that were fed default values."""
+        return [DEFAULTED.format(", ".join(cases), why) for why, cases in self.defaulted.items()]
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether any case is drawn from what the model knows; False if the source refused all such values."""
+        replaced = {name for cases in self.defaulted.values() for name in cases}
+        return bool({case.name for case in self.cases if not case.edge} - replaced)
 
 
 def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
@@ -91,11 +136,19 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
         send(Note(text=SAME_IN_FLOAT32) if spec.variant else Note(text=WEAK_REFERENCE, weak=True))
     send(Stage(name="reference"))
     first, warnings = _first_answers(framework, source, inputs)
-    path, graph, seconds = _onnx_file(job, spec, framework, source, inputs.cases, shipped, send)
+    try:
+        path, graph, seconds = _onnx_file(job, spec, framework, source, inputs.cases, shipped, send)
+    except Exception:
+        # The source may refuse the example that it is converted with.
+        if not inputs.guessed or not _replace_all_refused(framework, source, inputs):
+            raise
+        path, graph, seconds = _onnx_file(job, spec, framework, source, inputs.cases, shipped, send)
     prepared = Prepared(
         spec=spec, onnx=path, framework=framework, source=source, cases=inputs.cases, file_size=graph.size_bytes
     )
     prepared.weak = itself
+    # A warning that the first answer draws random numbers stands for all others.
+    prepared.watched = not warnings
     if dataset and dataset.was_rounded:
         prepared.wide = unrounded(framework, source, spec)
     more = []
@@ -113,10 +166,10 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     prepared.domains = inputs.domains
     if not spec.onnx:
         prepared.domains = joined(inputs.domains, domains_of(path, spec.inputs or ()))
-    more += feed_domain(prepared, prepared.domains, dataset, send)
+    more += feed_domain(prepared, dataset, send, drawn=inputs.is_drawn, answered=inputs.answered)
     for note in (*inputs.notes, *more):
         send(Note(text=note))
-    for warning in (*warnings, *_sizes_not_run(prepared, graph), *_overflows(prepared)):
+    for warning in (*warnings, *inputs.doubts, *_sizes_not_run(prepared, graph), *_overflows(prepared)):
         send(Note(text=warning, warns=True))
     return prepared
 
@@ -144,27 +197,21 @@ def _inputs(spec: ModelSpec, shipped: Graph | None, framework: Plugin, source: A
 
 
 def _draw_what_is_answered(prepared: Prepared, inputs: _Inputs) -> None:
-    """Feed default values instead, if the source refuses ordinary values that it seems to know."""
-    refused = _refused(prepared, inputs) if inputs.guessed else set()
-    if not refused:
+    """Replace the cases that the source refuses because of values that the model seems to know.
+
+    A case stays if the source also refuses it with default values: then it refuses the size, for example one beyond
+    its position table.
+    """
+    if not inputs.guessed or all(refusal(prepared, case) is None for case in inputs.cases if not case.edge):
         return
-    known = inputs.domains
-    _plan_again(prepared, inputs, NOTHING_KNOWN)
-    if refused <= _refused(prepared, inputs):
-        # The source refuses a size, such as one beyond its position table, and not the values.
-        _plan_again(prepared, inputs, known)
 
+    def why(call: Call) -> str | None:
+        return why_refused(prepared.framework, prepared.source, prepared.spec, call)
 
-def _refused(prepared: Prepared, inputs: _Inputs) -> set[str]:
-    """The ordinary cases that the source does not answer."""
-    return {case.name for case in inputs.cases if not case.edge and refusal(prepared, case) is not None}
-
-
-def _plan_again(prepared: Prepared, inputs: _Inputs, domains: Domains) -> None:
-    for case in inputs.cases:
-        if not case.edge:
+    for case in list(inputs.cases):
+        if refusal(prepared, case) is not None:
             prepared.forget(case.name)
-    inputs.plan(domains)
+            inputs.replace_refused(case, why)
     prepared.cases = inputs.cases
 
 
@@ -208,8 +255,22 @@ def _first_answers(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Ans
     except CannotJudge:
         if not inputs.guessed:
             raise
-        inputs.plan(NOTHING_KNOWN)
+        first = inputs.cases[0]
+        _replace_all_refused(framework, source, inputs)
+        if inputs.cases[0] is first:
+            inputs.plan(NOTHING_KNOWN)
         return _ask_first(framework, source, inputs)
+
+
+def _replace_all_refused(framework: Plugin, source: Any, inputs: _Inputs) -> bool:
+    """Replace the ordinary cases that the source refuses; False if there is no such case, or nothing to replace it."""
+
+    def why(call: Call) -> str | None:
+        return why_refused(framework, source, inputs.spec, call)
+
+    refused = [case for case in inputs.cases if not case.edge and any(why(call) is not None for call in case.calls())]
+    replaced = [inputs.replace_refused(case, why) for case in refused]
+    return any(replaced)
 
 
 def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers, list[str]]:
@@ -217,7 +278,7 @@ def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers
     try:
         call = next(case.calls())
         first, drawn = ask_watched(framework, lambda: answer_call(framework, source, spec, call))
-        return first, [drawn] if drawn else []
+        return first, [draws(drawn)] if drawn else []
     except (CannotJudge, MemoryError):
         raise
     except BaseException as error:

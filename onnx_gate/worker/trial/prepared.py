@@ -18,6 +18,7 @@ from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.trial.randomness import ask_watched
 from onnx_gate.worker.trial.reference import answers_by_row
 from onnx_gate.worker.trial.samples import Samples
 from onnx_gate.worker.trial.unrounded import Unrounded
@@ -62,6 +63,10 @@ class Prepared:
     """Whether the answers to the data before rounding come from another machine."""
     mixed: dict[str, list[str]] = field(default_factory=dict)
     """Case → outputs in which the source itself mixes rows."""
+    watched: bool = False
+    """Whether its answers to the cases are watched for random numbers."""
+    drawn: tuple[str, ...] = ()
+    """The generators that an answer to a case was drawn from."""
     weak: bool = False
     """Whether the reference is the same file, run without optimisations."""
     judged_again: bool = False
@@ -124,7 +129,7 @@ class Prepared:
             return call.answers
         key = (case.name, number)
         if key not in self._kept:
-            answers = self.ask_again(call)
+            answers = self._ask_watched(call)
             if call.asked:
                 parts = [self.ask_again(Call(feed=feed)) for feed in call.asked]
                 answers, self.mixed[case.name] = answers_by_row(answers, parts, call, self.spec.tolerance)
@@ -145,6 +150,13 @@ class Prepared:
         if call.answers is not None:
             return call.answers
         return self._by_onnx_name(answer_call(self.framework, self.source, self.spec, call))
+
+    def _ask_watched(self, call: Call) -> Answers:
+        """The source's answers; a source may draw random numbers only for some rows or sizes."""
+        if not self.watched or self.drawn or call.recorded is not None:
+            return self.ask_again(call)
+        answers, self.drawn = ask_watched(self.framework, lambda: self.ask_again(call))
+        return answers
 
     def _by_onnx_name(self, answers: Answers) -> Answers:
         """Answers by ONNX name; an output that the first answer lacked has no partner, so it keeps a different name."""

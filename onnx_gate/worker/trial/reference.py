@@ -1,9 +1,9 @@
-"""What the source answers to edge cases, before any of them is announced, and whether it draws random numbers."""
+"""What the source answers to edge cases, before any of them is announced, and rows that it refuses."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onnx_gate.frameworks.plugin import Plugin
@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from onnx_gate.records.asked import OutputRule, Tolerance
+from onnx_gate.records.asked import ModelSpec, OutputRule, Tolerance
+from onnx_gate.records.domain import Domains
 from onnx_gate.records.found import Actual, Answer
 from onnx_gate.worker.compare.outputs import OutputComparison
-from onnx_gate.worker.inputs.calls import Call, Case
+from onnx_gate.worker.inputs.calls import Call, Case, Feed
+from onnx_gate.worker.inputs.known import generate
 
 LONGEST_REASON = 300
 _REFUSED = "edge cases left out, since the source itself refuses them"
@@ -76,6 +78,63 @@ def refusal(prepared: Prepared, case: Case) -> str | None:
     return None
 
 
+def why_refused(framework: Plugin, source: Any, spec: ModelSpec, call: Call) -> str | None:
+    """Why the source does not answer one call; None if it does."""
+    try:
+        framework.predict(source, spec, call.feed)
+    except MemoryError:
+        # This isn't a refusal: the run of the case reports that memory ran out.
+        return None
+    except Exception as error:
+        return describe(error)[:LONGEST_REASON]
+    return None
+
+
+_TRIES = 16
+_FEWEST_TRIED, _MOST_TRIED = 64, 512
+"""Rows that are asked for one by one to fill a batch with those that the source answers."""
+
+
+def with_answered_rows(spec: ModelSpec, case: Case, domains: Domains, why: Callable[[Call], str | None]) -> Case | None:
+    """A generated case with rows that the source answers instead of those that it refuses; None if there are none."""
+    inputs = spec.inputs or ()
+    axes = {given.name: given.shape.index("batch") for given in inputs if "batch" in given.shape}
+    seed = f"{spec.base}/{case.name}/answered"
+    feed = _with_rows(next(case.calls()).feed, axes, case, spec, domains, why) if axes else None
+    feeds = [feed] if feed else []
+    if not axes:
+        feeds = [generate(inputs, case.sizes, seed=f"{seed}/{number}", domains=domains) for number in range(_TRIES)]
+    answered = next((each for each in feeds if why(Call(feed=each)) is None), None)
+    return None if answered is None else replace(case, calls=lambda: iter([Call(feed=answered)]))
+
+
+def _with_rows(
+    feed: Feed,
+    axes: Mapping[str, int],
+    case: Case,
+    spec: ModelSpec,
+    domains: Domains,
+    why: Callable[[Call], str | None],
+) -> Feed | None:
+    """The feed with answered rows: its own first, then others; if there are too few, they are repeated."""
+    batch = case.sizes["batch"]
+    more = min(_MOST_TRIED, max(_FEWEST_TRIED, 4 * batch))
+    sizes = {**case.sizes, "batch": more}
+    others = generate(spec.inputs or (), sizes, seed=f"{spec.base}/{case.name}/answered", domains=domains)
+    rows: list[Feed] = []
+    for number in range(batch + more):
+        taken, row = (feed, number) if number < batch else (others, number - batch)
+        one = {name: np.take(taken[name], [row], axis=axis) for name, axis in axes.items()}
+        if why(Call(feed={**feed, **one})) is None:
+            rows.append(one)
+        if len(rows) == batch or (not rows and number >= _FEWEST_TRIED):
+            break
+    if not rows:
+        return None
+    filled = [rows[number % len(rows)] for number in range(batch)]
+    return {**feed, **{name: np.concatenate([row[name] for row in filled], axis=axis) for name, axis in axes.items()}}
+
+
 Answers = dict[str, Answer]
 # Sums in another order differ by this much: such a difference doesn't mean that the source mixes rows.
 _NOISE = Tolerance(rtol=1e-4, atol=1e-5)
@@ -128,35 +187,3 @@ def _agree(joined: Any, answer: Answer, limit: Tolerance) -> bool:
     again = Answer(value=joined, dtype=answer.dtype)
     comparison.add(again, Actual(value=answer.value), lenient=True)
     return not comparison.finish().breaches
-
-
-# ── Random numbers ──────────────────────────────────────────────────────────────────────────────────────
-
-DRAWS = (
-    "the source draws random numbers ({}) for its answers: they repeat only where it is seeded for each call, and an "
-    "ONNX file draws others or keeps one draw for good; make the noise an input of the model, or remove it"
-)
-
-
-def ask_watched(framework: Plugin, ask: Callable[[], Answers]) -> tuple[Answers, str]:
-    """The answers, and a warning if random numbers were drawn for them; only global generators are observed."""
-    answers, drawn = _watch(framework, ask)
-    # A second run: random numbers that only the first call draws, for example for weights, don't count.
-    drawn = _watch(framework, ask)[1] if drawn else drawn
-    return answers, DRAWS.format(" and ".join(drawn)) if drawn else ""
-
-
-def _watch(framework: Plugin, ask: Callable[[], Answers]) -> tuple[Answers, list[str]]:
-    # A source that seeds itself leaves the same state each time. Drawing a number first makes the states differ.
-    np.random.random()
-    random.random()  # noqa: S311
-    before = _states()
-    answers = ask()
-    drawn = [name for name, state in _states().items() if state != before[name]]
-    return answers, [*drawn, *(["the framework's own"] if framework.drew() else [])]
-
-
-def _states() -> dict[str, object]:
-    numpy_state: Any = np.random.get_state()
-    plain = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in numpy_state)
-    return {"numpy.random": plain, "random": random.getstate()}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Answers, Plugin
 from onnx_gate.frameworks.registry import REGISTRY
 from onnx_gate.records.asked import GivenSpec, ModelSpec, OutputRule
-from onnx_gate.records.found import Actual, Breach, OutputDiff
+from onnx_gate.records.found import Actual, Answer, Breach, OutputDiff
 from onnx_gate.records.limits import MAX_ROWS, any_element_may_differ, too_many_rows
 from onnx_gate.vocabulary import GIVEN_CASE, BreachKind, Cause
 from onnx_gate.wording.numbers import number, percent, plural, two_scalars
@@ -91,9 +93,14 @@ class GivenComparison:
         for name in self.outputs:
             if name not in answers or name not in reference or name not in actual:
                 continue
-            where: dict[str, Any] = {"rows": rows, "first_row": call.first_row}
-            self._of(self._runtime, name).add(answers[name], actual[name], **where)
-            self._of(self._source, name).add(answers[name], Actual(value=reference[name].value), **where)
+            known, own = answers[name], Actual(value=reference[name].value)
+            others = _without_repeated(call, rows, known, actual[name], own) if call.repeated else None
+            wide, got, own = others or (known, actual[name], own)
+            first = call.repeated if others else 0
+            count = rows - first if rows is not None else None
+            where: dict[str, Any] = {"rows": count, "first_row": call.first_row + first}
+            self._of(self._runtime, name).add(wide, got, **where)
+            self._of(self._source, name).add(wide, own, **where)
 
     def _ask(self, call: Call) -> Answers | None:
         if call.given_answers is not None:
@@ -180,6 +187,17 @@ def _breaches(found: RowComparison, share: float) -> tuple[Breach, ...]:
         f"differently than the source does on the data as given in float64, {number(100 * share)} % may{worst}{where}"
     )
     return (Breach(kind=BreachKind.GIVEN, text=text),)
+
+
+def _without_repeated(
+    call: Call, rows: int | None, wide: Answer, actual: Actual, own: Actual
+) -> tuple[Answer, Actual, Actual] | None:
+    """The answers without those to repeated rows; None if an answer doesn't have one row per row of the feed."""
+    found = (wide.value, actual.value, own.value)
+    if not all(isinstance(value, np.ndarray) and value.shape[:1] == (rows,) for value in found):
+        return None
+    first, second, third = (value[call.repeated :] for value in found)
+    return replace(wide, value=first), replace(actual, value=second), replace(own, value=third)
 
 
 def _common_rows(call: Call) -> int | None:

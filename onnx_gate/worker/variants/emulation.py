@@ -18,21 +18,13 @@ from onnx import helper, inliner, numpy_helper
 
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.onnx_files.files import LARGE, all_graphs, save, size_of
+from onnx_gate.worker.onnx_files.lowered import DTYPES, EXACT
 from onnx_gate.worker.runtime.options import session_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.runtime.tensors import tensors_in
 from onnx_gate.worker.user_code import describe
 
 _FLOAT, _HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
-_DTYPES = ("to", "dtype", "output_dtype")
-_EXACT = frozenset(
-    (
-        *("Abs", "Concat", "Constant", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
-        *("GlobalMaxPool", "Identity", "MaxPool", "Neg", "Relu", "Reshape", "Slice", "SpaceToDepth", "Split"),
-        *("Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
-    )
-)
-"""Operators that return their input values, in another order or with another sign: no rounding is needed."""
 
 
 class NotEmulated(Exception):
@@ -116,10 +108,10 @@ class _Copy:
 
     def _add(self, node: Any) -> None:
         for attribute in node.attribute:
-            if attribute.name in _DTYPES and attribute.i == _HALF:
+            if attribute.name in DTYPES and attribute.i == _HALF:
                 attribute.i = _FLOAT
         node.input[:] = [self._renamed.get(name, name) for name in node.input]
-        exact = node.op_type in _EXACT and not node.domain
+        exact = node.op_type in EXACT and not node.domain
         rounded = [name for name in node.output if name in self._ends or (name in self._halves and not exact)]
         node.output[:] = [f"{name}__exact" if name in rounded else name for name in node.output]
         self._nodes.append(node)

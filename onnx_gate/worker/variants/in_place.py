@@ -10,9 +10,11 @@ from typing import Any
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import Graph
 from onnx_gate.vocabulary import EDGES
+from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import plan_cases
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
+from onnx_gate.worker.onnx_files.lowered import computing_in_half
 from onnx_gate.worker.runtime.session import Session
 
 Feed = dict[str, Any]
@@ -27,6 +29,10 @@ IN_HALF = (
 NOT_IN_HALF = (
     "not computed in half precision: this CPU computes most of it in float32, so that the differences on a GPU are "
     "larger; rounding to float16 after each node was not possible: {}"
+)
+FILE_NOT_IN_HALF = (
+    "not computed in half precision: {} of the file {} in float16, and this CPU computes most of that in float32, so "
+    "that the differences on a GPU are larger; judge the file on the provider that serves it"
 )
 HALF = "half"
 """The folder inside the worker's own, for a copy of the model that rounds like float16."""
@@ -79,9 +85,17 @@ def overflow_warning(onnx: str, base: str, feed: Feed, half_feed: Feed) -> str:
 def half_session(
     spec: ModelSpec, onnx: str, provider: ProviderSpec, read_log: Callable[[], str], scratch: Path
 ) -> tuple[Session | None, str]:
-    """The session for a float16 model on a CPU, and a note for the reader; (None, "") for all other models."""
-    if spec.variant is None or spec.variant.kind != "fp16" or provider.name != "cpu":
+    """The session for an fp16 variant on a CPU, and a note for the reader.
+
+    Other files run as they are, so that what is shipped is judged: if they compute in float16, there is only the note.
+    """
+    if provider.name != "cpu":
         return None, ""
+    if spec.variant is None or spec.variant.kind != "fp16":
+        count = computing_in_half(onnx).total()
+        return None, FILE_NOT_IN_HALF.format(
+            plural(count, "node"), "computes" if count == 1 else "compute"
+        ) if count else ""
     from onnx_gate.worker.variants.emulation import NotEmulated, open_in_half
 
     try:

@@ -44,7 +44,9 @@ def with_joint_leaves(
         warnings.simplefilter("ignore")
         found = list(_Led(source, spec, trees, domains).boxes(columns))
     origins = tuple(dict.fromkeys((*domains.origins, Origin.LEAVES))) if found else domains.origins
-    return replace(domains, boxes=(*found, *domains.boxes)[:MOST_BOXES], origins=origins)
+    boxes = (*found, *domains.boxes)
+    beyond = domains.beyond + max(0, len(boxes) - MOST_BOXES)
+    return replace(domains, boxes=boxes[:MOST_BOXES], origins=origins, beyond=beyond)
 
 
 def _trees(model: Any) -> list[Any]:

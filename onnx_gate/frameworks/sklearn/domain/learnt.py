@@ -192,14 +192,14 @@ def _points(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
         return
     for name in _SCATTERED:
         if (rows := getattr(model, name, None)) is not None:
-            facts.add_points(_some(rows, seed), columns, deviations=_within(model, len(columns)))
+            facts.add_points(_some(rows, seed), columns, deviations=_within(model, len(columns)), beyond=_beyond(rows))
             return
     kept = _first(model, *_KEPT)
     if kept is None and hasattr(model, "component_indices_"):
         # Rows of the training data that represent a kernel.
         kept = model.components_
     if kept is not None:
-        facts.add_points(_some(kept, seed), columns)
+        facts.add_points(_some(kept, seed), columns, beyond=_beyond(kept))
 
 
 def _some(rows: Any, seed: str) -> Array:
@@ -207,6 +207,10 @@ def _some(rows: Any, seed: str) -> Array:
     count = rows.shape[0]
     chosen = np.sort(rng_for(f"{seed}/points").permutation(count)[:MOST_POINTS]) if count > MOST_POINTS else slice(None)
     return dense(rows[chosen])
+
+
+def _beyond(rows: Any) -> int:
+    return max(0, int(rows.shape[0]) - MOST_POINTS)
 
 
 def _within(model: Any, count: int) -> Any:

@@ -24,7 +24,8 @@ def add_texts(facts: Facts, model: Any, column: Column | None, seed: str) -> Non
     chosen = [words[number] for number in rng.permutation(len(words))[:_MOST_WORDS]]
     joint = "" if "char" in str(getattr(model, "analyzer", "word")) else " "
     texts = [*_texts(chosen or list(_PLAIN), joint), *_interrupted(model, chosen if joint else [])]
-    facts.add_choices(column, texts, origin=Origin.VOCABULARY)
+    beyond = max(0, len(words) - _MOST_WORDS)
+    facts.add_choices(column, texts, origin=Origin.VOCABULARY, beyond=beyond)
     facts.add_unusual(column, ("", " ", " ".join(_UNKNOWN)), Origin.VOCABULARY)
 
 

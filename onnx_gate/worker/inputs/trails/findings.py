@@ -61,6 +61,7 @@ class Findings:
             boxes=boxes,
             origins=(Origin.THRESHOLDS,) if boxes else (),
             longest=self.longest,
+            beyond=len(self.boxes) - len(boxes),
         )
 
     def _domain(self, name: str, shape: tuple[int | str, ...]) -> Domain:
@@ -99,7 +100,9 @@ def combine(facts: list[Values]) -> Values | None:
         # If a mask leaves out certain ids, such as padding, a row of only these ids would be empty.
         never_empty = any(fact.never_empty for fact in facts)
         result = replace(result, marks=_within(result), never_empty=never_empty)
-    return replace(result, cuts=_thinned(result.cuts))
+    cuts = _thinned(result.cuts)
+    # Each has two sides.
+    return replace(result, cuts=cuts, beyond=result.beyond + 2 * (len(result.cuts) - len(cuts)))
 
 
 def _is_ordinary(fact: Values) -> bool:
@@ -140,6 +143,7 @@ def _merged(one: Values, other: Values) -> Values:
         unusual=tuple(dict.fromkeys((*one.unusual, *other.unusual))),
         never_empty=one.never_empty or other.never_empty,
         never_full=one.never_full or other.never_full,
+        beyond=max(one.beyond, other.beyond),
     )
 
 

@@ -85,6 +85,8 @@ class Draft:
     """Whether the value is a mask, if it is used only as masks are used."""
     pixels: bool = False
     """Whether it holds an image."""
+    others: set[Scalar] = field(default_factory=set)
+    """Cuts and choices for which there was no room."""
     uses: set[str] = field(default_factory=set)
     """Operators after which the value isn't followed."""
 
@@ -107,6 +109,7 @@ class Draft:
             mask=self.mask or other.mask,
             maybe_mask=self.maybe_mask or other.maybe_mask,
             pixels=self.pixels or other.pixels,
+            others=self.others | other.others,
             uses=self.uses | other.uses,
         )
 
@@ -123,7 +126,8 @@ def values(draft: Draft, fed: Fed) -> Values | None:
     )
     found = _ordinary(draft, fed, found)
     if found.origins:
-        return found
+        # A cut has two sides, a choice is one landmark.
+        return replace(found, beyond=len(draft.others) * (1 if found.choices else 2))
     return None
 
 

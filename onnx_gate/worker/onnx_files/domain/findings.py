@@ -26,6 +26,7 @@ class Findings:
         self.longest: dict[str, int] = {}
         self._drafts: dict[tuple[str, int | None], Draft] = {}
         self._boxes: list[tuple[Origin, list[Box]]] = []
+        self._beyond = 0
 
     def cut(self, part: Part, value: float, origin: Origin = Origin.THRESHOLDS) -> None:
         """Note that the result changes at a value."""
@@ -38,8 +39,10 @@ class Findings:
         draft = self._draft(part, origin)
         reach = max(part.reach, abs(value / part.factor))
         reach = max(reach, abs(at)) * part.coarse if part.coarse > 1 else reach
-        if len(draft.cuts) < MOST_CUTS:
+        if at in draft.cuts or len(draft.cuts) < MOST_CUTS:
             draft.cuts[at] = max(draft.cuts.get(at, 0.0), reach)
+        else:
+            draft.others.add(at)
 
     def mark(self, part: Part, values: Iterable[float], origin: Origin = Origin.CONSTANTS) -> None:
         """Note values to feed once; if rounding would decide on which side a value falls, both sides are fed."""
@@ -99,16 +102,18 @@ class Findings:
             self.missing(part)
         draft = self._draft(part, origin)
         draft.choices |= dict.fromkeys(each for each in given[:MOST_CHOICES] if each == each)
+        draft.others |= {each for each in given[MOST_CHOICES:] if each == each}
         if unknown:
             draft.unusual[_unknown(given)] = None
         return tuple(given)
 
-    def texts(self, part: Part, texts: Iterable[str], others: Iterable[str]) -> None:
-        """Note texts with words of a vocabulary, and texts without any of them."""
+    def texts(self, part: Part, texts: Iterable[str], others: Iterable[str], *, more: Iterable[str] = ()) -> None:
+        """Note texts with words of a vocabulary, and texts without any of them; `more` are words in no text."""
         if self.inputs[part.name].kind == TEXT:
             draft = self._draft(part, Origin.VOCABULARY)
             draft.choices |= dict.fromkeys(texts)
             draft.marks |= dict.fromkeys(others)
+            draft.others |= set(more)
 
     def text_mark(self, part: Part, text: str) -> None:
         """Note a text that the part is compared with."""
@@ -159,8 +164,9 @@ class Findings:
             elif self.inputs[part.name].is_float and (part.learnt or (part.shift and abs(part.factor) != 1)):
                 self.scale(part, 0.0, 1.0)
 
-    def boxes(self, boxes: Iterable[Box], origin: Origin) -> None:
-        """Note rows to feed once."""
+    def boxes(self, boxes: Iterable[Box], origin: Origin, *, beyond: int = 0) -> None:
+        """Note rows to feed once; `beyond` is how many more there would be."""
+        self._beyond += beyond
         if found := [box for box in boxes if box]:
             self._boxes.append((origin, found))
 
@@ -187,7 +193,10 @@ class Findings:
                 self.pixels(Part(name=name))
         inputs = {name: domain for name, fed in self.inputs.items() if (domain := self._domain(name, fed)) is not None}
         origins = dict.fromkeys(origin for origin, _ in self._boxes)
-        return Domains(inputs=inputs, boxes=self._dealt_boxes(), origins=tuple(origins), longest=dict(self.longest))
+        boxes = self._dealt_boxes()
+        beyond = self._beyond + sum(len(found) for _, found in self._boxes) - len(boxes)
+        longest = dict(self.longest)
+        return Domains(inputs=inputs, boxes=boxes, origins=tuple(origins), longest=longest, beyond=beyond)
 
     def _domain(self, name: str, fed: Fed) -> Domain | None:
         every = self._drafts.get((name, None), Draft())

@@ -18,6 +18,8 @@ from onnx_gate.worker.onnx_files.domain.stored import Beside, of_tensor
 SINGLE_WORDS = 256
 WORDS_IN_A_TEXT = 8
 MOST_TEXTS = 512
+_COVERED = (MOST_TEXTS - SINGLE_WORDS) * WORDS_IN_A_TEXT
+"""The words that at least one of so many texts holds."""
 MOST_STOPWORDS = 64
 
 
@@ -163,7 +165,8 @@ def _counted(step: Step) -> Sequence[Known]:
     words, numbers = step.attribute("pool_strings"), step.attribute("pool_int64s")
     for part in flow.parts:
         if words and flow.joined is not None:
-            step.findings.texts(part, *_texts(_grams(step, words, flow.joined), flow.joined))
+            grams = _grams(step, words, flow.joined)
+            step.findings.texts(part, *_texts(grams, flow.joined), more=grams[_COVERED:])
         elif words:
             step.findings.texts(part, dict.fromkeys(words), ["unknown"])
         elif numbers:

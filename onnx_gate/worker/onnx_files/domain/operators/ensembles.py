@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_gate.records.domain import Box, Place
+from onnx_gate.records.domain import MOST_BOXES, Box, Place
 from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.trees import Interval, Tree, boxes_of, cuts_of, members_of
 from onnx_gate.worker.onnx_files.domain.findings import Findings
@@ -156,7 +156,9 @@ def _note_trees(step: Step, flow: Flow, trees: list[Tree]) -> None:
         for part in flow.at(column):
             findings.missing(part)
     boxes = (fed_box(findings, flow, box, number) for number, box in enumerate(boxes_of(trees, step.op)))
-    findings.boxes((box for box in boxes if box is not None), Origin.LEAVES)
+    leaves = sum(int((np.asarray(tree.left) < 0).sum()) for tree in trees)
+    beyond = max(0, leaves - MOST_BOXES)
+    findings.boxes((box for box in boxes if box is not None), Origin.LEAVES, beyond=beyond)
 
 
 def _answering_missing(step: Step) -> set[int]:

@@ -82,10 +82,12 @@ def note_points(step: Step, flow: Flow, points: Any) -> None:
     if columns is None:
         return
     _note_spread(step, columns, points)
+    count = len(points)
     if len(points) > MOST_ROWS:
         points = points[np.sort(np.random.default_rng(0).permutation(len(points))[:MOST_ROWS])]
     rows = points[: max(1, MOST_BOXES * 64 // points.shape[1])].tolist()
-    step.findings.boxes((row_of_values(step, columns, row) for row in rows), Origin.POINTS)
+    boxes = (row_of_values(step, columns, row) for row in rows)
+    step.findings.boxes(boxes, Origin.POINTS, beyond=count - len(rows))
 
 
 def _note_spread(step: Step, columns: Sequence[Cell], points: Any) -> None:
