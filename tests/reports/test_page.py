@@ -22,10 +22,10 @@ from onnx_gate.reports.page.anchors import check_anchors, model_anchors
 from onnx_gate.reports.page.charts import Chart, Series, decades, draw, ticks
 from onnx_gate.reports.page.plots import MOST_CHARTS
 from onnx_gate.reports.safe import drawing, relative_link
-from onnx_gate.vocabulary import ReproRows, Status
+from onnx_gate.vocabulary import Cause, ReproRows, Status
 from onnx_gate.wording import numbers
 from tests.golden.families import FAMILIES
-from tests.golden.records import floats, gate, labels, model
+from tests.golden.records import error, floats, gate, labels, model
 
 OURS = {
     "html",
@@ -219,6 +219,30 @@ def test_a_warning_is_no_markup_of_githubs() -> None:
     words = Page(page.render(FAMILIES["cancelled"]())).words
     assert "⚠️ The run was stopped" in words
     assert "[!WARNING]" not in words
+
+
+def test_what_an_interrupted_run_did_not_reach_is_not_run_everywhere() -> None:
+    """In the title, the count, the filter, the row, the cell of its provider and the table of its checks."""
+    text = page.render(FAMILIES["cancelled"]())
+    assert "could not be judged" not in Page(text).words
+    assert "passed, 2 not run" in text
+    assert '<li class="v-not-run"><span aria-hidden="true">🟥</span> <b>2</b> not run</li>' in text
+    assert '<option value="not-run">not run</option>' in text
+    assert re.findall(r'data-v="([\w-]+)" data-p="([\w:-]+)"', text) == [
+        ("not-run", "0:not-run"),
+        ("not-run", "0:not-run"),
+        ("passed", "0:passed"),
+    ]
+    assert text.count("<small>not run</small>") == 2
+    assert text.count("🟥 not run") == 2
+    assert text.count('<span aria-hidden="true">🟥</span> not run</td>') == 2
+
+
+def test_a_provider_that_an_interrupted_run_did_not_reach_is_not_run() -> None:
+    """Where the model diverged on another one."""
+    wrong = floats("batch=1", "y", 0.3, mismatched=3)
+    one = model("a", wrong, error("cuda", "run", Cause.INTERRUPTED, "interrupted"), cause=Cause.CONVERSION)
+    assert 'data-v="diverged" data-p="0:diverged 1:not-run"' in page.render(gate(one))
 
 
 def test_the_worst_comes_first_and_what_passed_is_folded() -> None:
