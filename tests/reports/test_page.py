@@ -312,6 +312,30 @@ def test_words_under_an_axis_do_not_stand_upon_each_other() -> None:
     assert re.findall(r">([\d,]+)</text>", figure) == ["1", "2", "7", "32"]
 
 
+def sizes_of_plots(*sizes: int, **given: int) -> str:
+    checks = [floats(f"batch={size}", "y", 1e-6 * size, **given) for size in sizes]
+    return page.render(gate(model("a", *checks)))
+
+
+@pytest.mark.parametrize("given", [{}, {"mismatched": 1}])
+def test_a_difference_is_drawn_by_size_from_two_sizes_on(given: dict[str, int]) -> None:
+    """Whether the model failed or passed; one size is no line."""
+    assert "<b>By batch</b>" in sizes_of_plots(1, 8, **given)
+    assert "<b>By batch</b>" not in sizes_of_plots(8, **given)
+
+
+def test_outputs_that_are_not_drawn_are_named() -> None:
+    """Of a model that passed, one is drawn."""
+    histogram = Histogram(smallest=1e-8, counts=(35,), beyond=(0,))
+    names = [f"out{number}" for number in range(7)]
+    drawn = tuple(Plot(provider="cpu", case="batch=7", output=name, looked=35, histogram=histogram) for name in names)
+    checks = [floats("batch=7", name, 1e-8) for name in names]
+    words = Page(page.render(gate(model("a", *checks, plots=drawn)))).words
+    assert "Differences of out0 on cpu" in words
+    assert "Not drawn here: out1 on cpu, out2 on cpu, out3 on cpu, out4 on cpu and 2 more. results.json has" in words
+    assert "Not drawn here" not in Page(page.render(gate(model("a", checks[0], plots=drawn[:1])))).words
+
+
 # ── Anchors and links ───────────────────────────────────────────────────────────────────────────────────
 
 
