@@ -60,7 +60,7 @@ def _fix(error: Exception) -> str:
     if not isinstance(error, ApiError):
         return ""
     if error.status in (401, 403, 404):
-        return ". Fix: the job needs `permissions: actions: read`"
+        return ". Fix: the job needs `permissions: {actions: read}`"
     return ". Fix: run the job again, or leave the baseline out" if error.unanswered else ""
 
 

@@ -119,7 +119,8 @@ def _judge_and_publish(asked: Settings) -> int:
         shown = results.publish(beside(result, earlier), asked, folder)
         if not shown.complete:
             folder.write(RESUME_NOTE, resume.note(shown, known, (folder.path / "results.json").read_bytes()))
-            say("to judge those that were not run: the same command with --resume")
+            if how := _to_finish(asked):
+                say(f"to judge those that were not run: {how}")
         return shown.exit_code
 
 
@@ -129,6 +130,15 @@ def _import_reports() -> None:
     from onnx_gate.reports import get_ready
 
     get_ready()
+
+
+def _to_finish(asked: Settings) -> str:
+    """How to finish an interrupted run; empty in a workflow, whose next job starts with an empty folder."""
+    if asked.in_actions:
+        return ""
+    # A reference is made, and used, only by a run of all models.
+    whole = asked.options.reference or asked.options.save_reference
+    return "the same command again, from the start" if whole else "the same command with --resume"
 
 
 def _plan(given: Namespace) -> int:

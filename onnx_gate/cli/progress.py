@@ -19,18 +19,17 @@ from onnx_gate.wording.numbers import plural, seconds
 from onnx_gate.wording.repro import shows_again
 from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.text import LONGEST, one_line, shorten
-from onnx_gate.wording.verdicts import difference, farthest_check, is_allowed, reason, urgency
+from onnx_gate.wording.verdicts import difference, failure, farthest_check, is_allowed, outcome, reason, urgency
 
 _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
 _WARNS = "⚠"
-_FAILED = {Status.DIVERGED: "diverged", Status.ERROR: "could not be judged"}
 MOST_WORST = 3
 """The most models that are named again at the end."""
 
 
 def result_line(result: ModelResult) -> str:
     """One model in one line."""
-    line = f"{_MARKS[result.verdict]} {result.id}: {result.verdict}"
+    line = f"{_MARKS[result.verdict]} {result.id}: {outcome(result)}"
     # As in the reports: an empty batch has no elements, but its dtypes and shapes were compared.
     passed = sum(check.status is Status.PASSED for check in result.checks)
     if result.verdict is Status.ERROR:
@@ -83,7 +82,7 @@ class PlainProgress:
         self._started: dict[str, float] = {}
         self._total = self._done = 0
         self._told: set[tuple[str, str]] = set()
-        self._failed: Counter[Status] = Counter()
+        self._failed: Counter[str] = Counter()
         self._worst: list[tuple[tuple[float, ...], str]] = []
 
     def began(self, models: Sequence[ModelSpec]) -> None:
@@ -105,7 +104,7 @@ class PlainProgress:
     def ended(self, result: ModelResult) -> None:
         self._done += 1
         if result.verdict in (Status.DIVERGED, Status.ERROR):
-            self._failed[result.verdict] += not is_allowed(result)
+            self._failed[failure(result)] += not is_allowed(result)
             self._worst = sorted([*self._worst, (urgency(result), worst_line(result))])[:MOST_WORST]
         self._print(f"[{self._done}/{self._total}] {result_line(result)}")
         for warning in result.coverage.warnings if result.coverage else ():
@@ -196,8 +195,8 @@ class LiveProgress(PlainProgress):
         running = list(self._running.items())
         waiting = max(0, self._total - self._done - len(running))
         told = Text(f"{self._done} done")
-        for status, count in list(self._failed.items()):
-            told.append(f", {count} {_FAILED[status]}" if count else "", style="red")
+        for word, count in list(self._failed.items()):
+            told.append(f", {count} {word}" if count else "", style="red")
         told.append(f", {len(running)} running, {waiting} waiting")
         told.append(", frameworks are loading" if waiting and not running else "")
         left = self._estimate.left({model_id: now - since for model_id, (_, since) in running})

@@ -27,7 +27,8 @@ def _fed(entry: Entry, data: SeenData, shown: str) -> Entry:
     if keys is None:
         return _described_by(entry, data, shown) if data.is_table and entry.questions and not entry.onnx else entry
     typed = _typed(entry, data) if data.is_table else entry
-    return replace(typed, keys={**typed.keys, "data": shown, **keys})
+    recorded = not data.is_table and bool(_answers(entry) & {array.name for array in data.columns})
+    return replace(typed, keys={**typed.keys, "data": shown, **keys}, recorded=recorded)
 
 
 def _inputs_of(entry: Entry) -> tuple[SeenInput, ...]:
@@ -66,7 +67,12 @@ def _from_arrays(entry: Entry, data: SeenData) -> dict[str, Any] | None:
         return {} if _agrees(inputs[0], arrays[""]) else None
     if not inputs or not all(given.name in arrays and _agrees(given, arrays[given.name]) for given in inputs):
         return None
-    return _without(list(arrays), [given.name for given in inputs])
+    return _without(list(arrays), [*(given.name for given in inputs), *_answers(entry)])
+
+
+def _answers(entry: Entry) -> set[str]:
+    """The outputs of an .onnx file that is a source: arrays of these names are recorded answers."""
+    return set(entry.seen.outputs) if entry.seen.shipped else set()
 
 
 def _agrees(given: SeenInput, array: SeenColumn) -> bool:

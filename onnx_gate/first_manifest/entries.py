@@ -17,6 +17,8 @@ from onnx_gate.records.seen import Seen, SeenInput
 MOST = 500
 """The most models in a generated manifest."""
 _LONGEST_ID = 60
+_ALONE = "without a source it is compared with itself only"
+_SEE_ABOVE = f"{_ALONE}: see the question above"
 _UNKNOWN = "which inputs does it take? This one is a guess"
 
 
@@ -38,10 +40,17 @@ class Entry:
     """The inputs of `onnx`."""
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of the model."""
+    recorded: bool = False
+    """Whether its data has answers to compare it with."""
     questions: tuple[str, ...] = ()
     """Questions that the user has to answer."""
     notes: tuple[str, ...] = ()
-    """What the user may want to know."""
+    """What the user should know about it."""
+
+    @property
+    def compares_itself(self) -> bool:
+        """Whether it is an .onnx file that has neither a source nor recorded answers."""
+        return self.seen.shipped and not self.recorded
 
     @property
     def inputs(self) -> tuple[SeenInput, ...]:
@@ -194,9 +203,10 @@ def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> It
         if len(beside) == 1 and beside[0] not in of:
             of[beside[0]] = (path, seen)
             continue
-        alone.append(_alone(path, seen))
         elsewhere = [i for i, entry in enumerate(sources) if path.stem in _stems_of(entry)]
-        for i in beside or (elsewhere if len(elsewhere) == 1 else ()):
+        asked = beside or (elsewhere if len(elsewhere) == 1 else [])
+        alone.append(_alone(path, seen, asked=bool(asked)))
+        for i in asked:
             name = shown(path, folder)
             hints[i] = f"is {name} made of this source? Then write `onnx: {name}` here, and remove it below"
     for i, entry in enumerate(sources):
@@ -211,12 +221,38 @@ def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> It
     yield from alone
 
 
-def _alone(path: Path, seen: Seen) -> Entry:
-    """An entry for a file without a source; if the file fixes the batch size, that is taken as intended."""
+def _alone(path: Path, seen: Seen, *, asked: bool) -> Entry:
+    """An entry for a file without a source; if the file fixes the batch size, that is taken as intended.
+
+    `asked`: another model already has a question about the file.
+    """
     first = {given.shape[0] for given in seen.inputs if given.shape}
     fixed = next(iter(first)) if len(first) == 1 else None
     keys = {"batches": [fixed]} if isinstance(fixed, int) and fixed > 0 else {}
-    return Entry(id="", path=path, seen=seen, file_inputs=seen.inputs, keys=keys)
+    notes = (_SEE_ABOVE,) if asked else ()
+    return Entry(id="", path=path, seen=seen, file_inputs=seen.inputs, keys=keys, notes=notes)
+
+
+def ask_for_references(draft: Draft) -> Draft:
+    """Ask once what .onnx files without a source are to be compared with, and say it at each of them."""
+    alone = [entry.id for entry in draft.entries if entry.compares_itself and not entry.notes]
+    others = f" ({len(alone) - 1} more below are like this)" if len(alone) > 1 else ""
+    return replace(
+        draft,
+        entries=tuple(
+            _asked(entry, others, first=entry.id == alone[0]) if entry.id in alone else entry for entry in draft.entries
+        ),
+    )
+
+
+def _asked(entry: Entry, others: str, *, first: bool) -> Entry:
+    if not first:
+        return replace(entry, notes=(_SEE_ABOVE,))
+    question = (
+        f"what was this file made of{others}? {_ALONE[:1].upper()}{_ALONE[1:]}. Name its source as `source`, and the "
+        "file as `onnx`; or name recorded answers as `data`"
+    )
+    return replace(entry, questions=(*entry.questions, question))
 
 
 def _place(entry: Entry) -> Path:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnx_gate.errors import ManifestError, UsageError
 from onnx_gate.first_manifest.data import feed_entries, is_used
-from onnx_gate.first_manifest.entries import Draft, Entry, LeftOut, draft_entries
+from onnx_gate.first_manifest.entries import Draft, Entry, LeftOut, ask_for_references, draft_entries
 from onnx_gate.first_manifest.search import Found, search, shown
 from onnx_gate.first_manifest.survey import Surveyor
 from onnx_gate.first_manifest.text import QUESTION, manifest_text, next_steps
@@ -48,14 +48,16 @@ def write_first_manifest(wanted: Wanted, surveyor: Surveyor, say: Callable[[str]
     """Run `onnx-gate init`; raises UsageError if there is nothing to write, or the file can't be written."""
     folder = wanted.manifest.parent.resolve()
     repository = find_repository(folder)
-    places = [wanted.manifest, *([repository / PLACE] if wanted.workflow else [])]
-    _refuse_existing(places)
+    _refuse_existing(wanted.manifest, "name another one with --output, or move it away first")
+    if wanted.workflow:
+        _refuse_existing(repository / PLACE, "leave --workflow out, or move the file away first")
     found = search(wanted.paths or (folder,), repository)
     draft = _with_links(draft_entries(surveyor.look(found.paths), folder), found, folder)
     if wanted.load:
         draft = replace(draft, entries=tuple(_loaded(entry, surveyor, folder) for entry in draft.entries))
     if wanted.data is not None:
         draft = _with_data(draft, wanted.data, surveyor, folder, repository)
+    draft = ask_for_references(draft)
     draft, text = _checked(draft, wanted.manifest, folder)
     _tell(draft, folder, say)
     if not draft.entries:
@@ -73,13 +75,9 @@ def write_first_manifest(wanted: Wanted, surveyor: Surveyor, say: Callable[[str]
     say(next_steps(str(wanted.manifest), _missing(draft), lines))
 
 
-def _refuse_existing(places: Sequence[Path]) -> None:
-    for place in places:
-        if os.path.lexists(place):
-            raise UsageError(
-                f"{place}: this file is there already, and nothing is overwritten. "
-                "Fix: name another one with --output, or move it away first"
-            )
+def _refuse_existing(place: Path, fix: str) -> None:
+    if os.path.lexists(place):
+        raise UsageError(f"{place}: this file is there already, and nothing is overwritten. Fix: {fix}")
 
 
 def _with_links(draft: Draft, found: Found, folder: Path) -> Draft:

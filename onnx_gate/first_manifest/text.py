@@ -55,6 +55,8 @@ def _entry_lines(entry: Entry, folder: Path) -> Iterator[str]:
         yield f"    onnx: {quoted(shown(entry.onnx, folder))}  # beside the source: it is checked instead of converting"
     for given in entry.file_inputs:
         yield _comment(f"input of the file: {given.name}: {given.dtype} {list(given.shape)}".replace("'", ""), 4)
+    for note in entry.notes:
+        yield _comment(note, 4)
     for question in entry.questions:
         yield _comment(question, 4, mark=QUESTION)
     yield from _input_lines(entry)

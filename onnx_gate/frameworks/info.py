@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from onnx_gate.records.asked import ModelSpec
+from onnx_gate.wording.installing import install
 
 FACTORY = "name a factory that builds it (`source: model.py:build`)"
 
@@ -102,4 +103,4 @@ class FrameworkInfo:
 
     def installing(self, missing: Sequence[str]) -> str:
         """The command that installs the missing packages."""
-        return f"pip install 'onnx-gate[{self.extra}]'" if self.extra else f"pip install {' '.join(missing)}"
+        return install(self.extra) if self.extra else f"pip install {' '.join(missing)}"

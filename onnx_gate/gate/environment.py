@@ -15,6 +15,7 @@ from onnx_gate.frameworks.registry import packages
 from onnx_gate.machine import cpu_name, has_vnni, int8_features
 from onnx_gate.records.result import Environment, ProviderState
 from onnx_gate.vocabulary import ORT_THREADS, Isolation
+from onnx_gate.wording.installing import install
 
 
 def describe_environment(providers: dict[str, ProviderState], isolation: Isolation = "none") -> Environment:
@@ -71,7 +72,7 @@ def _is_a_runtime(distribution: metadata.Distribution) -> bool:
     return files is None or any(file.as_posix() == "onnxruntime/__init__.py" for file in files)
 
 
-INSTALL_RUNTIME = "pip install 'onnx-gate[cpu]' (for NVIDIA GPUs: 'onnx-gate[gpu]')"
+INSTALL_RUNTIME = f"{install('cpu')} (for NVIDIA GPUs: `gpu` instead of `cpu`)"
 """The command that installs a runtime; installing onnx-gate alone does not replace an installed one."""
 
 

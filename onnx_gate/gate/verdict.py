@@ -270,7 +270,10 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
         return
     if not found.ended:
         message = "the run was interrupted before this provider was compared, so nothing is known of the model on it."
-        fix = "run it again; if a time limit of the job ended it, raise that, or split the manifest (`--shard`)."
+        fix = (
+            "run it again; with `--resume`, only what is left is run (in the same output folder, and without a "
+            "reference). If a time limit of the job ended it, raise that limit, or split the manifest (`--shard`)."
+        )
         yield _not_compared(provider.name, "run", message, Cause.INTERRUPTED, fix)
     elif expected is None:
         yield _not_compared(provider.name, "run", "the process ended before this provider was compared")

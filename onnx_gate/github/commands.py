@@ -12,7 +12,7 @@ from onnx_gate.vocabulary import Status
 from onnx_gate.wording import gaps
 from onnx_gate.wording.numbers import plural, seconds
 from onnx_gate.wording.text import one_line, shorten, visible
-from onnx_gate.wording.verdicts import is_allowed, urgency, with_fix, worst_check
+from onnx_gate.wording.verdicts import is_allowed, outcome, urgency, with_fix, worst_check
 
 MOST_ANNOTATIONS = 10
 """The most annotations of one severity in one step: GitHub drops the others."""
@@ -35,7 +35,7 @@ def facts(result: GateResult) -> list[str]:
     """The lines that only debug logging shows: versions, and the time that each model took."""
     versions = (f"{name}: {value}" for name, value in vars(result.environment).items() if isinstance(value, str))
     models = (
-        f"{model.id}: {model.verdict}, {seconds(model.seconds)} in all, "
+        f"{model.id}: {outcome(model)}, {seconds(model.seconds)} in all, "
         f"{seconds(model.convert.seconds) if model.convert else 'nothing'} converting, "
         f"{seconds(sum(check.seconds for check in model.checks))} comparing {len(model.checks):,} times"
         for model in result.models
@@ -120,7 +120,7 @@ def _model_annotation(model: ModelResult, file: str) -> Command:
     told = f"{message.rstrip('.')}. {model.advice}" if model.advice else message
     return annotation(
         "warning" if is_allowed(model) else "error",
-        one_line(f"{model.id} {model.verdict} ({model.cause or 'unknown'}): {where}: {told}"),
+        one_line(f"{model.id} {outcome(model)} ({model.cause or 'unknown'}): {where}: {told}"),
         file=file,
         line=model.line,
         title=f"onnx-gate: {model.id}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onnx_gate.records.result import GateResult
 from onnx_gate.vocabulary import REPORTS, Status
-from onnx_gate.wording.verdicts import is_allowed
+from onnx_gate.wording.verdicts import is_allowed, was_not_run
 
 SUMMARY_LIMIT = 1024 * 1024 - 1024
 """The most bytes of all summaries of a step: above 1 MiB GitHub drops them all."""
@@ -18,13 +18,14 @@ SUMMARY_LIMIT = 1024 * 1024 - 1024
 def outputs_of(result: GateResult, folder: str) -> dict[str, str]:
     """The action's outputs."""
     counts = Counter(model.verdict for model in result.models)
-    allowed = sum(map(is_allowed, result.models))
+    allowed, waiting = sum(map(is_allowed, result.models)), sum(map(was_not_run, result.models))
     return {
         "verdict": result.verdict,
         "passed": str(counts[Status.PASSED]),
         "diverged": str(counts[Status.DIVERGED] - allowed),
         "allowed": str(allowed),
-        "errors": str(counts[Status.ERROR]),
+        "errors": str(counts[Status.ERROR] - waiting),
+        "not-run": str(waiting),
         "changed": str(sum(bool(model.changes) for model in result.models)) if result.baseline else "",
         **{output: f"{folder}/{report}" for report, output in REPORTS.items()},
     }

@@ -84,7 +84,7 @@ def check_inputs(
             add(
                 trail,
                 "the key 'inputs' is missing",
-                "add `inputs:`, such as X: {dtype: float32, shape: [batch, 4]}",
+                "add its inputs, such as `inputs: {X: {dtype: float32, shape: [batch, 4]}}`",
             )
         return
     if framework and not has_key(framework, "null_inputs"):
@@ -92,7 +92,7 @@ def check_inputs(
             add(
                 (*trail, "inputs", name),
                 f"got nothing: only a {' or '.join(with_key('null_inputs'))} model takes None for an input",
-                "write {dtype: float32, shape: [batch, 4]}, or remove the input",
+                "write `{dtype: float32, shape: [batch, 4]}`, or remove the input",
             )
     if not tensors_of(model.inputs):
         add((*trail, "inputs"), "every input is None, expected at least one tensor")

@@ -30,13 +30,13 @@ _EXPECTED = {
     "string_too_short": "text that isn't empty",
 }
 _EXAMPLES = {
-    "tolerance": "write {rtol: 1e-3, atol: 1e-5}",
+    "tolerance": "write `tolerance: {rtol: 1e-3, atol: 1e-5}`",
     "models": "write a list: `- id: …`",
-    "batches": "write [1, 7, 32]",
-    "shape": "write [batch, 4]",
-    "timeout": "write seconds, such as 300",
-    "dims": "write {seq: [1, 16, 128]}",
-    "range": "write [0, 1]",
+    "batches": "write `batches: [1, 7, 32]`",
+    "shape": "write `shape: [batch, 4]`",
+    "timeout": "write seconds, such as `timeout: 300`",
+    "dims": "write `dims: {seq: [1, 16, 128]}`",
+    "range": "write `range: [0, 1]`",
 }
 _NO_ROWS = "remove it; a batch of no rows is the edge case `empty-batch`"
 _BOUNDS = {

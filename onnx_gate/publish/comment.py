@@ -24,7 +24,7 @@ from onnx_gate.reports.comment import About
 HURRY = 5.0
 """Seconds instead of the usual patience, if the runner is about to kill this process."""
 _URL = re.compile(r"https?://[\w.:/%+~@-]+", re.ASCII)
-_PERMISSION = "`permissions: pull-requests: write`"
+_PERMISSION = "`permissions: {pull-requests: write}`"
 _ELSEWHERE = "comment from a workflow_run workflow instead (docs/github.md shows one)"
 
 Render = Callable[[About, str | None], str]

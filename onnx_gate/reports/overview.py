@@ -162,7 +162,7 @@ def _provider_cell(model: ModelResult, provider: str) -> Md:
         return md("{} {:,} of {:,} diverged", icon, counts[status], counts.total())
     if status is Status.PASSED:
         return md("{} {:,} passed", ICONS[status], counts[status])
-    return md("{} {}", ICONS[status], status)
+    return md("{} {}", ICONS[status], verdicts.NOT_RUN if verdicts.was_not_run_on(model, provider) else status)
 
 
 def skipped(result: GateResult) -> list[Md]:

@@ -24,6 +24,8 @@ from onnx_gate.wording.text import first_sentence
 
 ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Status.SKIPPED: "⏭️"}
 ALLOWED = "⚠️"
+NOT_RUN = "not run"
+"""The word for what an interrupted run did not get to: an error to the job, but nothing is wrong with the model."""
 
 WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 
@@ -55,7 +57,7 @@ def headline(result: GateResult) -> str:
         "could not be judged": counts[Status.ERROR] - waiting,
         "passed": counts[Status.PASSED],
         "diverged (allowed)": allowed,
-        "not run": waiting,
+        NOT_RUN: waiting,
     }
     if counts[Status.SKIPPED] == total:
         return f"onnx-gate: {stopped}nothing was compared; {total:,} of {plural(total, 'model')} skipped"
@@ -71,11 +73,27 @@ def was_not_run(model: ModelResult) -> bool:
     return model.verdict is Status.ERROR and model.cause is Cause.INTERRUPTED
 
 
+def was_not_run_on(model: ModelResult, provider: str) -> bool:
+    """Whether a provider has no verdict on the model only because the run was interrupted."""
+    errors = [check for check in model.checks if check.provider == provider and check.status is Status.ERROR]
+    return provider_status(model, provider) is Status.ERROR and all(map(is_interrupted, errors))
+
+
+def is_interrupted(check: Check) -> bool:
+    """Whether a check stands for comparisons that the run was interrupted before."""
+    return check.status is Status.ERROR and check.cause is Cause.INTERRUPTED
+
+
 def failure(model: ModelResult) -> str:
     """What happened to a model that did not pass, in words."""
     if model.verdict is Status.DIVERGED:
         return "diverged"
-    return "not run" if was_not_run(model) else "could not be judged"
+    return NOT_RUN if was_not_run(model) else "could not be judged"
+
+
+def outcome(model: ModelResult) -> str:
+    """The verdict on a model in one word, or that it was not run."""
+    return NOT_RUN if was_not_run(model) else str(model.verdict)
 
 
 def run_icon(result: GateResult) -> str:

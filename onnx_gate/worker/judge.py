@@ -340,13 +340,18 @@ def _run_provider(
     _tell_limits_not_held(prepared, provider, seen, send)
     diffs += _tell_numerics(prepared, session, twice, send)
     if prepared.watched and prepared.drawn:
-        send(Note(text=draws(prepared.drawn), warns=True))
+        _remark(prepared, draws(prepared.drawn), send)
         prepared.watched = False
     differs = any(diff.breaches for diff in diffs)
     if not differs and (warning := overflow_warning(prepared, answers, provider.name, rules)):
-        prepared.remarks.append(Note(text=warning, warns=True))
-        send(prepared.remarks[-1])
+        _remark(prepared, warning, send)
     return diffs, _tell_given(given, diffs, send)
+
+
+def _remark(prepared: Prepared, warning: str, send: Send) -> None:
+    """A warning that rests on the source's answers alone, whatever the limits are."""
+    prepared.remarks.append(Note(text=warning, warns=True))
+    send(prepared.remarks[-1])
 
 
 def _tell_limits_not_held(prepared: Prepared, provider: ProviderSpec, seen: Mapping[str, Columns], send: Send) -> None:

@@ -104,6 +104,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
             "! a: error (timeout): not finished after 300 s. (3.2 s)",
         ),
         (
+            model("a", error("cpu", "run", Cause.INTERRUPTED, "the run was interrupted.")),
+            "! a: not run (interrupted): the run was interrupted. (3.2 s)",
+        ),
+        (
             model("a", floats("batch=1", "y"), skip("cuda", "no such device")),
             "✔ a: passed, 1 comparison, max 0 [cuda skipped] (3.2 s)",
         ),

@@ -13,10 +13,12 @@ from onnx_gate.gate.numbers.plots import of_the_plots
 from onnx_gate.gate.verdict import compared
 from onnx_gate.protocol import decode, encode
 from onnx_gate.records.asked import OutputRule, Tolerance
-from onnx_gate.records.diagnosis.plots import GRID, MOST_BINS, MOST_PLOTS, Plot
+from onnx_gate.records.diagnosis.plots import GRID, MOST_BINS, MOST_PAIRS, MOST_PLOTS, Plot
 from onnx_gate.records.found import Actual, Answer, OutputDiff
+from onnx_gate.reports.page.matrix import matrix
+from onnx_gate.reports.safe import html
 from onnx_gate.worker.compare.outputs import OutputComparison
-from onnx_gate.worker.compare.plots import MOST_BYTES, MOST_LOOKED, Looks, Sample
+from onnx_gate.worker.compare.plots import MOST_BYTES, MOST_LOOKED, Looks, Sample, _size
 from tests.golden.records import model
 
 RULE = OutputRule(tolerance=Tolerance(rtol=1e-3, atol=1e-5))
@@ -162,6 +164,32 @@ def test_of_many_classes_there_is_no_matrix(classes: int, there: bool) -> None:
     """Nobody reads it."""
     labels = np.arange(2 * classes) % classes
     assert (look_at(labels, labels)[0].matrix is not None) is there
+
+
+def test_fifty_classes_that_are_shuffled_have_a_matrix() -> None:
+    """Each is taken for each: all pairs are counted, in a quarter of what a model's plots may take."""
+    reference, actual = (part.ravel() for part in np.meshgrid(np.arange(50), np.arange(50), indexing="ij"))
+    reference, actual = np.repeat(reference, 1 + reference % 3), np.repeat(actual, 1 + reference % 3)
+    plot, diff = look_at(reference, actual)
+    assert plot.matrix is not None
+    assert len(plot.matrix.counts) == MOST_PAIRS
+    assert list(plot.matrix.pairs()) == [(r, a, 1 + r % 3) for r in range(50) for a in range(50)]
+    assert _size(plot) < MOST_BYTES / 3
+    text = matrix(plot.matrix, html("")).markup
+    assert text.count('<td class="wrong') == 50 * 49
+    assert f"{diff.mismatched:,} of {diff.total:,} labels differ" in text
+
+
+def test_a_matrix_that_is_listed_and_one_that_is_counted_say_the_same() -> None:
+    """Few pairs are listed with their places, many are not."""
+    labels = np.repeat(np.arange(4), 3)
+    listed, counted = (look_at(labels, other)[0].matrix for other in (labels, np.tile(np.arange(4), 3)))
+    assert listed and counted
+    assert listed.references == (0, 1, 2, 3)
+    assert counted.references == ()
+    assert list(listed.pairs()) == [(0, 0, 3), (1, 1, 3), (2, 2, 3), (3, 3, 3)]
+    assert sum(count for _, _, count in counted.pairs()) == 12
+    assert (0, 3, 0) not in list(counted.pairs())
 
 
 def test_the_worst_comparison_is_kept() -> None:

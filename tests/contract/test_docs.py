@@ -25,6 +25,7 @@ from ruamel.yaml import YAML
 from onnx_gate.cli.arguments import build_parser
 from onnx_gate.errors import ManifestError
 from onnx_gate.manifest.load import load_manifest
+from onnx_gate.wording.installing import ORIGIN
 from tests.contract.sources import REPOSITORY
 from tools import docs_hook
 
@@ -45,6 +46,7 @@ STEPS = {"runs-on": "ubuntu-latest", "steps": [{"run": "true"}]}
 ANCHOR = re.compile(r"<a id=\"([^\"]+)\"")
 INSTALLED = re.compile(r"'onnx-gate\[([a-z,]+)\] @ ")
 COMMAND = re.compile(r"(?:^|[\s(])onnx-gate (?=[a-z])([^)&|#]*)")
+INSTALLING = re.compile(r"pip install[ \n>]+'?onnx-gate[^'`]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,3 +334,13 @@ def test_a_page_that_loads_from_another_host_is_a_warning(caplog):
         docs_hook.on_post_page(f"{link}{script}", page=page, config={})
     [message] = caplog.messages
     assert message.startswith("index.md: the page loads https://cdn.example/x.js. Fix: ")
+
+
+def test_the_gate_is_installed_from_one_place() -> None:
+    """Messages take the command from `wording.installing`, and the pages say the same."""
+    lines = {shown(page): INSTALLING.findall(page.read_text(encoding="utf-8")) for page in PAGES}
+    assert sum(map(len, lines.values())) > 10
+    wrong = [(page, line) for page, found in lines.items() for line in found if ORIGIN not in line]
+    assert [(page, line) for page, line in wrong if " @ …" not in line] == []
+    package = [path for path in (REPOSITORY / "onnx_gate").rglob("*.py") if path.name != "installing.py"]
+    assert [path.name for path in package if INSTALLING.search(path.read_text(encoding="utf-8"))] == []

@@ -22,6 +22,7 @@ from onnx_gate.records.result import GateResult, ModelResult
 from onnx_gate.reports import json
 from onnx_gate.vocabulary import Cause
 from tests.conftest import REPOSITORY
+from tests.contract.pasted import refusals
 
 HERE = Path(__file__).parent / "causes"
 PAGE = (REPOSITORY / "docs/causes.md").read_text(encoding="utf-8")
@@ -189,6 +190,15 @@ def test_a_quoted_message_is_what_such_a_model_gets(found: dict[str, ModelResult
     assert quotes(cause)
     if cause not in OF_THE_MACHINE:
         assert [part for part in quotes(cause) if part not in said(model)] == [], said(model)
+
+
+@pytest.mark.parametrize("cause", MODELS)
+def test_what_such_a_model_is_told_can_be_pasted(found: dict[str, ModelResult], cause: Cause) -> None:
+    """The message as it is, with real names and numbers."""
+    model = found[cause]
+    told = [model.advice, *(text for check in model.checks for text in (check.message, check.fix))]
+    told += [*(model.coverage.warnings if model.coverage else ()), *model.notes]
+    assert [refused for text in told for refused in refusals(text)] == []
 
 
 def test_a_run_that_is_stopped_says_what_is_quoted(tmp_path: Path) -> None:

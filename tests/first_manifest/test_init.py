@@ -64,9 +64,48 @@ def test_nothing_is_overwritten(top: Path, capsys: Capture) -> None:
     assert (top / "onnx-gate.yml").read_text() == "mine"
     (top / PLACE).parent.mkdir(parents=True)
     (top / PLACE).write_text("mine too")
+    capsys.readouterr()
     assert main(["init", "--output", "other.yml", "--workflow"]) == 2
     assert not (top / "other.yml").exists()
+    # Another name for the manifest would not help, so it isn't what the message says.
+    assert "Fix: leave --workflow out, or move the file away first" in capsys.readouterr().err
     assert sorted(path.name for path in top.iterdir()) == [".git", ".github", "m.onnx", "onnx-gate.yml"]
+
+
+@pytest.mark.parametrize("fixed", ["without the option", "with the file moved"])
+def test_a_workflow_that_is_there_already_is_no_dead_end(top: Path, fixed: str) -> None:
+    """Both ways that the message names lead to a manifest."""
+    save_onnx(top / "m.onnx")
+    (top / PLACE).parent.mkdir(parents=True)
+    (top / PLACE).write_text("mine")
+    assert main(["init", "--workflow"]) == 2
+    if fixed == "with the file moved":
+        (top / PLACE).rename(top / "old.yml")
+    assert main(["init", *(["--workflow"] if fixed == "with the file moved" else [])]) == 0
+    assert ids() == {"m": "m.onnx"}
+    assert (top / ("old.yml" if fixed == "with the file moved" else PLACE)).read_text() == "mine"
+
+
+def test_a_file_without_a_source_is_asked_about_once(top: Path, capsys: Capture) -> None:
+    """It is compared with itself only, which proves little: the first has the question, the others point to it."""
+    for name in ("a", "b", "c"):
+        save_onnx(top / f"{name}.onnx")
+    assert main(["init"]) == 0
+    text = (top / "onnx-gate.yml").read_text()
+    assert text.count(QUESTION) == 1
+    assert f"{QUESTION}what was this file made of (2 more below are like this)? Without a source it is" in text
+    assert text.count("# without a source it is compared with itself only: see the question above") == 2
+    assert "answer the question (line" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_recorded_answers_answer_the_question(top: Path) -> None:
+    """Arrays that are called like the outputs are answers, and are not left out."""
+    save_onnx(top / "m.onnx")
+    np.savez(top / "rows.npz", features=np.zeros((5, 4), np.float32), scores=np.zeros((5, 2), np.float32), extra=[1.0])
+    assert main(["init", "--data", "rows.npz"]) == 0
+    assert QUESTION not in (top / "onnx-gate.yml").read_text()
+    (model,) = load_manifest(Path("onnx-gate.yml")).models
+    assert model.ignore_data == ("extra",)
 
 
 def test_a_link_in_the_place_of_the_manifest_is_left_alone(top: Path) -> None:
@@ -108,7 +147,8 @@ def test_two_sources_of_one_name(top: Path) -> None:
     assert main(["init"]) == 0
     assert set(ids().values()) == {"m.joblib", "m.pkl", "m.onnx", "deep/M.onnx"}
     assert all(model.onnx is None for model in load_manifest(Path("onnx-gate.yml")).models if model.framework != "onnx")
-    assert (top / "onnx-gate.yml").read_text().count(QUESTION) == 2
+    # Both sources, and the file that has none.
+    assert (top / "onnx-gate.yml").read_text().count(QUESTION) == 3
 
 
 def test_columns_of_a_table_feed_the_model_that_was_fitted_on_them(top: Path) -> None:

@@ -34,6 +34,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.boosters.lightgbm import round_down
 from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.vocabulary import Cause, Status
+from onnx_gate.wording.installing import install
 from onnx_gate.worker.user_code import failed
 from tests.conftest import Run, run_manifest
 
@@ -249,7 +250,7 @@ def test_a_pickle_that_needs_a_missing_library_names_our_extra(monkeypatch, libr
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError) as caught:
         pickle.loads(content)
-    assert failed(Cause.LOAD_FAILED, "model.pkl", caught.value).fix.startswith(f"pip install 'onnx-gate[{library}]'")
+    assert failed(Cause.LOAD_FAILED, "model.pkl", caught.value).fix.startswith(install(library))
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
@@ -258,7 +259,7 @@ def test_a_missing_library_names_our_extra(monkeypatch, library):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else name)
     with pytest.raises(CannotJudge, match=f"{library} is not installed, which models of the framework") as caught:
         get_plugin(library)
-    assert caught.value.fix == f"pip install 'onnx-gate[{library}]'"
+    assert caught.value.fix == install(library)
 
 
 def test_thresholds_rounded_to_the_nearest_flip_rows(tmp_path):

@@ -25,6 +25,7 @@ from onnx_gate.frameworks.registry import REGISTRY, convert_options, suffixes
 from onnx_gate.gate.trust import refusal, runs_code
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from onnx_gate.wording.installing import install
 from tests.onnx_models import doubler
 
 REPOSITORY = Path(__file__).parents[2]
@@ -238,7 +239,7 @@ def test_a_missing_package_names_its_extra(name: str, package: str, monkeypatch:
     with pytest.raises(CannotJudge, match=f"{package} is not installed, which models of the framework") as caught:
         get_plugin(name)
     extra = REGISTRY[name].extra
-    assert caught.value.fix == (f"pip install 'onnx-gate[{extra}]'" if extra else f"pip install {package}")
+    assert caught.value.fix == (install(extra) if extra else f"pip install {package}")
 
 
 @every_framework

@@ -69,7 +69,7 @@ def test_its_variables_and_packages_are_known(toy: FrameworkInfo) -> None:
     """A missing one is offered with the extra."""
     assert registry.packages()["toy"] == ("toy-model",)
     assert registry.framework_of_package("toy") is toy
-    assert toy.installing(["toy"]) == "pip install 'onnx-gate[toy]'"
+    assert toy.installing(["toy"]) == "pip install 'onnx-gate[toy] @ git+https://github.com/onnx-gate/onnx-gate'"
     assert replace(toy, extra="").installing(["numpy", "onnx"]) == "pip install numpy onnx"
     assert "toy" in registry.buildable()
 

@@ -247,6 +247,7 @@ _ROWS = {
 GOOD, BAD = model("m", used(0.1)), model("m", used(0.1), used(7.0, provider="cuda"))
 BROKEN = model("m", error("", "convert", Cause.CONVERSION_FAILED, "no"))
 SKIPPED = model("m", skip())
+NOT_RUN = model("m", error("cpu", "run", Cause.INTERRUPTED, "the run was interrupted"))
 
 
 @pytest.mark.parametrize(
@@ -259,6 +260,10 @@ SKIPPED = model("m", skip())
         (BROKEN, GOOD, [ChangeKind.FIXED]),
         (GOOD, SKIPPED, [ChangeKind.SKIPPED]),
         (SKIPPED, GOOD, []),
+        (GOOD, NOT_RUN, []),
+        (NOT_RUN, GOOD, []),
+        (NOT_RUN, BROKEN, []),
+        (NOT_RUN, BAD, [ChangeKind.DIVERGED]),
         (SKIPPED, BAD, [ChangeKind.DIVERGED]),
         (SKIPPED, SKIPPED, []),
         (BROKEN, BROKEN, []),

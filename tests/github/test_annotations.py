@@ -147,6 +147,15 @@ def test_an_error_without_an_output_leaves_no_gap() -> None:
     assert parse(line)[2] == "a error (unknown): cuda merge: gone"
 
 
+def test_what_an_interrupted_run_did_not_reach_is_not_run() -> None:
+    """It is an error to the job, but nothing is wrong with the model."""
+    lines = [parse(line)[2] for line in result_annotations(FAMILIES["cancelled"]())]
+    assert [line.partition(":")[0] for line in lines] == [
+        "running not run (interrupted)",
+        "waiting not run (interrupted)",
+    ]
+
+
 def test_an_error_without_checks() -> None:
     """A model of which nothing is known is annotated too."""
     (line,) = result_annotations(gate(model("lost")))

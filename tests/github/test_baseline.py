@@ -131,7 +131,7 @@ def silent(github: GitHub) -> None:
         (lambda github: github.push(1), "no push to the base branch has kept"),
         (expired, "that is still there"),
         (huge, "at most 64 MiB are taken"),
-        (refused, "GitHub answers 403: fault 403. Fix: the job needs `permissions: actions: read`"),
+        (refused, "GitHub answers 403: fault 403. Fix: the job needs `permissions: {actions: read}`"),
         (hanging, "GitHub answers 500"),
         (silent, "GitHub could not be reached"),
         (lambda github: github.push(1, b"no zip"), "can't be unpacked"),

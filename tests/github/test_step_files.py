@@ -94,19 +94,20 @@ def test_paths_that_are_no_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "verdict", "counts", "changed"),
     [
-        ("passed", "passed", "3 0 0 0", ""),
-        ("diverged", "diverged", "1 4 0 0", ""),
-        ("errors", "error", "1 0 0 4", ""),
-        ("allow-failure", "passed", "1 0 1 0", ""),
-        ("empty-shard", "skipped", "0 0 0 0", ""),
-        ("history", "diverged", "8 1 0 1", "9"),
+        ("passed", "passed", "3 0 0 0 0", ""),
+        ("diverged", "diverged", "1 4 0 0 0", ""),
+        ("errors", "error", "1 0 0 4 0", ""),
+        ("cancelled", "error", "1 0 0 0 2", ""),
+        ("allow-failure", "passed", "1 0 1 0 0", ""),
+        ("empty-shard", "skipped", "0 0 0 0 0", ""),
+        ("history", "diverged", "8 1 0 1 0", "9"),
     ],
 )
 def test_outputs_of_a_run(name: str, verdict: str, counts: str, changed: str) -> None:
     """The verdict, how many models are what, how many changed where that is known, and where the reports are."""
     assert outputs_of(FAMILIES[name](), "out") == {
         "verdict": verdict,
-        **dict(zip(("passed", "diverged", "allowed", "errors"), counts.split(), strict=True)),
+        **dict(zip(("passed", "diverged", "allowed", "errors", "not-run"), counts.split(), strict=True)),
         "changed": changed,
         "junit": "out/junit.xml",
         "summary": "out/summary.md",

@@ -16,6 +16,7 @@ from pyarrow import parquet
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from onnx_gate.records.found import GraphValue
+from onnx_gate.wording.installing import install
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
 
 AGE = InputSpec(name="age", dtype="int64", shape=("batch",))
@@ -269,7 +270,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(CannotJudge, match=r"pyarrow is not installed, which \.parquet files need") as caught:
         load_dataset(spec(Location(file=str(tmp_path / "d.parquet"), shown="d.parquet"), AGE), ())
-    assert caught.value.fix == "pip install 'onnx-gate[parquet]'"
+    assert caught.value.fix == install("parquet")
 
 
 def test_a_broken_parquet_file_is_an_error_of_the_data(tmp_path):

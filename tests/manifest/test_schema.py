@@ -11,15 +11,16 @@ from tests.manifest.conftest import Project, place
 ONNX = "id: a, source: m.onnx"
 SKLEARN = "id: a, source: m.joblib, inputs: {X: {dtype: float32, shape: [batch, 4]}}"
 TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: float32, shape: [batch, 4]}}"
+TOLERANCE = "write `tolerance: {rtol: 1e-3, atol: 1e-5}`"
 
 
 @pytest.mark.parametrize(
     ("keys", "path", "message", "fix"),
     [
         # Wrong types
-        ("timeout: 5m", "timeout", "got '5m' (text), expected a number", "write seconds, such as 300"),
+        ("timeout: 5m", "timeout", "got '5m' (text), expected a number", "write seconds, such as `timeout: 300`"),
         ('timeout: "5"', "timeout", "got '5' (text), expected a number", "remove the quotes"),
-        ("timeout: true", "timeout", "got true, expected a number", "write seconds, such as 300"),
+        ("timeout: true", "timeout", "got true, expected a number", "write seconds, such as `timeout: 300`"),
         ("timeout: 0", "timeout", "got 0, expected more than 0", ""),
         ("timeout: -1", "timeout", "got -1, expected more than 0", ""),
         ("timeout: .inf", "timeout", "got inf, expected a finite number", ""),
@@ -43,7 +44,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("min_strength: 1.1", "min_strength", "got 1.1, expected at most 1", ""),
         ("min_strength: .nan", "min_strength", "got nan, expected a finite number", ""),
         ("min_strength: 90%", "min_strength", "got '90%' (text), expected a number", ""),
-        ("batches: 4", "batches", "got 4, expected a list", "write [1, 7, 32]"),
+        ("batches: 4", "batches", "got 4, expected a list", "write `batches: [1, 7, 32]`"),
         (
             "inputs: {X: {dtype: fp32, shape: [batch]}}",
             "inputs.X.dtype",
@@ -64,7 +65,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("batches: [2, 7, 2]", "batches", "a value is here twice, expected each value once", "remove the second"),
         ("source: 5", "source", "got 5, expected text", "put it in quotes"),
         ("source: ''", "source", "got '' (text), expected text that isn't empty", ""),
-        ("tolerance: 1e-3", "tolerance", "got 0.001, expected a mapping", "write {rtol: 1e-3, atol: 1e-5}"),
+        ("tolerance: 1e-3", "tolerance", "got 0.001, expected a mapping", TOLERANCE),
         ("tolerance: {rtol: -1e-3, atol: 0}", "tolerance.rtol", "got -0.001, expected at least 0", ""),
         ("tolerance: {rtol: .inf, atol: 0}", "tolerance.rtol", "got inf, expected a finite number", ""),
         ("tolerance: {rtol: .nan, atol: 0}", "tolerance.rtol", "got nan, expected a finite number", ""),
@@ -83,7 +84,7 @@ TORCH = "id: a, source: 'f.py:build', framework: torch, inputs: {X: {dtype: floa
         ("data: ", "data", "got nothing, expected a value", "complete it, or remove the key"),
         ("onnx: ", "onnx", "got nothing, expected a value", "complete it, or remove the key"),
         ("memory: null", "memory", "got nothing, expected a value", "complete it, or remove the key"),
-        ("tolerance: ", "tolerance", "got nothing, expected a mapping", "write {rtol: 1e-3, atol: 1e-5}"),
+        ("tolerance: ", "tolerance", "got nothing, expected a mapping", TOLERANCE),
         ("outputs: {y: {max_abs: }}", "outputs.y.max_abs", "got nothing, expected a value", "complete it, or remove"),
         ("data: ''", "data", "got '' (text), expected text that isn't empty", ""),
         # The words of frameworks

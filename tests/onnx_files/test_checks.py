@@ -81,7 +81,7 @@ def test_the_opset_is_the_one_asked_for(tmp_path):
     assert "asked for opset 21, the converter wrote 18" in messages(spec(x, opset=21), path)[0]
     # skl2onnx writes no more than the model needs: what takes 21 takes 18.
     assert messages(replace(spec(x, opset=21), framework="sklearn"), path) == []
-    assert "write `opset: 18`" in messages(replace(spec(x, opset=13), framework="sklearn"), path)[0]
+    assert "write `convert: {opset: 18}`" in messages(replace(spec(x, opset=13), framework="sklearn"), path)[0]
 
 
 def test_the_checker_is_a_hint(tmp_path):

@@ -190,6 +190,7 @@ def bad(size: float = 0.5, name: str = "m") -> ModelResult:
 
 BROKEN = model("m", error("", "load", Cause.LOAD_FAILED, "gone"))
 SKIPPED = model("m", skip(), convert=None)
+NOT_RUN = model("m", error("cpu", "run", Cause.INTERRUPTED, "the run was interrupted"))
 
 
 @pytest.mark.parametrize(
@@ -198,6 +199,9 @@ SKIPPED = model("m", skip(), convert=None)
         (good(), bad(), "❌ **newly diverged**: `m` (conversion, max 0.5 in 3 of 7 rows)"),
         (BROKEN, bad(), "❌ **newly diverged**: `m` (conversion, max 0.5 in 3 of 7 rows)"),
         (good(), BROKEN, "🟥 **can no longer be judged**: `m` (load-failed)"),
+        (good(), NOT_RUN, "🟥 **not run**: `m` (interrupted)"),
+        (NOT_RUN, bad(), "❌ **newly diverged**: `m` (conversion, max 0.5 in 3 of 7 rows)"),
+        (NOT_RUN, BROKEN, "🟥 **can no longer be judged**: `m` (load-failed)"),
         (good(), SKIPPED, "⏭️ **no longer compared**: `m`"),
         (bad(), good(), "✅ **fixed**: `m`"),
         (BROKEN, good(), "✅ **fixed**: `m`"),
@@ -228,6 +232,8 @@ def test_a_change_is_told(before: ModelResult, after: ModelResult, item: str) ->
         (bad(0.5), bad(0.9)),
         (SKIPPED, good()),
         (BROKEN, BROKEN),
+        (NOT_RUN, NOT_RUN),
+        (NOT_RUN, good()),
     ],
 )
 def test_noise_is_no_change(before: ModelResult, after: ModelResult) -> None:

@@ -22,10 +22,10 @@ from onnx_gate.reports.page.anchors import check_anchors, model_anchors
 from onnx_gate.reports.page.charts import Chart, Series, decades, draw, ticks
 from onnx_gate.reports.page.plots import MOST_CHARTS
 from onnx_gate.reports.safe import drawing, relative_link
-from onnx_gate.vocabulary import ReproRows, Status
+from onnx_gate.vocabulary import Cause, ReproRows, Status
 from onnx_gate.wording import numbers
 from tests.golden.families import FAMILIES
-from tests.golden.records import floats, gate, labels, model
+from tests.golden.records import error, floats, gate, labels, model
 
 OURS = {
     "html",
@@ -221,6 +221,30 @@ def test_a_warning_is_no_markup_of_githubs() -> None:
     assert "[!WARNING]" not in words
 
 
+def test_what_an_interrupted_run_did_not_reach_is_not_run_everywhere() -> None:
+    """In the title, the count, the filter, the row, the cell of its provider and the table of its checks."""
+    text = page.render(FAMILIES["cancelled"]())
+    assert "could not be judged" not in Page(text).words
+    assert "passed, 2 not run" in text
+    assert '<li class="v-not-run"><span aria-hidden="true">🟥</span> <b>2</b> not run</li>' in text
+    assert '<option value="not-run">not run</option>' in text
+    assert re.findall(r'data-v="([\w-]+)" data-p="([\w:-]+)"', text) == [
+        ("not-run", "0:not-run"),
+        ("not-run", "0:not-run"),
+        ("passed", "0:passed"),
+    ]
+    assert text.count("<small>not run</small>") == 2
+    assert text.count("🟥 not run") == 2
+    assert text.count('<span aria-hidden="true">🟥</span> not run</td>') == 2
+
+
+def test_a_provider_that_an_interrupted_run_did_not_reach_is_not_run() -> None:
+    """Where the model diverged on another one."""
+    wrong = floats("batch=1", "y", 0.3, mismatched=3)
+    one = model("a", wrong, error("cuda", "run", Cause.INTERRUPTED, "interrupted"), cause=Cause.CONVERSION)
+    assert 'data-v="diverged" data-p="0:diverged 1:not-run"' in page.render(gate(one))
+
+
 def test_the_worst_comes_first_and_what_passed_is_folded() -> None:
     """In the table and in the sections."""
     text = page.render(FAMILIES["diverged"]())
@@ -286,6 +310,30 @@ def test_words_under_an_axis_do_not_stand_upon_each_other() -> None:
     text = page.render(gate(model("a", *checks)))
     figure = text[: text.index("<b>By batch</b>")].rpartition("<figure>")[2]
     assert re.findall(r">([\d,]+)</text>", figure) == ["1", "2", "7", "32"]
+
+
+def sizes_of_plots(*sizes: int, **given: int) -> str:
+    checks = [floats(f"batch={size}", "y", 1e-6 * size, **given) for size in sizes]
+    return page.render(gate(model("a", *checks)))
+
+
+@pytest.mark.parametrize("given", [{}, {"mismatched": 1}])
+def test_a_difference_is_drawn_by_size_from_two_sizes_on(given: dict[str, int]) -> None:
+    """Whether the model failed or passed; one size is no line."""
+    assert "<b>By batch</b>" in sizes_of_plots(1, 8, **given)
+    assert "<b>By batch</b>" not in sizes_of_plots(8, **given)
+
+
+def test_outputs_that_are_not_drawn_are_named() -> None:
+    """Of a model that passed, one is drawn."""
+    histogram = Histogram(smallest=1e-8, counts=(35,), beyond=(0,))
+    names = [f"out{number}" for number in range(7)]
+    drawn = tuple(Plot(provider="cpu", case="batch=7", output=name, looked=35, histogram=histogram) for name in names)
+    checks = [floats("batch=7", name, 1e-8) for name in names]
+    words = Page(page.render(gate(model("a", *checks, plots=drawn)))).words
+    assert "Differences of out0 on cpu" in words
+    assert "Not drawn here: out1 on cpu, out2 on cpu, out3 on cpu, out4 on cpu and 2 more. results.json has" in words
+    assert "Not drawn here" not in Page(page.render(gate(model("a", checks[0], plots=drawn[:1])))).words
 
 
 # ── Anchors and links ───────────────────────────────────────────────────────────────────────────────────

@@ -138,3 +138,23 @@ def test_it_goes_with_no_reference(
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--resume", "--reference", "r"]) == 2
     assert "--resume goes with neither" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "variables", "offered"),
+    [
+        ([], {}, "the same command with --resume"),
+        (["--resume"], {}, "the same command with --resume"),
+        (["--reference", "r"], {}, "the same command again, from the start"),
+        (["--save-reference", "r"], {}, "the same command again, from the start"),
+        ([], {"GITHUB_ACTIONS": "true"}, ""),
+    ],
+)
+def test_what_is_offered_can_be_run(given: list[str], variables: dict[str, str], offered: str) -> None:
+    """`--resume` only where it is accepted, and where its folder is still there."""
+    from onnx_gate.cli.main import _to_finish, build_parser
+
+    asked = from_arguments(build_parser().parse_args(["run", *given]), variables)
+    assert _to_finish(asked) == offered
+    if "--resume" in offered:
+        from_arguments(build_parser().parse_args(["run", *dict.fromkeys([*given, "--resume"])]), variables)

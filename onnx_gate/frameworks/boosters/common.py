@@ -184,7 +184,7 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
                 Cause.LOAD_FAILED,
                 f"inputs.{given.name}: {given.dtype} of {values.ndim} dimensions is nothing that boosted trees take; "
                 f"expected {', '.join(_TYPES)} of the shape [batch, columns]",
-                fix=f"inputs: {{{given.name}: {{dtype: float32, shape: [batch, {features}]}}}}",
+                fix=f"write `inputs: {{{given.name}: {{dtype: float32, shape: [batch, {features}]}}}}`",
             )
         columns.append(values)
     # A copy, because the ONNX side gets the same feed.
@@ -194,7 +194,7 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
             Cause.LOAD_FAILED,
             f"{spec.source.shown}: the inputs have {rows.shape[1]} columns, and the model was trained on {features}",
             fix=f"make them {features} columns in all, in the order of the training data, such as "
-            f"shape: [batch, {features}]",
+            f"`shape: [batch, {features}]`",
         )
     return rows if rows.dtype.kind == "f" else rows.astype(np.float32)
 

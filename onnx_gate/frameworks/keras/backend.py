@@ -8,6 +8,7 @@ from types import ModuleType
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.installing import install
 
 _KNOWN = ("torch", "tensorflow")
 
@@ -28,7 +29,7 @@ def choose_backend() -> str:
         raise CannotJudge(
             Cause.LOAD_FAILED,
             f"Keras needs a backend, and {missing} is {'not ' if chosen else ''}installed",
-            fix="pip install 'onnx-gate[keras]', which brings torch; or 'onnx-gate[tensorflow]'",
+            fix=f"{install('keras')}, which brings torch; or {install('tensorflow')}",
         )
     os.environ["KERAS_BACKEND"] = chosen
     return chosen

@@ -10,11 +10,12 @@ import keras
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.installing import install
 from onnx_gate.worker.user_code import call, failed, kind_of, require_content
 
 _LAMBDA = "the gate doesn't load Lambda layers, or other code, from files: write the function as a layer of your own, \
 and name a factory"
-_ON_TENSORFLOW = "run it on TensorFlow's backend: pip install 'onnx-gate[tensorflow]', and set KERAS_BACKEND=tensorflow"
+_ON_TENSORFLOW = f"run it on TensorFlow's backend: {install('tensorflow')}, and set KERAS_BACKEND=tensorflow"
 
 
 def load_model(spec: ModelSpec) -> Any:

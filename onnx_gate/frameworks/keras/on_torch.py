@@ -17,9 +17,12 @@ from onnx_gate.frameworks.torch.outputs import flatten
 from onnx_gate.frameworks.torch.refusals.idiom import Idiom
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.installing import install
 
-_ON_TENSORFLOW = "run it on TensorFlow's backend (pip install 'onnx-gate[tensorflow]', and set \
-KERAS_BACKEND=tensorflow), where loops stay loops"
+_ON_TENSORFLOW = (
+    f"run it on TensorFlow's backend ({install('tensorflow')}, and set KERAS_BACKEND=tensorflow), "
+    "where loops stay loops"
+)
 
 
 class Called(torch.nn.Module):

@@ -10,7 +10,7 @@ from onnx_gate.worker.contents.protobufs import NotRead, Part, message, signed
 
 # Fields of ModelProto, GraphProto, ValueInfoProto, TypeProto and TensorShapeProto.
 _IR_VERSION, _GRAPH, _OPSETS = 1, 7, 8
-_INITIALIZERS, _INPUTS, _TENSOR_NAME = 5, 11, 8
+_INITIALIZERS, _INPUTS, _OUTPUTS, _TENSOR_NAME = 5, 11, 12, 8
 _NAME, _TYPE, _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIM, _SIZE, _SYMBOL = 1, 2, 1, 1, 2, 1, 1, 2
 _DTYPES = {
     1: "float32",
@@ -42,7 +42,7 @@ def look(path: Path, start: bytes) -> Seen | None:
             graph, ir_version = whole.part(_GRAPH), whole.number(_IR_VERSION)
             if graph is None or not ir_version or ir_version > _HIGHEST_IR or whole.part(_OPSETS) is None:
                 raise NotRead("it has no graph")
-            inputs = _inputs(graph)
+            inputs, outputs = _inputs(graph), tuple(value.name(_NAME) for value in graph.parts(_OUTPUTS))
         except NotRead as error:
             return None if suffix != ".onnx" else _broken(str(error))
     return Seen(
@@ -50,6 +50,7 @@ def look(path: Path, start: bytes) -> Seen | None:
         framework="onnx",
         what="an ONNX model",
         inputs=inputs,
+        outputs=outputs,
         basis="the file itself",
         shipped=True,
     )

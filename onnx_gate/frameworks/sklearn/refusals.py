@@ -21,7 +21,8 @@ _NO_CONVERTER = re.compile(r"(?:MissingShapeCalculator|MissingConverter).*?type 
 _NO_ALIAS = re.compile(r"(?:operator name found for|alias for model type) '<class '([\w.]+)'>'")
 _AS_NUMBERS = "declare this column as float32 or int64: its converter takes neither bools nor int32"
 _A_COLUMN_AN_INPUT = (
-    "name an input after each column that the ColumnTransformer reads, such as age: {dtype: float32, shape: [batch, 1]}"
+    "name an input after each column that the ColumnTransformer reads, such as "
+    "`inputs: {age: {dtype: float32, shape: [batch, 1]}}`"
 )
 _SIGNS: tuple[tuple[str, Cause, str], ...] = (
     (
@@ -59,7 +60,8 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
     (
         "one input vector",
         Cause.CONVERSION_FAILED,
-        "give the model one 2-D input, such as X: {dtype: float32, shape: [batch, n]}, or a ColumnTransformer",
+        "give the model one 2-D input, such as `inputs: {X: {dtype: float32, shape: [batch, n]}}`, or a "
+        "ColumnTransformer",
     ),
     (
         "Unable to find column name",

@@ -106,7 +106,7 @@ def _tensor(given: InputSpec, value: Any) -> torch.Tensor:
         raise CannotJudge(
             Cause.LOAD_FAILED,
             f"the input {given.name!r} is of strings, and torch has tensors of numbers only",
-            fix="declare what the tokenizer makes of them, such as {dtype: int64, shape: [batch, seq]}",
+            fix="declare what the tokenizer makes of them, such as `{dtype: int64, shape: [batch, seq]}`",
         )
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -10,6 +10,7 @@ from onnx_gate.records.history.change import STEADIER, THRESHOLDS, Change
 from onnx_gate.records.ran import Latency, Placement
 from onnx_gate.records.result import Check, ModelResult
 from onnx_gate.vocabulary import ChangeKind, Status
+from onnx_gate.wording.verdicts import was_not_run
 
 FAILED = (Status.DIVERGED, Status.ERROR)
 _OF_A_VERDICT = {
@@ -42,6 +43,9 @@ def changes_of(model: ModelResult, old: ModelResult | None, *, new: bool, timed:
 
 def _of_the_verdict(model: ModelResult, old: ModelResult) -> Iterator[Change]:
     was, now = old.verdict, model.verdict
+    if was_not_run(model) or (was_not_run(old) and now is not Status.DIVERGED):
+        # Nothing is known about one of the two.
+        return
     if now is not was and now in _OF_A_VERDICT:
         yield Change(kind=_OF_A_VERDICT[now], verdict=was)
     elif now is Status.PASSED and was in FAILED:

@@ -64,10 +64,10 @@ def _of_the_rows(found: ByRow) -> Iterator[str]:
 
 
 def _of_the_matrix(found: Matrix, check: Check) -> Iterator[str]:
-    pairs = list(zip(found.references, found.actuals, found.counts, strict=False))
-    if len({len(found.references), len(found.actuals), len(found.counts)}) > 1 or any(
-        place >= len(found.labels) for pair in pairs for place in pair[:2]
-    ):
+    pairs = list(found.pairs())
+    listed = {len(found.references), len(found.actuals)}
+    expected = {len(found.labels) ** 2} if listed == {0} and found.counts else listed
+    if {len(found.counts)} != expected or any(place >= len(found.labels) for pair in pairs for place in pair[:2]):
         yield "its pairs have no place"
     if sum(count for _, _, count in pairs) != check.total:
         yield f"its pairs are not the {check.total:,} labels that were compared"

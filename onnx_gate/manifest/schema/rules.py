@@ -67,7 +67,11 @@ def _expand_rule(value: Any) -> Any:
             suggest(value, ("exact", "ignore")),
         )
     if "mode" in value:
-        raise refuse("unknown key 'mode'", "`exact` or `ignore` as a word, or limits", "write `name: exact`")
+        raise refuse(
+            "unknown key 'mode'",
+            "`exact` or `ignore` as a word, or limits",
+            "write the word alone, such as `outputs: {y: exact}`",
+        )
     return value
 
 

@@ -43,6 +43,8 @@ class Seen:
     """The function or class of a factory."""
     inputs: tuple[SeenInput, ...] = ()
     """What it takes; empty where nobody knows, and where the manifest does without."""
+    outputs: tuple[str, ...] = ()
+    """Names of its answers, where the file says them."""
     basis: str = ""
     """Where `inputs` come from, in words."""
     question: str = ""

@@ -28,6 +28,7 @@ LARGER = "larger difference"
 _KINDS = {
     "newly diverged": ICONS[Status.DIVERGED],
     "can no longer be judged": ICONS[Status.ERROR],
+    verdicts.NOT_RUN: ICONS[Status.ERROR],
     LARGER: "↗️",
     "weaker inputs": "📉",
     "no longer compared": ICONS[Status.SKIPPED],
@@ -59,6 +60,11 @@ def _kind(model: ModelResult, old: Remembered | None, before: State) -> str | No
     if old is None and before.whole:
         return "new"
     was, now = old.v if old else None, model.verdict
+    if verdicts.was_not_run(model):
+        return None if old and old.n else verdicts.NOT_RUN
+    if old and old.n and now in (Status.PASSED, Status.ERROR):
+        # Nothing was known about it, so it is not fixed now.
+        return None if now is Status.PASSED else "can no longer be judged"
     if now is was:
         return LARGER if old and _is_larger(old, remember(model)) else None
     if now is Status.DIVERGED:

@@ -42,6 +42,8 @@ class Remembered:
     """Its verdict."""
     a: bool = False
     """Its divergence was allowed."""
+    n: bool = False
+    """It was not run, because the run was interrupted."""
     m: Number = None
     """Its largest difference."""
     u: Number = None
@@ -80,6 +82,7 @@ def remember(model: ModelResult) -> Remembered:
     return Remembered(
         v=model.verdict,
         a=verdicts.is_allowed(model),
+        n=verdicts.was_not_run(model),
         m=_short(_largest(model)),
         u=_short(_used(model)),
         s=_short(_caught(model)),

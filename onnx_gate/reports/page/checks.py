@@ -45,7 +45,7 @@ def _row(check: Check, anchor: str, *, telling: bool) -> Html:
         anchor,
         shorten(check.case, _LONGEST_NAME) or "model",
         check.status,
-        _verdict(check.status),
+        _verdict(check),
         shorten(check.provider, _LONGEST_NAME),
         code_html(check.output) if check.output else html(""),
         _numbers(check),
@@ -53,9 +53,10 @@ def _row(check: Check, anchor: str, *, telling: bool) -> Html:
     )
 
 
-def _verdict(status: Status) -> Html:
+def _verdict(check: Check) -> Html:
     """The verdict as an icon, and as a word for screen readers."""
-    return html('<span aria-hidden="true">{}</span> {}', verdicts.ICONS[status], status)
+    word = verdicts.NOT_RUN if verdicts.is_interrupted(check) else check.status
+    return html('<span aria-hidden="true">{}</span> {}', verdicts.ICONS[check.status], word)
 
 
 def _numbers(check: Check) -> Html:

@@ -20,7 +20,7 @@ def matrix(found: Matrix, where: Html) -> Html:
     """The matrix as a figure: the source by row, ONNX Runtime by column."""
     labels = found.labels[:MOST_CLASSES]
     counts: dict[tuple[int, int], int] = {}
-    for reference, actual, count in zip(found.references, found.actuals, found.counts, strict=False):
+    for reference, actual, count in found.pairs():
         counts[reference, actual] = counts.get((reference, actual), 0) + count
     most = max([*counts.values(), 1])
     wrong = sum(count for (reference, actual), count in counts.items() if reference != actual)

@@ -17,10 +17,13 @@ _NOTHING = (text(""), text("–"))
 """The content of empty cells: on a narrow screen, a card leaves them out."""
 _ALLOWED = "allowed"
 """An additional verdict: the model diverged, and that doesn't fail the job."""
+_NOT_RUN = "not-run"
+"""Another one: the run was interrupted before the model, or before one of its providers."""
 _WORDS = {
     Status.DIVERGED: (verdicts.ICONS[Status.DIVERGED], "diverged"),
     Status.ERROR: (verdicts.ICONS[Status.ERROR], "could not be judged"),
     _ALLOWED: (verdicts.ALLOWED, "diverged (allowed)"),
+    _NOT_RUN: (verdicts.ICONS[Status.ERROR], verdicts.NOT_RUN),
     Status.SKIPPED: (verdicts.ICONS[Status.SKIPPED], "skipped"),
     Status.PASSED: (verdicts.ICONS[Status.PASSED], "passed"),
 }
@@ -28,7 +31,7 @@ _WORDS = {
 
 def counts(result: GateResult) -> Html:
     """The number of models of each verdict, with the icons that the table uses."""
-    found = Counter(_shown_as(model.verdict, model) for model in result.models)
+    found = Counter(map(_shown_as, result.models))
     return join_html(
         html(
             '<li class="v-{}"><span aria-hidden="true">{}</span> <b>{:,}</b> {}</li>',
@@ -42,7 +45,19 @@ def counts(result: GateResult) -> Html:
     )
 
 
-def _shown_as(status: Status, model: ModelResult) -> str:
+def _shown_as(model: ModelResult) -> str:
+    return _NOT_RUN if verdicts.was_not_run(model) else _or_allowed(model.verdict, model)
+
+
+def _shown_on(model: ModelResult, provider: str) -> str | None:
+    """The same for one provider; None without a check on it."""
+    status = verdicts.provider_status(model, provider)
+    if status is None or not verdicts.was_not_run_on(model, provider):
+        return status and _or_allowed(status, model)
+    return _NOT_RUN
+
+
+def _or_allowed(status: Status, model: ModelResult) -> str:
     return _ALLOWED if status is Status.DIVERGED and model.allow_failure else status
 
 
@@ -88,7 +103,7 @@ def model_table(models: Sequence[ModelResult], anchors: Sequence[str]) -> Html:
         html(
             '<tr id="row-{}" data-v="{}" data-p="{}" data-f="{}" data-c="{}" role="row">{}</tr>',
             number,
-            _shown_as(model.verdict, model),
+            _shown_as(model),
             " ".join(_on_each(model, providers)),
             frameworks.index(model.framework),
             model.cause or "",
@@ -107,8 +122,8 @@ def model_table(models: Sequence[ModelResult], anchors: Sequence[str]) -> Html:
 def _on_each(model: ModelResult, providers: Sequence[str]) -> Iterator[str]:
     """`0:passed`, `1:diverged`: the model's verdict on each of its providers."""
     for number, provider in enumerate(providers):
-        if status := verdicts.provider_status(model, provider):
-            yield f"{number}:{_shown_as(status, model)}"
+        if shown := _shown_on(model, provider):
+            yield f"{number}:{shown}"
 
 
 def _first(model: ModelResult, anchor: str) -> Html:
@@ -118,7 +133,7 @@ def _first(model: ModelResult, anchor: str) -> Html:
         verdicts.model_icon(model),
         anchor,
         code_html(model.id),
-        _WORDS[_shown_as(model.verdict, model)][1],
+        _WORDS[_shown_as(model)][1],
     )
 
 
@@ -161,9 +176,7 @@ def filters(models: Sequence[ModelResult]) -> Html:
     """The form of filters, hidden until the script that they need has started."""
     providers, frameworks = names_of(models)
     # A model that diverged on one provider may have passed on another.
-    each = ((model, verdicts.provider_status(model, provider)) for model in models for provider in providers)
-    found = {_shown_as(model.verdict, model) for model in models}
-    found |= {_shown_as(status, model) for model, status in each if status}
+    found = set(map(_shown_as, models)) | {_shown_on(model, provider) for model in models for provider in providers}
     verdict = [(str(status), words) for status, (_, words) in _WORDS.items() if status in found]
     causes = Counter(str(model.cause) for model in models if model.cause)
     return html(

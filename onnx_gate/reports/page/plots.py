@@ -77,7 +77,7 @@ class Paper:
 
 
 NOT_DRAWN = "Plots are drawn in the run that judges a model, and this one is cached. results.json has what they show."
-"""For a thousand unchanged models, two thousand pictures would take half a minute, and nobody looks at them."""
+"""Only models that passed are cached, and drawing them would take longer than all else in a run without changes."""
 
 
 def plots(model: ModelResult, paper: Paper) -> list[Html]:
@@ -86,12 +86,23 @@ def plots(model: ModelResult, paper: Paper) -> list[Html]:
         return [html("<p>{}</p>", NOT_DRAWN)]
     failed = model.verdict in (Status.DIVERGED, Status.ERROR)
     made = _of_the_place(model.place, paper) if model.place else []
-    for plot in _shown(model.plots or (), most=MOST_OUTPUTS if failed else _FEW_OUTPUTS):
+    shown = _shown(model.plots or (), most=MOST_OUTPUTS if failed else _FEW_OUTPUTS)
+    for plot in shown:
         made += _of_an_output(plot, model, paper)
-    if failed or not model.plots:
-        made += _by_size(model, paper)
+    made += _by_size(model, paper)
     made += _of_latency(model.latency, paper)
-    return [html('<div class="plots">{}</div>', join_html(made))] if made else []
+    drawn = [html('<div class="plots">{}</div>', join_html(made))] if made else []
+    return [*drawn, *_not_shown([plot for plot in model.plots or () if plot not in shown])]
+
+
+def _not_shown(plots: Sequence[Plot]) -> list[Html]:
+    """Which outputs have plots in results.json only."""
+    if not plots:
+        return []
+    told = join_html((html("{} on {}", code_html(plot.output), plot.provider) for plot in plots[:MOST_OUTPUTS]), ", ")
+    left = len(plots) - MOST_OUTPUTS
+    more = html(" and {:,} more", left) if left > 0 else html("")
+    return [html("<p>Not drawn here: {}{}. results.json has what their plots would show.</p>", told, more)]
 
 
 def _shown(found: Sequence[Plot], most: int) -> list[Plot]:
@@ -268,7 +279,7 @@ def _by_size(model: ModelResult, paper: Paper) -> list[Html]:
                 sizes = found.setdefault(name, {})
                 sizes[size] = max(sizes.get(size, 0.0), check.used)
     where = html("{} on {}", code_html(worst.output), worst.provider)
-    several = [(name, sizes) for name, sizes in found.items() if len(sizes) > 2 and any(sizes.values())]
+    several = [(name, sizes) for name, sizes in found.items() if len(sizes) > 1 and any(sizes.values())]
     return [each for name, sizes in several[:2] for each in paper.figure(*_sizes(name, sizes, where))]
 
 

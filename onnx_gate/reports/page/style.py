@@ -33,9 +33,10 @@ h1 { font-size: 1.2rem; line-height: 1.3; margin: 0; }
 .counts li { border: 1px solid var(--line); border-radius: 1rem; padding: 0 .7rem; font-size: .9rem; }
 .counts button { border: 0; padding: 0; background: none; }
 .counts li:has([aria-pressed=true]) { border-color: currentColor; }
-.v-diverged, .v-error { color: var(--bad); } .v-passed { color: var(--good); } .v-skipped { color: var(--quiet); }
+.v-diverged, .v-error, .v-not-run { color: var(--bad); } .v-passed { color: var(--good); }
+.v-skipped { color: var(--quiet); }
 .v-allowed { color: var(--warn); }
-.counts .v-diverged, .counts .v-error { background: var(--bad-soft); }
+.counts .v-diverged, .counts .v-error, .counts .v-not-run { background: var(--bad-soft); }
 .counts .v-passed { background: var(--good-soft); }
 #filters { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; margin: 1rem 0 .5rem; }
 #filters[hidden] { display: none; }

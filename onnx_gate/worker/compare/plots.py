@@ -21,7 +21,6 @@ from onnx_gate.records.diagnosis.plots import (
     MOST_BUCKETS,
     MOST_CELLS,
     MOST_CLASSES,
-    MOST_PAIRS,
     MOST_PLOTS,
     MOST_POINTS,
     PER_DECADE,
@@ -41,6 +40,8 @@ MOST_BYTES = 200_000
 """Most bytes that all plots of a model may take in results.json."""
 _SHARE_OF_A_CALL = 4
 _LARGEST = 1e300
+_NUMBERS_OF_A_PAIR = 3
+"""Numbers that a pair of labels takes if it is listed with its places."""
 _INDENT = 6
 """Extra spaces before each line of a plot in results.json, compared with a plot written alone."""
 
@@ -111,10 +112,10 @@ class Looks:
         ranked = sorted(self._worst.values(), key=lambda found: found[0], reverse=True)[:MOST_PLOTS]
         kept, used = [], 0
         for _, plot in ranked:
-            used += _size(plot)
-            if used > self._most_bytes:
-                break
-            kept.append(plot)
+            size = _size(plot)
+            if used + size <= self._most_bytes:
+                used += size
+                kept.append(plot)
         return kept
 
 
@@ -203,11 +204,14 @@ def _by_row(used: Floats, rows: npt.NDArray[np.int64], count: int) -> ByRow | No
 
 
 def _matrix(labels: Labels) -> Matrix | None:
-    """All pairs of labels; None if there are too many classes or pairs."""
+    """All pairs of labels; None if there are too many classes."""
     pairs = labels.pairs
     names = sorted({label for pair in pairs for label in pair}, key=_order)
-    if len(names) > MOST_CLASSES or len(pairs) > MOST_PAIRS:
+    if len(names) > MOST_CLASSES:
         return None
+    if len(pairs) * _NUMBERS_OF_A_PAIR > len(names) ** 2:
+        counts = (pairs.get((reference, actual), 0) for reference in names for actual in names)
+        return Matrix(labels=tuple(names), counts=tuple(counts))
     places = {name: number for number, name in enumerate(names)}
     found = sorted((places[reference], places[actual], count) for (reference, actual), count in pairs.items())
     return Matrix(

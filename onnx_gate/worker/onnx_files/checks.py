@@ -72,7 +72,7 @@ def _opset_breach(spec: ModelSpec, graph: Graph) -> list[Finding]:
             BreachKind.OPSET,
             "opset",
             f"asked for opset {asked}, the converter wrote {got}: it doesn't support {asked} for this model; "
-            f"write `opset: {got}`, or leave it out, if your runtime takes that",
+            f"write `convert: {{opset: {got}}}`, or leave the opset out, if your runtime takes that",
         )
     ]
 

@@ -11,6 +11,7 @@ from onnx_gate.errors import CannotJudge, NotAvailable
 from onnx_gate.providers import provider_info
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.vocabulary import Absence, Cause
+from onnx_gate.wording.installing import install
 from onnx_gate.worker.runtime.devices import device_present
 from onnx_gate.worker.runtime.nvidia import Driver, ask_driver, other_version
 from onnx_gate.worker.runtime.options import without_places
@@ -147,7 +148,7 @@ def _refused(reason: Reason) -> NotAvailable:
     return NotAvailable(f"{reason.words}{seen}", device_present=present, kind=reason.kind, fix=reason.fix)
 
 
-_CUDA_WHEELS = "such as with pip install 'onnx-gate[gpu]'"
+_CUDA_WHEELS = f"such as with {install('gpu')}"
 _FIXES = {
     Absence.DRIVER_MISSING: "install NVIDIA's driver; in a container, run it with the GPU (--gpus all)",
     Absence.NO_DEVICE: "run on a machine with such a device; in a container, let it see the device",

@@ -20,6 +20,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import VariantSpec
 from onnx_gate.records.found import Overflow
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.installing import install
 from onnx_gate.worker.onnx_files.files import all_graphs, save, typed
 from onnx_gate.worker.runtime.options import session_options
 
@@ -40,7 +41,7 @@ def make(variant: VariantSpec, base: Path, target: Path, feeds: Callable[[], Ite
         from onnxconverter_common import float16
     except ImportError as error:
         raise CannotJudge(
-            Cause.CONVERSION_FAILED, "onnxconverter-common is not installed", fix="pip install 'onnx-gate[variants]'"
+            Cause.CONVERSION_FAILED, "onnxconverter-common is not installed", fix=install("variants")
         ) from error
     model = typed(base)
     for graph in all_graphs(model.graph):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.installing import install
 from onnx_gate.worker.inputs.data.columns import Column, TextColumn, TypedColumn, from_objects, not_readable
 from onnx_gate.worker.inputs.data.names import Found
 
@@ -71,7 +72,7 @@ def read_parquet(path: Path, spec: ModelSpec, outputs: Declared) -> Found:
         raise CannotJudge(
             Cause.LOAD_FAILED,
             f"{path.name}: pyarrow is not installed, which .parquet files need",
-            fix="pip install 'onnx-gate[parquet]'",
+            fix=install("parquet"),
         ) from error
     table = parquet.read_table(path)
     _refuse_twins(table.column_names, path.name)

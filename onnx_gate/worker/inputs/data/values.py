@@ -32,7 +32,7 @@ def needs_data(given: InputSpec, shown: str) -> CannotJudge:
         return CannotJudge(
             Cause.INVALID_MODEL,
             f"{shown}: the input {given.name!r} is a {given.dtype} tensor of undeclared shape: no feed can be made",
-            fix=f"declare it: inputs: {{{given.name}: {{dtype: {given.dtype}, shape: [batch, …]}}}}, or give `data`",
+            fix=f"declare it: `inputs: {{{given.name}: {{dtype: {given.dtype}, shape: [batch, …]}}}}`, or give `data`",
         )
     return CannotJudge(
         Cause.INVALID_MODEL,
