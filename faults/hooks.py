@@ -110,9 +110,9 @@ def _watch_models(fault: Fault) -> None:
                 options["fork"] = False
             super().__init__(**options)
 
-        def run(self, specs: list[Any], tick: Callable[[], None] = lambda: None) -> Iterator[Any]:
+        def run(self, specs: list[Any], *steps: Callable[[], None], **named: Callable[[], None]) -> Iterator[Any]:
             count = Count(fault)
-            for happening in super().run(specs, tick):
+            for happening in super().run(specs, *steps, **named):
                 if count.reached("event") and fault.kind in (GATE, CLOCK):
                     strike(fault, os.getpid()) if fault.kind == GATE else jump(fault)
                 yield happening
