@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 from skl2onnx import to_onnx
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -15,13 +16,15 @@ from onnx_gate.frameworks.plugin import get_plugin
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec, OutputRule, ProviderSpec, Tolerance
 from onnx_gate.records.domain import NOTHING_KNOWN, Domain, Domains, Values
 from onnx_gate.records.found import Answer, OutputDiff
-from onnx_gate.vocabulary import Origin
+from onnx_gate.vocabulary import Origin, Status
 from onnx_gate.worker.domains.turns import tied_rows
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.runtime.session import open_session
-from onnx_gate.worker.trial.doubts.near import excuse_near, moved, tied_labels
+from onnx_gate.worker.trial.doubts.near import decide, excuse_near, moved, tied_labels
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.run import run_case
+from tests.conftest import run_manifest
+from tests.onnx_models import save, value
 
 RULE = OutputRule(tolerance=Tolerance(rtol=1e-3, atol=1e-5))
 X = InputSpec(name="X", dtype="float32", shape=("batch", 1))
@@ -176,3 +179,77 @@ def test_a_source_that_decides_by_something_else_has_no_tie():
     scores = Answer(value=np.array([[0.45, 0.55], [0.5, 0.5]]), dtype="float32", columns=(0, 1))
     tied = tied_labels(np.array([0, 0]), np.array([1, 1]), scores, Tolerance(rtol=1e-3, atol=1e-5))
     assert tied.tolist() == [False, True]
+
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(0.5, 1, size=(200, 2))
+BEST = ROWS.argmax(axis=1)
+TIED = np.repeat([[0.25, 0.25, 0.5], [0.4, 0.4, 0.2], [0.1, 0.45, 0.45]], 4, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "decides"),
+    [
+        (ROWS, BEST, True),
+        (ROWS, np.array(["b", "a"])[BEST], True),
+        (np.clip(ROWS, 0, 1), BEST, False),
+        (RNG.uniform(size=(200, 2)), BEST, False),
+        (ROWS, np.zeros(200, int), False),
+        (TIED, TIED.argmax(axis=1), True),
+        (TIED, 2 - TIED[:, ::-1].argmax(axis=1), True),
+        (ROWS[:, :1], (ROWS[:, 0] > 0.5).astype(int), True),
+        (ROWS[:, :1], np.array(["no", "yes"])[(ROWS[:, 0] > 0).astype(int)], True),
+        (np.clip(ROWS[:, :1], 0, 1), (ROWS[:, 0] > 1.2).astype(int), False),
+        (-np.sort(-ROWS, axis=1), np.argsort(-ROWS, axis=1), True),
+        (ROWS, np.argsort(-ROWS, axis=1), False),
+    ],
+)
+def test_scores_are_what_decides_the_label(scores: Any, labels: Any, decides: bool) -> None:
+    """Each column is one label, and of equal ones always the first or the last; what is clipped ties elsewhere."""
+    assert decide(scores, labels, Tolerance(rtol=1e-3, atol=1e-5)) is decides
+
+
+def shipped(folder: Path, wrong: bool) -> Path:
+    """label = the larger of two columns, and beside it these columns, clipped; wrong: the smaller one of large ones."""
+    nodes = [
+        helper.make_node("Clip", ["x", "none", "one"], ["features"]),
+        helper.make_node("ReduceMin", ["x", "axes"], ["least"], keepdims=1),
+        helper.make_node("Greater", ["least", "two"], ["large"]),
+        helper.make_node("Neg", ["x"], ["turned"]),
+        helper.make_node("Where", ["large", "turned" if wrong else "x", "x"], ["scores"]),
+        helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    stored = {"none": np.float32(0), "one": np.float32(1), "two": np.float32(2), "axes": np.array([1])}
+    outputs = [value("label", TensorProto.INT64, ["batch"]), value("features", shape=["batch", 2])]
+    name = "wrong.onnx" if wrong else "right.onnx"
+    return save(folder / name, nodes, [value("x", shape=["batch", 2])], outputs, stored)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_tie_of_features_excuses_no_label(tmp_path: Path, wrong: bool) -> None:
+    """Both are 1 wherever both numbers are larger: no reason for another label."""
+    shipped(tmp_path, wrong)
+    (tmp_path / "model.py").write_text(CLIPPED)
+    result = run_manifest(
+        tmp_path,
+        f"""
+        version: 1
+        models:
+          - id: m
+            framework: torch
+            source: model.py:Clipped
+            onnx: {"wrong" if wrong else "right"}.onnx
+            inputs: {{x: {{dtype: float32, shape: [batch, 2], range: [0, 6]}}}}
+        """,
+    )["m"]
+    assert result.verdict is (Status.DIVERGED if wrong else Status.PASSED), (result.notes, result.coverage)
+
+
+CLIPPED = """
+import torch
+
+
+class Clipped(torch.nn.Module):
+    def forward(self, x):
+        return {"label": x.argmax(1), "features": x.clip(0, 1)}
+"""

@@ -118,10 +118,16 @@ class _Near:
     def _settle(self, answered: _Answered) -> tuple[_Answered, Array]:
         """The answers with tied labels replaced by the source's labels, and the rows in which that happened."""
         actual, settled = dict(answered.actual), np.zeros(answered.rows, dtype=bool)
-        scores = [name for name, answer in answered.reference.items() if _is_scores(answer, answered.rows)]
         for name in self._rules:
             labels, got = answered.reference[name].value, actual[name].value
-            if not scores or not _are_labels(labels, got, answered.rows):
+            if not _are_labels(labels, got, answered.rows):
+                continue
+            scores = [
+                each
+                for each in self._scores_of(labels, answered)
+                if _is_scores(answered.reference[each], answered.rows)
+            ]
+            if not scores:
                 continue
             best = answered.reference[scores[0]]
             same = tied_labels(labels, got, best, _tolerance(self._rules.get(scores[0], OutputRule())))
@@ -133,7 +139,7 @@ class _Near:
 
     def _look(self, answered: _Answered) -> tuple[Array, Array] | None:
         """Which rows are wrong, and which differ in a label only because scores tie; None if an output has no rows."""
-        wrong, flipped = np.zeros(answered.rows, dtype=bool), np.zeros(answered.rows, dtype=bool)
+        wrong, tied, untied = (np.zeros(answered.rows, dtype=bool) for _ in range(3))
         for name, rule in self._rules.items():
             answer = answered.reference[name]
             found = wrong_rows(answer, answered.actual[name], rule, answered.rows)
@@ -141,19 +147,32 @@ class _Near:
                 return None
             if kind_of(np.asarray(answer.value)) == "float":
                 wrong |= found
-            else:
-                flipped |= found
-        tied = self._ties(answered)
-        return wrong | (flipped & ~tied), flipped & tied
+            elif found.any():
+                ties = self._ties(answered, np.asarray(answer.value))
+                tied |= found & ties
+                untied |= found & ~ties
+        wrong |= untied
+        return wrong, tied & ~wrong
 
-    def _ties(self, answered: _Answered) -> Array:
-        """Rows in which the source's two best scores differ by no more than the tolerance."""
+    def _ties(self, answered: _Answered, labels: Array) -> Array:
+        """Rows in which the two best scores of the labels differ by no more than the tolerance, in the source."""
         tied = np.zeros(answered.rows, dtype=bool)
-        for name, rule in self._rules.items():
-            value = np.asarray(answered.reference[name].value)
-            if kind_of(value) == "float" and value.shape[:1] == (answered.rows,):
-                tied |= tied_rows(value.astype(np.float64).reshape(answered.rows, -1), _tolerance(rule))
+        for name in self._scores_of(labels, answered):
+            value = np.asarray(answered.reference[name].value).astype(np.float64).reshape(answered.rows, -1)
+            tied |= tied_rows(value, _tolerance(self._rules[name]))
         return tied
+
+    def _scores_of(self, labels: Array, answered: _Answered) -> list[str]:
+        """The outputs that decide the labels: those whose columns are classes, else those whose best column does."""
+        tables: dict[str, Array] = {}
+        for name in self._rules:
+            value = np.asarray(answered.reference[name].value)
+            if kind_of(value) == "float" and value.shape[:1] == (answered.rows,) and value.size:
+                tables[name] = value.astype(np.float64).reshape(answered.rows, -1)
+        classes = [name for name in tables if answered.reference[name].columns is not None]
+        return classes or [
+            name for name, table in tables.items() if decide(table, labels, _tolerance(self._rules[name]))
+        ]
 
     def _compare_away(self, comparisons: Mapping[str, OutputComparison], answered: _Answered, rows: Array) -> bool:
         """Compare these rows a few units in the last place away; False if any of them is wrong there too."""
@@ -241,6 +260,56 @@ def tied_labels(reference: Array, actual: Array, scores: Answer, limit: Toleranc
         least = best - (limit.atol + limit.rtol * abs(best))
         tied[row] = all(place is not None and values[row, place] >= least for place in places)
     return tied
+
+
+def decide(scores: Array, labels: Array, limit: Tolerance) -> bool:
+    """Whether the best score of each row decides its label; of one score, its side of the border.
+
+    Then each column stands for one label, and of equal scores always the first, or always the last, is chosen. Values
+    that are only next to the label, such as clipped features, are also equal where the label is clear.
+    """
+    rows = len(scores)
+    table = labels.reshape(rows, -1)
+    if table.shape == scores.shape and table.shape[1] > 1:
+        # The places of the largest scores, beside these scores.
+        return bool((np.diff(scores, axis=1) <= 0).all())
+    first = [str(each) for each in table[:, 0].tolist()]
+    if scores.shape[1] > 1:
+        tied = tied_rows(scores, limit)
+        return _is_settled(scores, first, _labels_of(scores.argmax(axis=1)[~tied], first, np.flatnonzero(~tied)))
+    score = scores[:, 0]
+    for border in (0.0, 0.5):
+        clear = np.flatnonzero(np.abs(score - border) > limit.atol + limit.rtol * border)
+        on_it = {first[row] for row in np.flatnonzero(score == border)}
+        if _labels_of((score > border)[clear].astype(int), first, clear) is not None and len(on_it) < 2:
+            return True
+    return False
+
+
+def _labels_of(columns: Array, labels: list[str], rows: Array) -> dict[str, int] | None:
+    """Label → its column; None if a column has several labels, or a label several columns."""
+    pairs = {(int(column), labels[row]) for column, row in zip(columns, rows, strict=True)}
+    places = {label: column for column, label in pairs}
+    return places if len(places) == len({column for column, _ in pairs}) == len(pairs) else None
+
+
+def _is_settled(scores: Array, labels: list[str], places: dict[str, int] | None) -> bool:
+    """Whether of equal scores always the first, or always the last, gives the label."""
+    if places is None:
+        return False
+    chosen: set[str] = set()
+    for row, line in enumerate(scores):
+        equal = np.flatnonzero(line == line.max()).tolist()
+        label = labels[row]
+        place = places.get(label, int(label) if label.isdecimal() else None)
+        if len(equal) < 2 or place is None:
+            continue
+        if place not in equal:
+            return False
+        if equal[0] < place < equal[-1]:
+            return False
+        chosen.add("first" if place == equal[0] else "last")
+    return len(chosen) < 2
 
 
 NOTHING_FIXED: Mapping[str, Array] = MappingProxyType({})
