@@ -26,9 +26,10 @@ COMMANDS = {
 """The sections, in their order; the page names benchmarks that were not run."""
 INTRODUCTION = """# Performance
 
-Written by `make bench`. Every figure but sizes is a ratio of two things measured in one run, on one machine, in turn;
-it is the median of the rounds, and the brackets hold the middle half of them (of fewer than four, all). *At the most*
-is the bar: a benchmark ends with 1 where it is missed, and each can be run alone. Bars are for idle cores.
+Written by `make bench`. Apart from sizes, every figure is a ratio: two things are measured in turn, in one run, on one
+machine. The figure is the median of several rounds. The brackets show the range of the middle half of the rounds; with
+fewer than four rounds, they show the range of all. *At the most* is the limit. A benchmark that exceeds a limit ends
+with exit code 1. Each benchmark can be run alone. The limits are meant for idle cores.
 """
 _AGAIN = re.compile(r"chart-[0-9a-f-]{36}")
 

@@ -15,7 +15,8 @@ from onnx_gate.wording.text import one_line
 _HEADER = ("model", "provider", "output", "noise", "largest error", "now", "proposed")
 _PROPOSED = {"kept": "as it is", "refused": "none: a divergence", "unmeasured": "none: not measured to the end"}
 _REFUSED = (
-    "a divergence, which no tolerance is for. Fix: find its cause with `onnx-gate run`, mend it, and calibrate again"
+    "this is a divergence: a tolerance would hide it. "
+    "Fix: find its cause with `onnx-gate run`, repair it, and calibrate again"
 )
 _UNMEASURED = "the time ended before all was measured. Fix: raise `timeout`, or use fewer `batches`"
 

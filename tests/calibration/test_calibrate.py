@@ -136,7 +136,7 @@ def test_a_wrong_weight_is_not_calibrated_away(project: Path, written: Called) -
     assert refused.code == 1
     assert "wrong: `p` on cpu: its largest error is " in refused.said
     assert "times the noise" in refused.said
-    assert "a divergence, which no tolerance is for. Fix: " in refused.said
+    assert "this is a divergence: a tolerance would hide it. Fix: " in refused.said
     assert refused.manifest.endswith(WRONG)
     assert "{id: alone, source: net.onnx, outputs: {p: {rtol: " in refused.manifest
 

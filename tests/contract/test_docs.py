@@ -32,10 +32,12 @@ from tools import docs_hook
 DOCS = REPOSITORY / "docs"
 BESIDE = [
     "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "examples/README.md",
     "benchmarks/README.md",
+    "fuzz/README.md",
     "tests/README.md",
 ]
 PAGES = sorted([*DOCS.rglob("*.md"), *(REPOSITORY / name for name in BESIDE)])
@@ -44,9 +46,9 @@ SHELLS = {"sh", "bash", "console"}
 WORKFLOW = {"name": "w", "on": "push"}
 STEPS = {"runs-on": "ubuntu-latest", "steps": [{"run": "true"}]}
 ANCHOR = re.compile(r"<a id=\"([^\"]+)\"")
+INSTALLING = re.compile(r"pip install[ \n>]+'?onnx-gate[^'`]*")
 INSTALLED = re.compile(r"'onnx-gate\[([a-z,]+)\] @ ")
 COMMAND = re.compile(r"(?:^|[\s(])onnx-gate (?=[a-z])([^)&|#]*)")
-INSTALLING = re.compile(r"pip install[ \n>]+'?onnx-gate[^'`]*")
 
 
 @dataclass(frozen=True, kw_only=True)

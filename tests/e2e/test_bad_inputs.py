@@ -11,6 +11,7 @@ import pytest
 from onnx_gate.vocabulary import Cause, Status
 from tests import onnx_models
 from tests.conftest import Run, run_manifest
+from tests.contract.pasted import refusals
 
 SCHEMA = "inputs: {x: {dtype: float32, shape: [batch, 3]}}"
 SOURCE = """
@@ -138,6 +139,13 @@ def test_bad_input_is_an_error_that_says_what_to_do(bad, name):
     assert (model.verdict, model.cause) == (Status.ERROR, cause), model.error
     assert words in model.error
     assert len(model.error) <= 2000
+
+
+def test_what_is_offered_can_be_pasted(bad):
+    """Keys are those of a manifest, with values that it takes; commands are those of the command line."""
+    texts = [text for model in bad.result.models for check in model.checks for text in (check.message, check.fix)]
+    assert any("`" in text for text in texts)
+    assert [refused for text in texts for refused in refusals(text)] == []
 
 
 def test_no_message_names_our_own_bugs(bad):

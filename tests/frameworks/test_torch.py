@@ -210,7 +210,9 @@ def test_a_batch_that_is_baked_in_is_found(models, model):
     assert "x.shape[0]" in models[model].advice
 
 
-@pytest.mark.parametrize(("model", "words"), [("moody-more", "hasn't got it"), ("moody-less", "gives no such output")])
+@pytest.mark.parametrize(
+    ("model", "words"), [("moody-more", "doesn't have it"), ("moody-less", "gives no such output")]
+)
 def test_a_source_whose_outputs_come_and_go_is_a_breach(models, model, words):
     """What it gives on some feeds only can't be compared on all."""
     assert (models[model].verdict, models[model].cause) == (Status.DIVERGED, Cause.CONTRACT), models[model]

@@ -160,7 +160,7 @@ def test_what_exports_rightly_passes(models, model):
         ("opset-50", Cause.CONTRACT, "are not those of the source"),
         ("branches-torchscript", Cause.CONVERSION, "torch_facts.py, line"),
         ("writes-slice-torchscript", Cause.CONVERSION, "doesn't compute what the source computes"),
-        ("counts", Cause.NONDETERMINISTIC, "each call changes calls"),
+        ("counts", Cause.NONDETERMINISTIC, "each call changes `calls`"),
         ("logaddexp", Cause.NAN, "NaN or Inf"),
         ("log1p", Cause.PRECISION, "float64"),
         ("expm1", Cause.PRECISION, "float64"),

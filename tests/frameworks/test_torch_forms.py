@@ -288,8 +288,8 @@ def test_models_that_cannot_be_judged_say_why(models, model, cause, words):
 @pytest.mark.parametrize(
     ("model", "cause", "words"),
     [
-        ("counting-buffer", Cause.NONDETERMINISTIC, "each call changes calls,"),
-        ("remembering", Cause.NONDETERMINISTIC, "each call changes 0.last,"),
+        ("counting-buffer", Cause.NONDETERMINISTIC, "each call changes `calls`,"),
+        ("remembering", Cause.NONDETERMINISTIC, "each call changes `0.last`,"),
         ("restless", Cause.TRAIN_MODE, "norm (BatchNorm1d)"),
         ("by-length", Cause.BATCH_BAKED, "seq to sizes from 2 to 20"),
         ("baked-program", Cause.BATCH_BAKED, "built in"),

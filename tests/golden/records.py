@@ -111,8 +111,8 @@ def given_rows(output: str, wrong: int, rows: int, *, reference: Any, actual: An
     is_float = isinstance(reference, float)
     diverged = wrong > rows / 100 and wrong > 2
     words = (
-        f"{wrong} of {rows} rows ({100 * wrong / rows:.3g} %) answer differently than the source does on the data as "
-        f"given in float64, 1 % may; the worst is {actual} instead of {reference} at [3]"
+        f"{wrong} of {rows} rows ({100 * wrong / rows:.3g} %) differ from the source's answers to the data as given "
+        f"(float64); at most 1 % may differ; the worst is {actual} instead of {reference} at [3]"
     )
     return Check(
         provider="cpu",

@@ -12,7 +12,9 @@ import jsonschema
 import pytest
 
 from onnx_gate.cli.main import main
-from onnx_gate.manifest.json_schema import json_schema, render
+from onnx_gate.manifest.json_schema import EXAMPLES_OF_KEYS, json_schema, render
+from onnx_gate.manifest.schema import Model
+from onnx_gate.manifest.schema.section import keys_of
 from onnx_gate.manifest.yaml_tree import read_tree
 from tests.manifest.conftest import Project
 from tests.manifest.test_example import EXAMPLES, SERVED
@@ -48,6 +50,22 @@ def test_it_is_a_json_schema() -> None:
     schema = json_schema()
     assert schema["$schema"] == jsonschema.Draft202012Validator.META_SCHEMA["$id"]
     jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("key", EXAMPLES_OF_KEYS)
+def test_the_examples_of_a_key_are_valid(key: str, validator: jsonschema.Draft202012Validator) -> None:
+    """For the schema, and for `check`; each key that models have most often has one."""
+    for value in EXAMPLES_OF_KEYS[key]:
+        model = {"id": "m", "source": "m.onnx", key: value}
+        validator.validate({"version": 1, "models": [model]})
+        Model.model_validate(model)
+    assert json_schema()["$defs"]["Model"]["properties"][key]["examples"] == EXAMPLES_OF_KEYS[key]
+
+
+def test_the_main_keys_have_examples() -> None:
+    """All that stand in a short manifest."""
+    main = {"id", "source", "onnx", "inputs", "data", "batches", "dims", "tolerance", "outputs", "providers"}
+    assert main <= set(EXAMPLES_OF_KEYS) <= set(keys_of(Model))
 
 
 def test_every_key_is_described() -> None:

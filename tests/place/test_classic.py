@@ -150,7 +150,7 @@ def test_columns_in_another_order_are_named(found):
     model = found[0]["columns"]
     order = np.random.default_rng(0).permutation(10)
     assert model.cause is Cause.COLUMN_ORDER
-    assert f"column 0 is read from place {list(order).index(0)}" in model.advice
+    assert f"column 0 at position {list(order).index(0)}" in model.advice
 
 
 @pytest.mark.parametrize("name", [*CASES, "columns"])

@@ -12,10 +12,11 @@ import jsonschema
 import pytest
 
 from onnx_gate.errors import UsageError
+from onnx_gate.gate.verdict import judge_again
 from onnx_gate.publish import results_schema
 from onnx_gate.records.found import Worst
 from onnx_gate.records.result import ModelResult
-from onnx_gate.reports import json, junit
+from onnx_gate.reports import RENDER, json, junit
 from onnx_gate.shards.verify import own_misfits
 from tests.golden.families import FAMILIES
 from tests.golden.records import floats, gate, model
@@ -197,6 +198,18 @@ def test_another_schema_is_refused_with_a_way_out(tmp_path: Path, version: int) 
 def test_the_checked_in_schema_is_that_of_the_records() -> None:
     """`make schema` writes it."""
     assert SCHEMA_FILE.read_text(encoding="utf-8") == results_schema.render()
+
+
+def test_the_example_of_the_schema_is_a_result() -> None:
+    """It fits the schema, it can be read, every report can be made of it, and its numbers can all be true."""
+    schema = results_schema.json_schema()
+    (example,) = schema["examples"]
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(example)) == []
+    result = json.parse_strictly(plain_json.dumps(example).encode())
+    assert result == results_schema.EXAMPLE
+    assert [found for model_ in result.models for found in own_misfits(model_)] == []
+    assert judge_again(result) == result
+    assert all(make(result) for make in RENDER.values())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -60,7 +60,10 @@ def cause_of(
             {"kind": "int8-static", "vnni": False},
             "no VNNI, so that products may saturate: `reduce_range: true` may help",
         ),
-        ({"kind": "int8-static", "vnni": False, "as_floats": True}, "computed with floats the variant holds them"),
+        (
+            {"kind": "int8-static", "vnni": False, "as_floats": True},
+            "Computed with floats, the variant is within its limits",
+        ),
         ({"kind": "int8-static", "vnni": False, "reduce_range": True}, "Try `per_channel: true`"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 import warnings
 from dataclasses import replace
@@ -172,8 +173,9 @@ def test_rows_that_become_others_are_a_divergence(models: Run, name: str) -> Non
     assert 6 < check.mismatched < 600
     [breach] = check.breaches
     assert breach.kind is BreachKind.GIVEN
-    share = f"{check.mismatched} of 600 rows ({100 * check.mismatched / 600:.3g} %) answer differently"
-    assert breach.text.startswith(f"{share} than the source does on the data as given in float64, 1 % may; the worst")
+    share = f"{check.mismatched} of 600 rows ({100 * check.mismatched / 600:.3g} %) differ"
+    given = f"{share} from the source's answers to the data as given (float64)"
+    assert breach.text.startswith(f"{given}; at most 1 % may differ; the worst")
 
 
 def test_a_fixed_batch_leaves_no_row_out(models: Run) -> None:
@@ -224,7 +226,7 @@ def test_every_report_has_it(models: Run) -> None:
     assert "- `variable` (cpu, given): " in summary
     assert "| ❌ | cpu | given | `variable` | 600×1 | " in summary
     assert 'name="given variable"' in tests
-    assert "answer differently than the source does on the data as given" in tests
+    assert "from the source's answers to the data as given" in html.unescape(tests)
 
 
 SPEC = ModelSpec(id="m", line=1, framework="sklearn", folder="/", source=Location(shown="m.pkl"))

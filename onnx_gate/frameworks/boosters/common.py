@@ -182,7 +182,7 @@ def rows_of(spec: ModelSpec, feed: dict[str, Any], features: int) -> Array:
         if given.dtype not in _TYPES or values.ndim != 2:
             raise CannotJudge(
                 Cause.LOAD_FAILED,
-                f"inputs.{given.name}: {given.dtype} of {values.ndim} dimensions is nothing that boosted trees take; "
+                f"inputs.{given.name}: boosted trees don't take {given.dtype} with {values.ndim} dimensions; "
                 f"expected {', '.join(_TYPES)} of the shape [batch, columns]",
                 fix=f"write `inputs: {{{given.name}: {{dtype: float32, shape: [batch, {features}]}}}}`",
             )

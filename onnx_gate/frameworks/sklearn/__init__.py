@@ -11,7 +11,7 @@ ZIPMAP = Option(
     name="zipmap",
     kind="switch-or-choice",
     choices=("columns",),
-    description="scikit-learn: probabilities as a list of dicts, or an output a class",
+    description="scikit-learn: probabilities as a list of dicts, or one output for each class",
 )
 
 

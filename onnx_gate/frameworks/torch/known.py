@@ -25,9 +25,9 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
     if changed := _state(source, feed, ask):
         return Triage(
             cause=Cause.NONDETERMINISTIC,
-            advice=f"The source keeps state: each call changes {first(changed, 5)}, and the next one answers "
-            "differently. An ONNX file keeps nothing from call to call: make the state an input and an output of "
-            f"{method}.",
+            advice=f"The source keeps state: each call changes {first([f'`{name}`' for name in changed], 5)}, so the "
+            "next call answers differently. An ONNX file keeps nothing between calls: make the state an input and an "
+            f"output of {method}.",
         )
     if training := in_training(source.module):
         return Triage(

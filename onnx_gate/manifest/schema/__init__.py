@@ -55,10 +55,11 @@ class Repro(Section):
     """The folder that shows a failure again."""
 
     max_size: Annotated[int, BeforeValidator(parse_bytes, json_schema_input_type=_Memory)] = Field(
-        ReproSpec.max_size, description="of all of its files, such as 50MiB"
+        ReproSpec.max_size, description="the largest size of all its files together, such as 50MiB"
     )
     data: bool = Field(
-        ReproSpec.data, description="values of `data` may stand in it, and in the reports; else row numbers only"
+        ReproSpec.data,
+        description="whether values of `data` may be in it and in the reports; otherwise only row numbers are",
     )
 
 
@@ -94,7 +95,7 @@ class Settings(Section):
     """What a model may set, and `defaults` too."""
 
     framework: Literal[tuple(REGISTRY)] | None = Field(  # type: ignore[valid-type]
-        None, description="may be left out where the source's file type tells"
+        None, description="may be left out if the type of the source file says it"
     )
     weights: Text | None = Field(None, description=describe_key("weights"))
     inputs: Annotated[dict[str, Input | None], Field(min_length=1)] | None = Field(
@@ -141,26 +142,26 @@ class Settings(Section):
     )
     given: GivenChoice = Field(
         default_factory=Given,
-        description="rows that may answer differently than the source does on the data before it is rounded to the "
-        "schema's dtype; false to note them only",
+        description="how many rows may differ from the source's answers to the data before it was rounded to the "
+        "schema's dtype; false only notes them",
     )
     strength: StrengthChoice = Field(
         default_factory=Strength,
-        description="how many wrong models to make of the judged one, to see which share of them the inputs catch; "
-        "false to make none",
+        description="how many wrong models to make of the judged one, to measure which share of them the inputs "
+        "catch; false makes none",
     )
     min_strength: Share | None = Field(
         None, description="the share of wrong models that the inputs have to catch, such as 0.9"
     )
     latency: LatencyChoice = Field(
-        None, description="also measure how long both sides take; on by itself where min_speedup is set"
+        None, description="also measure how long both sides take; this is on if min_speedup is set"
     )
     min_speedup: Speedup | None = Field(
         None, description="how many times as fast as the source every provider has to be, at every batch size"
     )
     repro: ReproChoice = Field(
         default_factory=Repro,
-        description="the folder repro/<id> that shows a divergence, or an error of the runtime, again; false for none",
+        description="the folder repro/<id>, which reproduces a divergence or an error of the runtime; false makes none",
     )
     timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = Field(
         300, description="seconds for the model as a whole"
@@ -181,7 +182,7 @@ class Model(Settings):
     """One model."""
 
     id: Annotated[str, AfterValidator(_check_id)] = Field(
-        description="unique, whatever the case", json_schema_extra={"pattern": f"^{_ID}$"}
+        description="unique; upper and lower case count as the same", json_schema_extra={"pattern": f"^{_ID}$"}
     )
     source: Text = Field(description="a model file, or a factory: path/to/file.py:callable or package.module:callable")
     onnx: Text | None = Field(None, description="validate this .onnx instead of converting")

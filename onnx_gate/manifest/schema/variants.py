@@ -52,9 +52,9 @@ class Variant(Section):
     """A model of lower precision, made of the converted one and held to limits of its own."""
 
     name: Annotated[Text, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$")] | None = Field(
-        None, description="told apart by it in the reports; the kind unless given"
+        None, description="name shown in reports; defaults to the kind"
     )
-    data: Text | None = Field(None, description="int8-static: data to calibrate with; else the model's own feeds")
+    data: Text | None = Field(None, description="int8-static: data to calibrate with; by default the model's own feeds")
     tolerance: Tolerance | None = Field(None, description="for all outputs of the variant")
     outputs: dict[str, Rule] = Field(default_factory=dict, description="rules of the variant, by output")
     keep_io: bool | None = Field(None, description="fp16: inputs and outputs stay float32; true by default")

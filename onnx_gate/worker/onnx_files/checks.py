@@ -42,7 +42,7 @@ def structural_breaches(spec: ModelSpec, graph: Graph) -> list[Finding]:
         _breach(
             BreachKind.TRAINING,
             f"node {name}",
-            f"{name} is in training mode: it behaves as in training, wherever an optimiser doesn't remove it",
+            f"{name} is in training mode: it does what it did during training, unless an optimiser removes the node",
             cause=Cause.TRAIN_MODE,
         )
         for name in graph.training_nodes

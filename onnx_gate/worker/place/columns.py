@@ -37,11 +37,11 @@ class Reordered:
     def advice(self) -> str:
         """Advice that names the columns in another order and what to change."""
         moved = [(at, place) for at, place in enumerate(self.order) if at != place]
-        told = [f"{self._named(at)} is read from place {place}" for at, place in moved[:_SHOWN]]
+        told = [f"{self._named(at)} at position {place}" for at, place in moved[:_SHOWN]]
         more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
         return (
-            f"The file takes the columns of its inputs in another order, and agrees with the source once they are put "
-            f"into that: {', '.join(told)}{more} (places count from 0). Export it again with the columns in the order "
+            "The file expects the columns of its inputs in another order. With this order, it agrees with the source: "
+            f"{', '.join(told)}{more} (positions count from 0). Export it again with the columns in the order "
             f"that the source was fitted on. {mended_words(self.mended)}".strip()
         )
 

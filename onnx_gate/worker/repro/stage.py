@@ -175,7 +175,7 @@ class Bench:
             return True
         values = (*self._session.get_inputs(), *self._session.get_outputs())
         if not all(_TYPES.fullmatch(value.type) for value in values):
-            raise CannotStore("a type that numpy hasn't got")
+            raise CannotStore("a type that numpy doesn't have")
         return bool(self._tried(feed, references)[0])
 
     def _tried(self, feed: Feed, references: Answers) -> tuple[list[str], dict[str, Any]]:

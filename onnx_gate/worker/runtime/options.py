@@ -20,7 +20,7 @@ _MEANINGS = (
     (
         "locale with name",
         Cause.INVALID_MODEL,
-        "install the locale that it names (Debian: the package locales; en_US.UTF-8 unless told otherwise), or convert "
+        "install the locale that it names (Debian: the package locales; en_US.UTF-8 by default), or convert "
         "with one that is there, such as `convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`",
     ),
     ("Imputer(1)", Cause.UNSUPPORTED_OPERATOR, "declare the inputs as float32: the runtime imputes no double"),
@@ -32,7 +32,7 @@ _MEANINGS = (
     (
         "is not currently registered or supported",
         Cause.UNSUPPORTED_OPERATOR,
-        "the runtime hasn't got this type (complex numbers, for one): use another in the model",
+        "the runtime doesn't have this type (complex numbers are one such type): use another in the model",
     ),
     (
         "NOT_IMPLEMENTED",

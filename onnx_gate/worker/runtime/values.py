@@ -1,6 +1,6 @@
 """Values as numpy has them ↔ values as ONNX Runtime takes and gives them.
 
-The runtime's Python API takes most arrays, lists and dicts as they are. Not so element types that numpy hasn't got
+The runtime's Python API takes most arrays, lists and dicts as they are. Not so element types that numpy doesn't have
 (bfloat16, float8, int4 …), which go in and out as bytes; sparse tensors, which are dense arrays on our side; and
 arrays in the other byte order, which it would take for garbage without a word.
 """
@@ -30,7 +30,7 @@ _FOREIGN = {
     # Younger than the oldest onnx that is supported.
     **{name.lower(): code for name, code in TensorProto.DataType.items() if code > TensorProto.INT4},
 }
-"""Element types that numpy hasn't got, as the runtime names them."""
+"""Element types that numpy doesn't have, as the runtime names them."""
 _ELEMENT = re.compile(r"(\w+)\)*$")
 
 
@@ -108,7 +108,7 @@ def _foreign_code(kind: str) -> int:
 
 
 def _foreign(array: Any, kind: str) -> Any:
-    """An array of a type that numpy hasn't got: the same bytes, with the type's name."""
+    """An array of a type that numpy doesn't have: the same bytes, with the type's name."""
     value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), _foreign_code(kind))
     packed = numpy_helper.from_array(array).raw_data
     ctypes.memmove(value.data_ptr(), packed, min(len(packed), value.tensor_size_in_bytes()))
@@ -176,6 +176,6 @@ def _show(keys: tuple[Scalar, ...]) -> str:
 def _no_way(name: str, kind: str) -> CannotJudge:
     return CannotJudge(
         Cause.UNSUPPORTED_OPERATOR,
-        f"{name!r} is {kind} beside values of a type that numpy hasn't got: ONNX Runtime's Python API can't pass both",
+        f"{name!r} is {kind} beside values that numpy has no type for: ONNX Runtime's Python API can't pass both",
         fix="cast to float32 within the model, or ignore this output",
     )

@@ -53,7 +53,7 @@ def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
     if wide is None or not _nearer(wide, worst):
         return None
     advice = _half_advice(evidence, worst) if evidence.variant.kind == "fp16" else _int8_advice(evidence, worst)
-    told = f"In float32 the model {'holds its limits' if not wide.breaches else 'is far nearer to the source'}"
+    told = f"In float32 the model {'is within its limits' if not wide.breaches else 'is far nearer to the source'}"
     told += f", in {evidence.variant.kind} it doesn't" if not wide.breaches else ""
     return Triage(cause=Cause.PRECISION, advice=f"{told}{_reached(worst)}. {advice} {_accept(compared, worst)}".strip())
 
@@ -100,8 +100,8 @@ def _int8_advice(evidence: VariantEvidence, worst: OutputDiff) -> str:
     saturates = not evidence.exact_int8 and not options.get("reduce_range")
     if saturates and kind == "int8-static" and worst.provider == "cpu" and _holds_as_floats(evidence, worst):
         return (
-            "This CPU has no VNNI, and computed with floats the variant holds them: the products saturate. "
-            f"Add `reduce_range: true` to `{kind}`."
+            "Computed with floats, the variant is within its limits. This CPU has no VNNI, so its int8 products "
+            f"saturate. Add `reduce_range: true` to `{kind}`."
         )
     tries = [] if options.get("per_channel") else ["`per_channel: true`"]
     if kind == "int8-static":

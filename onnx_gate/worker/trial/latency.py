@@ -68,7 +68,7 @@ def require_all_timed(left_out: list[str], limits: list[OutputDiff]) -> None:
     if left_out and limits and not any(limit.breaches for limit in limits):
         raise CannotJudge(
             Cause.PROVIDER,
-            f"min_speedup is to hold at every batch size, and latency {_not_measured(left_out)}",
+            f"min_speedup applies to every batch size, and latency {_not_measured(left_out)}",
             fix="raise `timeout`, or name fewer `batches`",
         )
 

@@ -300,10 +300,10 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
     """The error for a feed that the source itself can't answer."""
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
-        fix = f"remove {case.edge} from `edges` if the model isn't to answer it, or {fix}"
+        fix = f"remove {case.edge} from `edges` if the model needn't answer it, or {fix}"
     sizes = [f"{dim}={size}" for dim, size in case.sizes.items() if dim != "batch"]
     if case.cut or sizes:
-        fix = f"remove {' and '.join(sizes) or 'this size'} from `dims` if the model isn't to answer it, or {fix}"
+        fix = f"remove {' and '.join(sizes) or 'this size'} from `dims` if the model needn't answer it, or {fix}"
     if names := missing_inputs(str(error)):
         told = f"{spec.source.shown}: no input can be fed: {other_names(names)}"
         return CannotJudge(Cause.LOAD_FAILED, told, fix=NAME_INPUTS)

@@ -27,7 +27,7 @@ from onnx_gate.worker.user_code import describe
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
 _LOST = Breach(kind=BreachKind.NAMES, text="the source gives no such output on this feed, as it did on others")
 _MORE = Breach(
-    kind=BreachKind.NAMES, text="the source gives this output on this feed, and the ONNX model hasn't got it"
+    kind=BreachKind.NAMES, text="the source gives this output on this feed, and the ONNX model doesn't have it"
 )
 
 

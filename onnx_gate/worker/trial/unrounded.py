@@ -182,9 +182,10 @@ def _breaches(found: RowComparison, share: float) -> tuple[Breach, ...]:
         return ()
     worst = f"; the worst is {two_scalars(found.worst.actual, found.worst.reference)}" if found.worst else ""
     where = f" at {list(found.worst.index)}" if found.worst else ""
+    of_rows = f"{plural(found.rows, 'row')} ({percent(found.mismatched, found.rows)})"
     text = (
-        f"{found.mismatched:,} of {plural(found.rows, 'row')} ({percent(found.mismatched, found.rows)}) answer "
-        f"differently than the source does on the data as given in float64, {number(100 * share)} % may{worst}{where}"
+        f"{found.mismatched:,} of {of_rows} differ from the source's answers to the data as given (float64); "
+        f"at most {number(100 * share)} % may differ{worst}{where}"
     )
     return (Breach(kind=BreachKind.GIVEN, text=text),)
 

@@ -117,6 +117,6 @@ def _require_loadable(where: str, variant: VariantSpec, tool: str, path: Path, c
 def _way_out(variant: VariantSpec) -> str:
     option = "exclude_ops: [Op]" if variant.kind == "fp16" else "exclude_nodes: [name]"
     return (
-        f"leave out what it stumbles over (`{variant.kind}: {{{option}}}`), or make the file yourself and name it as "
+        f"leave out what can't be converted (`{variant.kind}: {{{option}}}`), or make the file yourself and name it as "
         "`onnx:` of a model of its own"
     )

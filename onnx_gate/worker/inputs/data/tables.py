@@ -172,7 +172,7 @@ def only_input(spec: ModelSpec) -> InputSpec:
         raise CannotJudge(
             Cause.LOAD_FAILED,
             f"{spec.data.shown if spec.data else ''}: one array for {len(inputs)} inputs ({names})",
-            fix="use a .npz with an array an input, or columns of their names",
+            fix="use an .npz with one array for each input, or give the columns the names of the inputs",
         )
     return inputs[0]
 

@@ -80,7 +80,7 @@ KINDS: Mapping[Kind, KindInfo] = {
             size="one attribute: epsilon × 100, alpha × 2, another axis, mode, direction, transpose or padding",
             of="operators that have one",
         ),
-        KindInfo(kind=Kind.SHAPE, size="the sizes of one feed, for ever", of="`Shape` and `Size` of dynamic values"),
+        KindInfo(kind=Kind.SHAPE, size="always the sizes of one feed", of="`Shape` and `Size` of dynamic values"),
         KindInfo(
             kind=Kind.PREPROCESSING,
             size="replaced by Identity",
