@@ -425,7 +425,7 @@ def variants() -> GateResult:
             variant_of="tagger",
             convert=replace(CONVERTED, variant="int8-static", opsets={"com.microsoft": 1}),
             cause=Cause.PRECISION,
-            advice="In float32 the model holds its limits, in int8-static it doesn't (`logits`, batch=7: snr_db is "
+            advice="In float32 the model is within its limits, in int8-static it is not (`logits`, batch=7: snr_db is "
             "9.8, at least 15 is required). Try `per_channel: true`. This CPU has no VNNI, so that products may "
             "saturate: `reduce_range: true` may help.",
         ),

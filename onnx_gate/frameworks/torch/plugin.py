@@ -95,7 +95,7 @@ def convert(source: Source, spec: ModelSpec, path: Path, example: dict[str, Any]
     except CannotJudge as error:
         if changed and error.cause is Cause.CONVERSION_FAILED:
             kept = ", ".join(changed[:5])
-            fix = "make the state an input and an output of forward(): an ONNX file keeps nothing from call to call"
+            fix = "make the state an input and an output of forward(): an ONNX file keeps nothing between calls"
             raise CannotJudge(Cause.NONDETERMINISTIC, f"{error}; forward() keeps state in {kept}", fix=fix) from error
         raise
     refuse_random(path, spec)

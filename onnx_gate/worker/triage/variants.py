@@ -54,7 +54,7 @@ def find_variant_cause(evidence: VariantEvidence) -> Triage | None:
         return None
     advice = _half_advice(evidence, worst) if evidence.variant.kind == "fp16" else _int8_advice(evidence, worst)
     told = f"In float32 the model {'is within its limits' if not wide.breaches else 'is far nearer to the source'}"
-    told += f", in {evidence.variant.kind} it doesn't" if not wide.breaches else ""
+    told += f", in {evidence.variant.kind} it is not" if not wide.breaches else ""
     return Triage(cause=Cause.PRECISION, advice=f"{told}{_reached(worst)}. {advice} {_accept(compared, worst)}".strip())
 
 
