@@ -13,8 +13,12 @@ from skl2onnx import convert_sklearn
 from skl2onnx.common.data_types import FloatTensorType
 from sklearn.svm import SVR
 
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from onnx_gate.records.domain import Domain, Domains, Values
 from onnx_gate.reports import markdown
 from onnx_gate.vocabulary import Origin, Status
+from onnx_gate.worker.inputs.data import Dataset
+from onnx_gate.worker.inputs.lacking import lacking
 from tests.conftest import Run
 
 CODE = """
@@ -40,6 +44,16 @@ def people(handle="ignore"):
     table.loc[::7, "age"] = np.nan
     encoder = OneHotEncoder(handle_unknown="ignore") if handle == "ignore" else OrdinalEncoder()
     parts = ColumnTransformer([("age", SimpleImputer(), ["age"]), ("city", encoder, ["city"])])
+    return make_pipeline(parts, LinearRegression()).fit(table, random.normal(size=200))
+
+
+def sentinels():
+    table = pd.DataFrame({"age": random.uniform(18, 90, 200), "city": random.choice(["Oslo", "Rome", "?"], 200)})
+    table.loc[::7, "age"] = -999
+    city = make_pipeline(
+        SimpleImputer(missing_values="?", strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+    )
+    parts = ColumnTransformer([("age", SimpleImputer(missing_values=-999.0), ["age"]), ("city", city, ["city"])])
     return make_pipeline(parts, LinearRegression()).fit(table, random.normal(size=200))
 
 
@@ -94,6 +108,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     folder: Path = tmp_path_factory.mktemp("domains")
     (folder / "models.py").write_text(CODE)
+    held = {"age": [-999.0, *np.linspace(20, 60, 20)], "city": [*["Oslo", "Rome"] * 10, "?"]}
+    pd.DataFrame(held).to_csv(folder / "held.csv", index=False)
     (folder / "picky.py").write_text(PICKY)
     points = np.random.default_rng(0).normal(size=(800, 2))
     vectors = SVR(epsilon=0).fit(points, np.sin(3 * points).sum(axis=1))
@@ -113,6 +129,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Run:
           - {{id: people, source: 'models.py:people', {TABLE}}}
           - {{id: strict, source: 'models.py:strict', {TABLE}}}
           - {{id: with-data, source: 'models.py:people', {TABLE}, data: people.csv}}
+          - {{id: sentinels, source: 'models.py:sentinels', {TABLE}, data: people.csv}}
+          - {{id: sentinels-held, source: 'models.py:sentinels', {TABLE}, data: held.csv}}
           - {{id: picky, source: 'picky.py:picky', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
           - {{id: small, source: 'picky.py:small', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
           - {{id: careful, source: 'picky.py:careful', framework: torch, inputs: {{x: {{{ROWS}}}}}}}
@@ -196,6 +214,17 @@ def test_data_is_what_is_judged_and_what_it_lacks_is_a_warning(judged):
     assert "2 of 3 categories of `city` occur in the data" in warnings
 
 
+def test_what_stands_for_a_missing_value_and_does_not_occur_is_a_warning(judged: Run) -> None:
+    """A number and a text that imputers look for."""
+    for name, lacks in (("sentinels", True), ("sentinels-held", False)):
+        model = judged[name]
+        assert model.coverage is not None, model.error
+        warnings = " ".join(model.coverage.warnings)
+        assert ("none of 40 rows holds -999 in `age`, which the model takes for a missing value" in warnings) is lacks
+        assert ("none of 40 rows holds '?' in `city`, which the model takes for a missing value" in warnings) is lacks
+        assert ("missing value" in warnings) is lacks
+
+
 def test_a_source_that_refuses_what_it_seems_to_know_gets_default_values(judged):
     """It is judged all the same."""
     model = judged["picky"]
@@ -207,6 +236,21 @@ def test_a_source_that_refuses_what_it_seems_to_know_gets_default_values(judged)
     assert any("default values were fed" in told and "that is too much" in told for told in model.coverage.warnings)
     assert {given.by for given in model.domains.inputs} == {"default"}
     assert model.domains.refused
+
+
+def test_data_of_several_sizes_is_looked_at_as_a_whole() -> None:
+    """What one size lacks, another may hold."""
+    given = InputSpec(name="x", dtype="float32", shape=("batch", "seq"))
+    spec = ModelSpec(id="m", line=1, framework="onnx", folder="/", source=Location(shown="m"), inputs=(given,))
+    every = Values(origins=(Origin.MISSING, Origin.CATEGORIES), choices=(1.0, 2.0, 3.0), missing=True)
+    domains = Domains(inputs={"x": Domain(every=every)})
+    small = Dataset(inputs={"x": np.array([[1, 2]], np.float32)}, rows=1)
+    large = Dataset(inputs={"x": np.array([[3, 1, np.nan], [1, 1, 1]], np.float32)}, rows=2)
+    both = Dataset(inputs=large.inputs, rows=2, parts=(large, small))
+    assert list(lacking(spec, domains, both)) == []
+    assert [told.partition(" of")[0] for told in lacking(spec, domains, large)] == ["2"]
+    only = Dataset(inputs=small.inputs, rows=1, parts=(small, small))
+    assert next(lacking(spec, domains, only)).startswith("none of 2 rows has a missing value in `x`")
 
 
 def test_every_report_says_where_inputs_come_from(judged):

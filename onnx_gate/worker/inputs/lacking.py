@@ -12,7 +12,7 @@ from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import Domains, Values
 from onnx_gate.vocabulary import Origin
 from onnx_gate.wording.hints import listed
-from onnx_gate.wording.numbers import plural
+from onnx_gate.wording.numbers import plural, scalar
 from onnx_gate.worker.inputs.data import Dataset
 
 Array = npt.NDArray[Any]
@@ -26,10 +26,18 @@ def lacking(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[str
     columns = list(_columns(spec, domains, dataset))
     complete = [name for name, values, held in columns if values.missing and not _any_missing(held)]
     if complete:
-        rows = plural(len(columns[0][2]), "row")
         yield (
-            f"none of {rows} has a missing value in {listed(complete, _MOST_NAMED)}, and the model has learnt what to "
-            "do with one: that was not compared"
+            f"none of {_rows(spec, dataset)} has a missing value in {listed(complete, _MOST_NAMED)}, and the model has "
+            "learnt what to do with one: that was not compared"
+        )
+    absent: dict[str, list[str]] = {}
+    for name, values, held in columns:
+        for stand_in in _stand_ins(values, held):
+            absent.setdefault(stand_in, []).append(name)
+    for stand_in, names in absent.items():
+        yield (
+            f"none of {_rows(spec, dataset)} holds {stand_in} in {listed(names, _MOST_NAMED)}, which the model takes "
+            "for a missing value: that was not compared"
         )
     few = [told for name, values, held in columns if (told := _categories(name, values, held))]
     yield from few[:_MOST_NAMED]
@@ -37,18 +45,41 @@ def lacking(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[str
         yield f"{len(few) - _MOST_NAMED} more columns do not hold all of their categories"
 
 
+def _rows(spec: ModelSpec, dataset: Dataset) -> str:
+    arrays = [part.inputs.get(given.name) for part in dataset.all_parts for given in (spec.inputs or ())[:1]]
+    return plural(sum(len(array) for array in arrays if isinstance(array, np.ndarray) and array.ndim), "row")
+
+
 def _columns(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[tuple[str, Values, Array]]:
-    """Every column that the model knows something about: its name, what is known, and its data."""
+    """Every column that the model knows something about: its name, what is known, and its data of all sizes."""
     for given in spec.inputs or ():
-        domain, array = domains.inputs.get(given.name), dataset.inputs.get(given.name)
-        if domain is None or not isinstance(array, np.ndarray):
+        domain = domains.inputs.get(given.name)
+        found = [part.inputs.get(given.name) for part in dataset.all_parts]
+        arrays = [array for array in found if isinstance(array, np.ndarray)]
+        if domain is None or not arrays:
             continue
         if domain.every:
-            yield f"`{given.name}`", domain.every, array
+            yield f"`{given.name}`", domain.every, _joined(arrays)
         for column, values in domain.columns.items():
-            flat = array.ndim < 2
-            if flat or column < array.shape[-1]:
-                yield _named(given, dataset, column, array), values, array if flat else array[..., column]
+            held = [array if array.ndim < 2 else array[..., column] for array in arrays if _has(array, column)]
+            if held:
+                yield _named(given, dataset, column, arrays[0]), values, _joined(held)
+
+
+def _has(array: Array, column: int) -> bool:
+    return array.ndim < 2 or column < array.shape[-1]
+
+
+def _joined(arrays: list[Array]) -> Array:
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+def _stand_ins(values: Values, held: Array) -> Iterator[str]:
+    """What stands for a missing value and does not occur: a text, or a number that only the model gives this sense."""
+    if values.missing_text is not None and held.dtype.kind in "OUS" and values.missing_text not in set(held.tolist()):
+        yield repr(values.missing_text)
+    if Origin.MISSING in values.origins and not values.missing and held.dtype.kind in "fiu":
+        yield from (scalar(value) for value in values.exact if not (held == value).any())
 
 
 def _named(given: InputSpec, dataset: Dataset, column: int, array: Array) -> str:
