@@ -217,6 +217,8 @@ class LeftOut(StrEnum):
     PRIVATE_PLACE = "private-place"
     """The values within the model come from the user's data."""
     PLACE_TOO_LARGE = "place-too-large"
+    NO_TIME = "no-time"
+    """No rows were found that fail, and time ran out before all had been tried."""
     NOT_AGAIN = "not-again"
     """A plain session does not reproduce the failure."""
     TYPES = "types"

@@ -268,6 +268,11 @@ class ModelSpec:
         return self.repro is not None and self.repro.data
 
     @property
+    def hides_data(self) -> bool:
+        """Whether there are values of the user's data that may not stand in reports and files."""
+        return self.data is not None and not self.shows_data
+
+    @property
     def base(self) -> str:
         """The model that this is, or is a variant of."""
         return self.id.partition("@")[0]

@@ -28,6 +28,8 @@ WHY: Mapping[LeftOut, str] = {
     LeftOut.PRIVATE_PLACE: "The part of the graph is not here: the values that it reads come of your `data`, and with "
     "generated values it is not wrong. To get it, allow it in the manifest: `repro: {data: true}`.",
     LeftOut.PLACE_TOO_LARGE: "The part of the graph is not here: it is larger than what `max_size` leaves for it.",
+    LeftOut.NO_TIME: "The rows are not here: there was no time left to try all of them. Give the model a longer "
+    "`timeout` to have them tried.",
     LeftOut.NOT_AGAIN: "The failure does not show in a plain session of ONNX Runtime.",
     LeftOut.TYPES: "The rows are not here: the model has inputs or outputs of a type that NumPy has no form for.",
     LeftOut.PLUG_IN: "There is no script for the whole model: its provider comes in a library of its own.",

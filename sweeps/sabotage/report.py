@@ -42,7 +42,7 @@ module of the fault, or the module around it.
 Not here: TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which
 this machine has no real fault; and `weak-inputs`, which no divergence has. If two causes describe a fault
 equally well, either is right. Examples are a converter of scikit-learn that is known to be off, and other
-weights if only answers were recorded."""
+weights or another operator if only answers were recorded: without the source nobody can tell them apart."""
 
 
 def named(each: Marked) -> str:

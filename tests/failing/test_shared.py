@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from onnx_gate.records.asked import ProviderSpec
+from onnx_gate.records.found import OutputDiff
 from onnx_gate.records.result import ModelResult
 from onnx_gate.reports import json, junit, markdown
-from onnx_gate.vocabulary import Status
+from onnx_gate.vocabulary import BreachKind, Status
+from onnx_gate.worker.failing.stage import NO_TIME, tell_failing
 from tests.conftest import Run, run_manifest
+from tests.golden.records import breaches_of
 from tests.onnx_models import save, value
 
 RNG = np.random.default_rng(0)
@@ -85,6 +91,7 @@ def cases() -> dict[str, tuple[Any, dict[str, Any]]]:
         "factor": (summed, {"x": X, "y": total / 1.7}),
         "offset": (summed, {"x": X, "y": total + 0.5}),
         "chance": (summed, {"x": X, "y": chance}),
+        "many": (summed, {"x": X, "y": chance}),
     }
 
 
@@ -97,6 +104,12 @@ def run(tmp_path_factory) -> Run:
         make(folder / f"{name}.onnx")
         typed = {key: array.astype("float32") if array.dtype.kind == "f" else array for key, array in data.items()}
         np.savez(folder / f"{name}.npz", **typed)
+        if name == "many":
+            (folder / "many").mkdir()
+            for part in range(40):
+                np.savez(folder / "many" / f"{part}.npz", **typed)
+            entries.append("  - {id: many, source: many.onnx, data: many}")
+            continue
         shown = "" if name == "hidden" else ", repro: {data: true}"
         entries.append(f"  - {{id: {name}, source: {name}.onnx, data: {name}.npz{shown}}}")
     return run_manifest(folder, "version: 1\nmodels:\n" + "\n".join(entries))
@@ -150,6 +163,24 @@ def test_what_is_the_same_in_all_differences_is_a_fact(run, name, words):
     """Where every row fails there is nothing that they share."""
     assert shared(run[name]) == []
     assert run[name].failing.facts == (words,)
+
+
+def test_rows_that_were_not_looked_at_are_said_to_be(run):
+    """40 files of 128 rows are more than the search looks at."""
+    assert any(note.startswith("not all rows were looked at for what failing rows share") for note in run["many"].notes)
+    assert not any("not all rows were looked at" in note for note in run["chance"].notes)
+
+
+def test_the_time_that_the_search_for_rows_did_not_have_is_said():
+    """No row fails, or nobody has looked: the reader can't tell them apart."""
+    spec = SimpleNamespace(providers=(ProviderSpec(name="cpu"),), variant=None)
+    prepared: Any = SimpleNamespace(spec=spec)
+    wrong = OutputDiff(
+        provider="cpu", case="batch=1", output="y", breaches=breaches_of(BreachKind.ELEMENTS, "it differs")
+    )
+    sent: list[Any] = []
+    tell_failing(prepared, [wrong], sent.append, str, time.monotonic() - 1)
+    assert [event.text for event in sent] == [NO_TIME]
 
 
 def test_the_worst_rows_come_with_what_was_fed(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,7 @@ def models(tmp_path_factory) -> Run:
     (folder / "made.py").write_text(FACTORIES)
     for name, rows in DATA.items():
         np.savez(folder / f"{name}.npz", X=rows)
+    np.savez(folder / "fractions.npz", X=np.random.default_rng(0).uniform(0, 12, (64, 4)).astype("float32"))
     entries = [*_factories(folder), *_files(folder)]
     text = "version: 1\ndefaults: {batches: [1, 64], tolerance: {rtol: 1e-4, atol: 1e-5}}\nmodels:\n"
     return run_manifest(folder, text + "\n".join(entries))
@@ -275,6 +277,8 @@ def _files(folder: Path) -> list[str]:
         "width: {dtype: int64, shape: [batch, 2]}}}",
         "  - {id: generated-categories, source: 'made.py:lightgbm_categories', framework: lightgbm, "
         "inputs: {X: {dtype: float32, shape: [batch, 4], range: [0, 12]}}}",
+        "  - {id: given-categories, source: 'made.py:lightgbm_categories', framework: lightgbm, data: fractions.npz, "
+        "inputs: {X: {dtype: float32, shape: [batch, 4]}}}",
         "  - {id: image, source: classes.txt, inputs: {X: {dtype: float32, shape: [batch, 2, 2]}}}",
     ]
 
@@ -383,7 +387,14 @@ def test_a_fraction_for_a_category_is_named(models):
     """LightGBM cuts 3.7 to the category 3, ONNX compares 3.7 with 3."""
     found = models["generated-categories"]
     assert (found.verdict, found.cause) == (Status.DIVERGED, Cause.PREPROCESSING), found.advice
-    assert "Column 0 is a category, and was fed " in found.advice
+    assert re.search(r"Column 0 is a category, and was fed \d", found.advice)
+
+
+def test_a_fraction_of_the_users_data_is_not_shown(models):
+    """Only that there is one, and in which column."""
+    found = models["given-categories"]
+    assert (found.verdict, found.cause) == (Status.DIVERGED, Cause.PREPROCESSING), found.advice
+    assert "Column 0 is a category, and was fed a number that isn't whole: lightgbm cuts that" in found.advice
 
 
 @pytest.mark.parametrize(

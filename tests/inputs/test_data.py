@@ -9,7 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec, ReproSpec
 from onnx_gate.records.found import Graph, GraphValue
 from onnx_gate.worker.inputs.cases import outputs_by_row, plan_cases
 from onnx_gate.worker.inputs.data import load_dataset
@@ -102,25 +102,41 @@ def test_whole_numbers_of_a_csv_stay_what_they_are(tmp_path):
     ("text", "words"),
     [
         ("a,a\n1,2\n", "the column 'a' is there twice"),
-        ('x\n1\n""\n', "line 3: column 'x' holds '', expected a whole number"),
-        ("x\n1.5\n", "line 2: column 'x' holds '1.5', expected a whole number"),
-        ("x\n\n1\n\ntwo\n", "line 5: column 'x' holds 'two', expected a whole number"),
+        ('x\n1\n""\n', "line 3: column 'x' holds nothing, expected a whole number"),
+        ("x\n1.5\n", "line 2: column 'x' holds a number, expected a whole number"),
+        ("x\n\n1\n\ntwo\n", "line 5: column 'x' holds text of 3 characters, expected a whole number"),
         ("x\n1,2\n", "line 2 has 2 fields, expected 1 as in the header"),
-        ("x\n99999999999999999999\n", "99999999999999999999 in line 2 doesn't fit into int64"),
+        ("x\n99999999999999999999\n", "column 'x': the number in line 2 doesn't fit into int64"),
     ],
 )
 def test_a_csv_that_cannot_be_read_names_the_line(tmp_path, text, words):
-    """And what stands there."""
+    """And the kind of what stands there, not its value: that is of the user's data."""
     (tmp_path / "d.csv").write_text(text)
     with pytest.raises(CannotJudge, match=words):
         load_dataset(spec(tmp_path / "d.csv", InputSpec(name="x", dtype="int64", shape=("batch",))), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x\ntwo\n", "line 2: column 'x' holds 'two', expected a whole number"),
+        ("x\n99999999999999999999\n", "99999999999999999999 in line 2 doesn't fit into int64"),
+    ],
+)
+def test_the_value_is_shown_where_the_manifest_allows_it(tmp_path, text, words):
+    """With `repro: {data: true}`."""
+    (tmp_path / "d.csv").write_text(text)
+    whole = InputSpec(name="x", dtype="int64", shape=("batch",))
+    shown = spec(tmp_path / "d.csv", whole, repro=ReproSpec(data=True))
+    with pytest.raises(CannotJudge, match=words):
+        load_dataset(shown, ())
 
 
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
     """A quoted field may go over several; the row is named by the one that it begins in."""
     (tmp_path / "d.csv").write_text('n,x\n"one\ntwo",1\n\n"three\nfour",oops\n')
     whole = InputSpec(name="x", dtype="int64", shape=("batch",))
-    with pytest.raises(CannotJudge, match=r"d\.csv: line 5: column 'x' holds 'oops'"):
+    with pytest.raises(CannotJudge, match=r"d\.csv: line 5: column 'x' holds text of 4 characters"):
         load_dataset(spec(tmp_path / "d.csv", whole, ignore_data=("n",)), ())
 
 

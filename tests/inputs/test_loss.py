@@ -10,9 +10,9 @@ from onnx_gate.records.asked import InputSpec
 from onnx_gate.worker.inputs.data.casting import in_schema_dtype
 
 
-def fit(array, dtype: str):
+def fit(array, dtype: str, *, shows: bool = True):
     array = np.asarray(array)
-    return in_schema_dtype(array, InputSpec(name="x", dtype=dtype, shape=("batch",)), "d.npz: x")
+    return in_schema_dtype(array, InputSpec(name="x", dtype=dtype, shape=("batch",)), "d.npz: x", shows=shows)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,39 @@ def test_values_that_vanish_are_told():
     """They become 0."""
     (note,) = fit([1e-50, 0.0, 1.0], "float32")[1]
     assert "1 values become 0 in float32, such as 1e-50 at [0]" in note
+
+
+@pytest.mark.parametrize(
+    ("numbers", "note"),
+    [
+        ([[1.0], [16777217.0]], "1 whole numbers change in float32, such as the one at [1, 0]"),
+        ([1.0, 1e-50], "1 values become 0 in float32, such as the one at [1]"),
+        ([np.nan, 1700000000.75, 3.0, 1700000000.25], "2 different values become equal in float32, such as those at "
+         "[3] and at [1]: if they tell rows apart, subtract their smallest value before they reach the model. "),
+    ],
+)  # fmt: skip
+def test_a_note_names_the_place_alone_where_values_may_not_be_shown(numbers, note):
+    """Notes stand in the reports of models that pass, too."""
+    (found,) = fit(numbers, "float32", shows=False)[1]
+    assert found.startswith(f"d.npz: x: {note}")
+    assert "1700000000" not in found
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "words"),
+    [
+        ([1, 2**24 + 1], "float32", r"1 whole number doesn't fit into float32; the one at \[1\] would change$"),
+        ([-129], "int8", r"1 whole number doesn't fit into int8; the one at \[0\] would change$"),
+        ([1.0, 1e39], "float32", r"1 values are too large for float32, such as the one at \[1\]$"),
+        (np.array(["a", 5], object), "string", r"what stands at \[1\] is of the type int, expected text"),
+        (np.array(["a", None], object), "string", r"what stands at \[1\] is None, expected text"),
+        (np.array([b"\xff"]), "string", "is no text that UTF-8 can hold$"),
+    ],
+)
+def test_an_error_names_the_place_alone_where_values_may_not_be_shown(values, dtype, words):
+    """The user finds the value there; a report may be read by others."""
+    with pytest.raises(CannotJudge, match=words):
+        fit(values, dtype, shows=False)
 
 
 def test_values_that_overflow_are_refused():

@@ -101,7 +101,7 @@ def test_columns_make_up_the_only_input(tmp_path, read):
         (pa.array([datetime.datetime(2024, 1, 1)]), PAY, r"it holds timestamp\[us\], expected numbers, text"),
         (pa.array([datetime.date(2024, 1, 1)]), PAY, r"it holds date32\[day\]"),
         (pa.array([[1.0, 2.0]]), PAY, "it holds list<"),
-        (pa.array([16777217, None]), PAY, r"16777217 in row 0 \(counted from 0\) would become 16777216"),
+        (pa.array([16777217, None]), PAY, r"the one in row 0 \(counted from 0\) would change"),
         (pa.array([decimal.Decimal("1.50")]), AGE, "expected int64"),
     ],
 )  # fmt: skip
@@ -156,7 +156,7 @@ def test_types_of_pandas_become_what_they_mean(tmp_path, series, given, expected
         (pd.Series(["a", None], dtype=object), CITY, "a value is missing in row 1"),
         (pd.to_datetime(pd.Series(["2024-01-01"])), PAY, "it holds datetime64"),
         (pd.Series([datetime.date(2024, 1, 1)], dtype=object), PAY, "it holds values of the type date"),
-        (pd.Series([1, 2**24 + 1]), PAY, "16777217 in row 1"),
+        (pd.Series([1, 2**24 + 1]), PAY, "the one in row 1"),
     ],
 )
 def test_a_series_that_does_not_fit_says_why(tmp_path, series, given, words):
@@ -186,7 +186,7 @@ def test_whole_numbers_of_a_csv_that_change_name_line_and_column(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("a,b\n1,0.5\n\n16777217,1.5\n")
     data = Location(file=str(path), shown="d.csv")
-    with pytest.raises(CannotJudge, match=r"d\.csv: column 'a': 1 whole .*; 16777217 in line 4 would become 16777216"):
+    with pytest.raises(CannotJudge, match=r"d\.csv: column 'a': 1 whole .*; the one in line 4 would change"):
         load_dataset(spec(data, X), ())
     path.write_text("a,b\n1.5,0.5\n16777217,1.5\n")
     assert "1 whole numbers change in float32" in load_dataset(spec(data, X), ()).notes[0]
@@ -197,7 +197,7 @@ def test_a_gap_in_a_csv_of_whole_numbers_is_nan(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text('pay\n7\n""\n16777217\n')
     data = Location(file=str(path), shown="d.csv")
-    with pytest.raises(CannotJudge, match="16777217 in line 4"):
+    with pytest.raises(CannotJudge, match="the one in line 4"):
         load_dataset(spec(data, PAY), ())
     path.write_text('pay\n7\n""\n')
     assert np.isnan(load_dataset(spec(data, PAY), ()).inputs["pay"]).tolist() == [[False], [True]]

@@ -77,10 +77,13 @@ def test_text_is_text_however_it_is_stored(array):
     assert (fitted.dtype, fitted.tolist()) == (np.dtype(object), ["", "é"])
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), 3])
-def test_what_is_missing_among_texts_is_refused(missing):
+@pytest.mark.parametrize(
+    ("missing", "shown"),
+    [(None, "None"), (float("nan"), "nan"), (float("inf"), "of the type float"), (3, "of the type int")],
+)
+def test_what_is_missing_among_texts_is_refused(missing, shown):
     """The runtime would make a text of it: 'None', 'nan'."""
-    with pytest.raises(CannotJudge, match=rf"d: x: what stands at \[1\] is {missing!r}, expected text") as caught:
+    with pytest.raises(CannotJudge, match=rf"d: x: what stands at \[1\] is {shown}, expected text") as caught:
         fit_text(np.array(["a", missing], object), "d: x")
     assert "replace what is missing" in caught.value.fix
 

@@ -47,6 +47,26 @@ NET = dedent("""
             centred = prices - average
             return self.head(centred)
 
+    class Beside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.large, self.small = nn.Linear(8, 1), nn.Linear(8, 1)
+
+        def forward(self, x):
+            return torch.cat([1e6 * self.large(x), torch.sinh(self.small(x))], -1)
+
+    def beside():
+        torch.manual_seed(0)
+        return Beside().eval()
+
+    def doubled():
+        from onnxscript import opset18 as op
+
+        def sinh(x):
+            return op.Sub(op.Exp(x), op.Exp(op.Neg(x)))
+
+        return {torch.ops.aten.sinh.default: sinh}
+
     def cancelled():
         torch.manual_seed(0)
         return Cancelled().eval()
@@ -79,6 +99,12 @@ def models(tmp_path_factory) -> dict[str, ModelResult]:
             register: net.py:translations
             inputs: {x: {dtype: float32, shape: [batch, 8]}}
             batches: [1, 4]
+          - id: beside
+            framework: torch
+            source: net.py:beside
+            register: net.py:doubled
+            inputs: {x: {dtype: float32, shape: [batch, 8], range: [-1, 1]}}
+            batches: [16]
           - id: cancelled
             framework: torch
             source: net.py:cancelled
@@ -117,6 +143,16 @@ def test_the_error_along_the_graph_begins_there(found):
 def test_nothing_is_mended_of_a_file_that_the_gate_made(found):
     """It would be made again as it is."""
     assert found.mended is None
+
+
+def test_a_small_column_beside_a_large_one_is_no_noise(models):
+    """The whole is right to 110 dB, and a tolerance for it would hide that one column is twice what it should be."""
+    model = models["beside"]
+    assert min(check.snr_db for check in model.checks) > 90
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.OPERATOR), model.advice
+    (fault,) = model.place.faults
+    assert fault.value == "sinh"
+    assert "atol" not in model.advice
 
 
 def test_rounding_that_grows_is_said_to(models):

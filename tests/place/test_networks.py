@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper
 from onnxruntime.quantization import quantize_dynamic
 
 from onnx_gate.records.result import ModelResult
@@ -29,6 +30,10 @@ NET = dedent("""
             layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True, activation="gelu")
             self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
             self.head = nn.Linear(16, 4)
+            with torch.no_grad():
+                # Layers with equal weights share one tensor in the file, and quantize_dynamic then turns one of them.
+                for weights in self.encoder.parameters():
+                    weights.add_(0.05 * torch.randn_like(weights))
 
         def forward(self, x):
             hidden = self.encoder(self.embed((x - 0.4) / 0.2))
@@ -50,9 +55,35 @@ NET = dedent("""
         def forward(self, x):
             return self.head(torch.tanh(self.middle(torch.tanh(self.enter(x)))))
 
+    class Beside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.large, self.small = nn.Linear(6, 1), nn.Linear(6, 2)
+
+        def forward(self, x):
+            return torch.cat([1e6 * self.large(x), self.small(x)], -1)
+
     def load():
         torch.manual_seed(0)
         return Net().eval()
+
+    class Logs(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+            nn.init.uniform_(self.enter.weight, 0.1, 0.5)
+            nn.init.uniform_(self.enter.bias, 0.1, 0.5)
+
+        def forward(self, x):
+            return self.head(torch.log(self.enter(x)))
+
+    def logs():
+        torch.manual_seed(0)
+        return Logs().eval()
+
+    def beside():
+        torch.manual_seed(0)
+        return Beside().eval()
 
     def wide():
         torch.manual_seed(0)
@@ -88,6 +119,47 @@ def swap_heads(net: torch.nn.Module, path: Path) -> None:
         )  # fmt: skip
 
 
+def export_rows(net: torch.nn.Module, path: Path) -> None:
+    """A network that takes rows of six numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            net, (torch.randn(2, 6),), str(path), input_names=["x"], output_names=["y"], dynamo=False,
+            dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
+        )  # fmt: skip
+
+
+def spoil_epsilon(net: Any) -> None:
+    """A part that is not quantised."""
+    net.encoder.layers[0].norm2.eps = 0.3
+
+
+def spoil_bias(net: Any) -> None:
+    """In float32, in the part of a layer whose weights are quantised."""
+    net.encoder.layers[1].linear2.bias[3] += 1.5
+
+
+SPOILT = {"int8_epsilon": spoil_epsilon, "int8_bias": spoil_bias}
+
+
+def in_half(model: Any) -> Any:
+    """Products with weights in float16, though the file stores them in float32."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    for at, node in reversed(list(enumerate(model.graph.node))):
+        if node.op_type != "MatMul" or not stored.intersection(node.input):
+            continue
+        made, halves = node.output[0], [f"{name}.half.{at}" for name in node.input]
+        casts = [
+            helper.make_node("Cast", [name], [half], to=TensorProto.FLOAT16)
+            for name, half in zip(node.input, halves, strict=True)
+        ]
+        node.input[:], node.output[:] = halves, [f"{made}.half"]
+        model.graph.node.insert(at + 1, helper.make_node("Cast", [f"{made}.half"], [made], to=TensorProto.FLOAT))
+        for cast in reversed(casts):
+            model.graph.node.insert(at, cast)
+    return model
+
+
 def ship_wide(net: Any, folder: Path) -> list[str]:
     """Files of a network in which one unit of a wide layer has other weights; gives their entries."""
     entries = []
@@ -96,12 +168,7 @@ def ship_wide(net: Any, folder: Path) -> list[str]:
         with torch.no_grad():
             getattr(wrong, name).weight[unit] *= -2
         path = folder / f"wide_{name}.onnx"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                wrong, (torch.randn(2, 6),), str(path), input_names=["x"], output_names=["y"], dynamo=False,
-                dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}},
-            )  # fmt: skip
+        export_rows(wrong, path)
         ship(onnx.load(path), path)
         entries.append(
             f"  - {{id: wide_{name}, source: 'net.py:wide', onnx: {path.name}, batches: [1, 16], "
@@ -125,13 +192,36 @@ def found(tmp_path_factory) -> dict[str, ModelResult]:
     export(right, folder / "right.onnx")
     export(twice, folder / "twice.onnx")
     quantize_dynamic(folder / "right.onnx", folder / "int8.onnx")
-    for name in ("right", "twice", "int8"):
+    for name, spoil in SPOILT.items():
+        net = copy.deepcopy(right)
+        with torch.no_grad():
+            spoil(net)
+        export(net, folder / "float.onnx")
+        quantize_dynamic(folder / "float.onnx", folder / f"{name}.onnx")
+    shipped = ("right", "twice", "int8", *SPOILT)
+    for name in shipped:
         ship(onnx.load(folder / f"{name}.onnx"), folder / f"{name}.onnx")
     entries = [
         f"  - {{id: {name}, source: 'net.py:load', onnx: {name}.onnx, batches: [4], "
         "inputs: {x: {dtype: float32, shape: [batch, 5, 6]}}}"
-        for name in ("right", "twice", "int8")
+        for name in shipped
     ]
+    beside = names["beside"]()
+    with torch.no_grad():
+        beside.small.weight[1] *= 3
+    export_rows(beside, folder / "beside.onnx")
+    entries.append(
+        "  - {id: beside, source: 'net.py:beside', onnx: beside.onnx, batches: [16], "
+        "inputs: {x: {dtype: float32, shape: [batch, 6]}}}"
+    )
+    logs = names["logs"]()
+    with torch.no_grad():
+        logs.enter.weight[2] *= -1
+    export_rows(logs, folder / "logs.onnx")
+    entries.append(
+        "  - {id: logs, source: 'net.py:logs', onnx: logs.onnx, batches: [16], "
+        "inputs: {x: {dtype: float32, shape: [batch, 6], range: [0.5, 1]}}}"
+    )
     swap_heads(names["heads"](), folder / "heads.onnx")
     entries.append(
         "  - {id: heads, source: 'net.py:heads', onnx: heads.onnx, batches: [4], "
@@ -167,6 +257,40 @@ def test_lower_precision_is_seen_in_the_file(found):
     model = found["int8"]
     assert model.cause is Cause.QUANTISED, model.advice
     assert "int8" in model.advice and "Ship the file in float32" in model.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "words"),
+    [
+        ("int8_epsilon", Cause.OPERATOR, "is 0.3, in the source it is 1e-05"),
+        ("int8_bias", Cause.WEIGHTS, "differs from the source's in 1 of 16 numbers, by 1.5 at most"),
+    ],
+)
+def test_a_fault_beside_lower_precision_is_not_hidden_by_it(found, name, cause, words):
+    """In float32 the file would be as wrong, so lower precision is not the cause; but it is there, and is said."""
+    model = found[name]
+    assert (model.verdict, model.cause) == (Status.DIVERGED, cause), model.advice
+    assert words in model.advice
+    assert "in int8" in model.advice
+
+
+def test_a_small_column_beside_a_large_one_is_a_fault(found):
+    """One of three columns is wrong, and its error is nothing beside the first."""
+    model = found["beside"]
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.WEIGHTS), model.advice
+    (fault,) = model.place.faults
+    assert fault.module == "small"
+    assert "in 6 of 12 numbers" in fault.what
+    assert model.mended.passes
+
+
+def test_weights_that_give_nan_are_weights(found):
+    """A logarithm of negative numbers, which the source's weights never give."""
+    model = found["logs"]
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.WEIGHTS), model.advice
+    (fault,) = model.place.faults
+    assert fault.module == "enter"
+    assert model.mended.passes
 
 
 def test_swapped_outputs_get_their_names_back(found):

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from onnx_gate.gate.kept.offers import keep_mended
 from onnx_gate.gate.numbers.models import model_contradictions
 from onnx_gate.gate.output import OutputFolder
 from onnx_gate.manifest.load import load_manifest
 from onnx_gate.records.asked import ReproSpec
 from onnx_gate.records.diagnosis.failing import Failing, FailingRow, RowInput, Shared
+from onnx_gate.records.diagnosis.place import Mended
 from onnx_gate.records.diagnosis.repro import Repro
+from onnx_gate.records.found import Triage
 from onnx_gate.records.result import ModelResult
 from onnx_gate.records.result_scope import AskedModel
 from onnx_gate.reports import junit, markdown
 from onnx_gate.shards.merge_model import merge_row
-from onnx_gate.vocabulary import LeftOut, ReproRows, Status
+from onnx_gate.vocabulary import Cause, LeftOut, ReproRows, Status
 from onnx_gate.wording.repro import WHY, readme
+from onnx_gate.worker.repro.feeds import OutOfTime, find_rows
 from tests.golden.families import FAMILIES
 
 TEXTS = {"repro.py": "ours", "README.md": "ours"}
@@ -70,6 +77,28 @@ def test_plain_files_of_known_names_are_kept(tmp_path: Path, kind: str) -> None:
         assert {file.name for file in kept.iterdir()} == {"model.onnx", "rows.npz", *TEXTS}
     else:
         assert not kept.exists() or not list(kept.glob("*.py"))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_no_mended_file_is_kept_without_a_folder(wanted: bool) -> None:
+    """`repro: false` asks for nothing in repro/."""
+    spec: Any = SimpleNamespace(id="m", repro=ReproSpec() if wanted else None)
+    mended = Mended(changes=("put the source's weights into `w`",), passes=True, checks=4)
+    found: Any = SimpleNamespace(spec=spec, triage=Triage(cause=Cause.WEIGHTS, advice="It differs.", mended=mended))
+    result: Any = SimpleNamespace(verdict=Status.DIVERGED)
+    folder: Any = SimpleNamespace(keep_mended="repro/{}/mended.onnx".format)
+    keep_mended(found, result, folder)
+    assert found.triage.mended.file == ("repro/m/mended.onnx" if wanted else "")
+
+
+def test_rows_that_nobody_had_time_to_try_are_no_rows_that_pass() -> None:
+    """Whether the failure shows in a plain session is not known then."""
+    call: Any = SimpleNamespace(first_row=0)
+    case: Any = SimpleNamespace(name="batch=1", sizes={"batch": 1}, calls=lambda: iter([call]))
+    prepared: Any = SimpleNamespace(cases=[case], hides=lambda _: False)
+    with pytest.raises(OutOfTime):
+        find_rows(prepared, ["batch=1"], {}, lambda *_: True, until=time.monotonic() - 1)
+    assert "there was no time left" in WHY[LeftOut.NO_TIME]
 
 
 def test_what_an_earlier_run_left_is_gone(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.answers import Moved
 from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.share import Share
-from onnx_gate.worker.triage.causes import NOBODY, find_cause
+from onnx_gate.worker.triage.causes import NOBODY, Questions, find_cause
 from onnx_gate.worker.triage.evidence import SecondOpinion
 from onnx_gate.worker.triage.habits import HABITS, changed
 from onnx_gate.worker.triage.order import all_agree, find_order, telling
@@ -195,6 +197,39 @@ def test_rounding_that_nobody_has_shown_gives_way_to_a_part_that_is_wrong():
     assert cause(diff(), known=ROUNDED, place=WEIGHTS, rounding=shown) is Cause.PRECISION
 
 
+def test_a_known_problem_of_a_shipped_file_gives_way_to_an_exchange():
+    """Trees that have seen NaN are known to be lost; that the file holds other trees was shown."""
+    known = Triage(cause=Cause.NAN, advice="The feed holds NaN.")
+    assert cause(diff(), shipped=True, known=known) is Cause.NAN
+    assert cause(diff(), shipped=True, known=known, place=replace(WEIGHTS, cause=None)) is Cause.NAN
+    assert cause(diff(), shipped=True, known=known, place=WEIGHTS) is Cause.WEIGHTS
+
+
+def test_nan_has_a_place_and_gives_way_to_other_weights():
+    """A part that lacks a bound is the reason for the NaN itself; with other weights there would be none."""
+    odd = diff(nonfinite_mismatched=3)
+    found = triage(odd, shipped=True, place=WEIGHTS)
+    assert (found.cause, found.place) == (Cause.WEIGHTS, WEIGHTS.place)
+    assert cause(odd, place=WEIGHTS) is Cause.WEIGHTS
+    lacks = triage(odd, shipped=True, place=replace(WEIGHTS, lacks=True, cause=Cause.OPERATOR))
+    assert (lacks.cause, lacks.place) == (Cause.NAN, WEIGHTS.place)
+    assert "`w` differs." in lacks.advice
+    assert triage(odd, place=replace(WEIGHTS, cause=None)).cause is Cause.NAN
+    # A scaler that divides by 0 is a matter of NaN, too.
+    assert triage(odd, shipped=True, place=replace(WEIGHTS, cause=Cause.PREPROCESSING)).cause is Cause.NAN
+    assert triage(odd).place is None
+
+
+def test_noise_of_the_whole_may_drown_a_column():
+    """A tolerance for the whole output would hide a column of small numbers."""
+    quiet = diff(snr_db=120.0)
+    assert cause(quiet) is Cause.TOLERANCE
+    assert cause(quiet, drowned=True) is Cause.CONVERSION
+    shown = Rounding(how="judge", mismatched=5)
+    assert cause(quiet, rounding=shown) is Cause.TOLERANCE
+    assert cause(quiet, rounding=shown, drowned=True) is Cause.PRECISION
+
+
 def test_noise_is_a_matter_of_tolerance_whatever_is_known_of_the_model():
     """A tolerance that float32 can't keep has nothing to do with thresholds."""
     assert cause(diff(snr_db=140.0), known=ROUNDED) is Cause.TOLERANCE
@@ -234,6 +269,30 @@ def test_what_no_time_was_left_for_is_said():
     """A reader has to know what the cause was not held against."""
     found = find_cause(evidence(diff(), unasked=lambda: ["place", "rounding", "place"]))
     assert "No time was left to check where in the graph it begins, whether rounding explains it." in found.advice
+
+
+def test_every_question_has_words_for_the_reader():
+    """What was not asked can't be left out of the sentence."""
+    for question in fields(Questions):
+        found = find_cause(evidence(diff(), unasked=lambda name=question.name: [name]))
+        assert "No time was left to check" in found.advice, question.name
+
+
+def test_what_the_search_had_no_time_for_is_said():
+    """The place may be known without the change that mends it."""
+    asker: Any = object.__new__(SecondOpinion)
+    asker._prepared, asker.recorded, asker.unasked = SimpleNamespace(source=1, part=None), False, []
+    late = replace(WEIGHTS, unasked=("exchange", "mend", "cut"))
+    asker._place = None
+    asker._richest, asker._call, asker._read_log, asker._search_until = lambda given: given, lambda _: None, str, 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("onnx_gate.worker.triage.evidence.find_place", lambda *_: late)
+        asker.place(diff())
+    found = find_cause(evidence(diff(), unasked=lambda: asker.unasked))
+    assert (
+        "No time was left to check which change makes the wrong parts right, whether the file passes with these "
+        "changes, whether the wrong part fails by itself."
+    ) in found.advice
 
 
 def test_after_its_share_of_the_timeout_nothing_is_asked():

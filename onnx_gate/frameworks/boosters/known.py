@@ -47,10 +47,11 @@ def _fractions_of_categories(source: Any, spec: ModelSpec, feed: dict[str, Any])
         values = rows[:, column]
         broken = values[np.isfinite(values) & (values != np.trunc(values))] if values.dtype.kind == "f" else values[:0]
         if len(broken):
+            fed = "a number that isn't whole" if spec.hides_data else f"{broken[0]:.6g}"
             return Triage(
                 cause=Cause.PREPROCESSING,
-                advice=f"Column {column} is a category, and was fed {broken[0]:.6g}: {library_of(source)} cuts that to "
-                "a whole number, ONNX compares it as it is. Feed categories as whole numbers: give `data`, or an input "
+                advice=f"Column {column} is a category, and was fed {fed}: {library_of(source)} cuts that to a whole "
+                "number, ONNX compares it as it is. Feed categories as whole numbers: give `data`, or an input "
                 "of its own for this column with `values: [0, 1, 2]`.",
             )
     return None

@@ -32,11 +32,11 @@ def keep_weak_inputs(found: Findings, result: ModelResult, folder: Keeper) -> No
 
 
 def keep_mended(found: Findings, result: ModelResult, folder: Keeper) -> None:
-    """Keep the mended model; if it can't be kept, no report names its file."""
+    """Keep the mended model; if it can't be kept, no report names its file. With `repro: false` there is no folder."""
     if found.triage is None or found.triage.mended is None:
         return
     file = ""
-    if found.triage.mended.passes and result.verdict is Status.DIVERGED:
+    if found.triage.mended.passes and result.verdict is Status.DIVERGED and found.spec.repro is not None:
         try:
             file = folder.keep_mended(found.spec.id)
         except OSError as error:

@@ -29,6 +29,11 @@ MOST_SECONDS = 10.0
 MOST_INPUTS = 10
 LONGEST_VALUE = 80
 LARGEST_ERROR = 1e300
+NO_TIME = "the rows that fail were not looked at: triage had no time left"
+NOT_ALL = (
+    "not all rows were looked at for what failing rows share, only the first {}: the search ends after 4,096 rows, "
+    "64 MiB or 10 seconds"
+)
 
 
 def tell_failing(
@@ -40,25 +45,31 @@ def tell_failing(
 ) -> None:
     """Send the worst rows, and what the failing rows share; failures here change no verdict."""
     try:
-        if found := find_failing(prepared, diffs, read_log, deadline):
+        provider = _provider(prepared, diffs)
+        if provider is None or prepared.spec.variant:
+            # Variants differ by rounding everywhere.
+            return
+        if time.monotonic() > deadline:
+            send(Note(text=NO_TIME))
+            return
+        seen = look_again(prepared, provider, read_log, deadline)
+        if found := describe_failing(prepared, seen, provider.name):
             send(found)
+        if not seen.complete:
+            rows = sum(len(block.wrong) for block in seen.blocks)
+            send(Note(text=NOT_ALL.format(f"{rows:,}")))
     except Exception as error:
         log_aside(error)
         send(Note(text=f"the rows that fail could not be looked at: {describe(error)[:300]}"))
 
 
-def find_failing(
-    prepared: Prepared, diffs: Sequence[OutputDiff], read_log: Callable[[], str], deadline: float
-) -> Failing | None:
-    """The failing rows; None if there are none, and for variants, which differ by rounding everywhere."""
-    provider = _provider(prepared, diffs)
-    if provider is None or prepared.spec.variant or time.monotonic() > deadline:
-        return None
+def look_again(prepared: Prepared, provider: ProviderSpec, read_log: Callable[[], str], deadline: float) -> Seen:
+    """All rows with whether they fail, as far as time and memory allow."""
     rules = {name: rule_for(prepared.spec, provider, name) for name in prepared.names}
     rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
     session = open_session(prepared.onnx, provider, read_log, custom_ops=prepared.spec.ort_custom_ops)
     until = min(deadline, time.monotonic() + MOST_SECONDS)
-    return describe_failing(prepared, look_at_rows(prepared, session, rules, until), provider.name)
+    return look_at_rows(prepared, session, rules, until)
 
 
 def describe_failing(prepared: Prepared, seen: Seen, provider: str) -> Failing | None:

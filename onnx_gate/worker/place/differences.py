@@ -35,6 +35,12 @@ _LEAST_CHANGE = 1e-4
 """A smaller change may come from rounding."""
 _SAME_EPSILON = 0.02
 """Largest error of the fit that rounding may leave, as a share of the difference of the two epsilons."""
+_TREES = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
+_SHAPE_OF_TREES = (
+    *("nodes_truenodeids", "nodes_falsenodeids", "nodes_nodeids", "nodes_treeids", "nodes_modes"),
+    *("nodes_trueleafs", "nodes_falseleafs", "tree_roots"),
+)
+"""The attributes that say which node comes after which."""
 _NOT_COMPUTED = ("Identity", "Dropout")
 
 
@@ -44,11 +50,29 @@ def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequenc
         *_attributes(ours, theirs),
         *_stored(bench, right, ours, theirs),
     ]
-    yield from single[:MOST_TRIED]
+    trees, single = _whole_trees(single)
+    yield from (*trees, *single[:MOST_TRIED])
     weights = [one for one in single if one.kind == "weights"]
     for group in (_one_of_each(weights), *_choices(weights), _one_of_each(single), *_choices(single)):
         if len(group) > 1:
             yield Several(parts=tuple(group))
+
+
+def _whole_trees(
+    single: Sequence[StoredExchange | AttributeExchange],
+) -> tuple[list[Several], list[StoredExchange | AttributeExchange]]:
+    """Trees of another shape, each as one exchange, and all other exchanges.
+
+    Half of one tree and half of another may lead in a circle, which the runtime follows for ever.
+    """
+    other = {one.node.at for one in single if one.node.proto.op_type in _TREES and one.name in _SHAPE_OF_TREES}
+    groups: dict[int, list[StoredExchange | AttributeExchange]] = {}
+    for one in single:
+        if one.node.at in other:
+            groups.setdefault(one.node.at, []).append(one)
+    return [Several(parts=tuple(group)) for group in groups.values()], [
+        one for one in single if one.node.at not in other
+    ]
 
 
 def _one_of_each(single: Sequence[StoredExchange | AttributeExchange]) -> list[StoredExchange | AttributeExchange]:

@@ -34,7 +34,7 @@ from onnx_gate.worker.place.exchange import (
 )
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
-from onnx_gate.worker.place.values import largest_error, nearly, noise_of, wrong_share
+from onnx_gate.worker.place.values import is_gone, largest_error
 
 MOST_FAULTS = 64
 _ALL_STEPS = 16
@@ -136,47 +136,70 @@ class Search:
     settings: Mapping[str, float] = field(default_factory=dict)
     """Numbers that the parts of the source were made with; exchanges come from them if there is no right graph."""
 
+    unasked: list[str] = field(default_factory=list)
+    """What there was no time for."""
+
     def faults(self) -> list[Fault]:
         """All faults that are found, in graph order."""
         return [self._fault(pair) for pair in self.pairs.wrong()[:MOST_FAULTS]]
 
     def shown(self, faults: Sequence[Fault]) -> Cause | None:
         """`Cause.OPERATOR` if the answers become right with true values in place of the wrong ones, else None."""
-        pairs = self.pairs
-        given = {
-            fault.end.value: value for fault in faults if (value := pairs.given().get(fault.end.value)) is not None
-        }
-        ends = [name for name in pairs.truth.ends if name in pairs.found]
-        own = {fault.end.value for fault in faults}
-        rest = [name for name in ends if name not in own]
-        found = _tried(lambda: pairs.bench.run(pairs.feed, rest, given) if rest else {})
-        if not faults or found is None or not all(_near_enough(pairs.true(name), found[name]) for name in found):
-            return None
-        return Cause.OPERATOR
+        return Cause.OPERATOR if faults and self.goes([], given=faults) else None
 
     def needed(self, faults: Sequence[Fault]) -> list[Fault]:
         """The faults whose exchange the answers need; the others are two values that were paired by mistake.
 
         All faults, if the exchanges together don't make the answers right.
         """
-        kept = [fault for fault in faults if fault.exchange]
-        if len(kept) < len(faults) or len(kept) < 2 or not self._answers(kept):
+        explained = [fault for fault in faults if fault.exchange]
+        if len(explained) < len(faults) or len(explained) < 2 or not self.goes(explained):
             return list(faults)
-        for fault in sorted(kept, key=lambda one: (one.exchange is not None and one.exchange.kind) != "structure"):
-            if time.monotonic() > self.until or len(kept) == 1:
+        # Two values that were paired by mistake may make up for each other: none of them goes without the other.
+        kept: list[Fault] = []
+        for fault in sorted(explained, key=_is_structure):
+            kept.append(fault)
+            if len(kept) < len(explained) and self._in_time() and self.goes(kept):
                 break
+        for fault in sorted(kept, key=_is_structure, reverse=True):
             rest = [one for one in kept if one is not fault]
-            if self._answers(rest):
+            if rest and self._in_time() and self.goes(rest):
                 kept = rest
         return [fault for fault in faults if fault in kept]
 
-    def _answers(self, faults: Sequence[Fault]) -> bool:
-        """Whether the graph with these faults mended gives the source's answers, with no true values given."""
-        pairs = self.pairs
-        ends = [name for name in pairs.truth.ends if name in pairs.found]
+    def _in_time(self) -> bool:
+        """Whether there is time left to see which changes are needed."""
+        if time.monotonic() <= self.until:
+            return True
+        self.unasked.append("needed")
+        return False
+
+    def goes(self, faults: Sequence[Fault], *, given: Sequence[Fault] = ()) -> bool:
+        """Whether the divergence goes away, from end to end, once these faults are exchanged.
+
+        The wrong values of the `given` faults are replaced by true ones. An answer that is such a value itself is not
+        looked at: it is not computed any more.
+        """
+        pairs, own = self.pairs, {fault.end.value for fault in given}
+        values = {name: value for name, value in pairs.given().items() if name in own}
+        ends = [name for name in pairs.truth.ends if name in pairs.found and name not in own]
         exchanges = [fault.exchange for fault in faults if fault.exchange]
-        found = _tried(lambda: pairs.bench.run(pairs.feed, ends, {}, _with(pairs, exchanges)))
-        return found is not None and all(name in found and _near_enough(pairs.true(name), found[name]) for name in ends)
+        found = _tried(lambda: pairs.bench.run(pairs.feed, ends, values, _with(pairs, exchanges)) if ends else {})
+        return found is not None and all(name in found and self._gone(name, found[name]) for name in ends)
+
+    def _gone(self, name: str, value: Array) -> bool:
+        """Whether at most 1 % of the failing elements of an answer still fail, and none that did not fail before.
+
+        Rounding adds up over many steps. Where the divergence is smaller than that, the noise of one step decides.
+        """
+        pairs = self.pairs
+        if name not in pairs.free:
+            return pairs.is_right(name, {name: value})
+        for steps in (_ALL_STEPS, 1):
+            before, after = (pairs.failing(name, side, steps) for side in (pairs.free[name], value))
+            if before.any() or steps == 1:
+                return is_gone(before, after)
+        return False
 
     def _fault(self, end: Pair) -> Fault:
         pairs, right = self.pairs, self.pairs.truth.bench
@@ -251,6 +274,7 @@ class Search:
     def _exchange(self, end: Pair, tried: Iterable[Exchange], theirs: Sequence[Node]) -> Exchange | None:
         for exchange in tried:
             if time.monotonic() > self.until:
+                self.unasked.append("exchange")
                 return None
             if self._clears(end, [exchange]):
                 return exchange
@@ -277,11 +301,20 @@ class Search:
 
     def _clears(self, end: Pair, exchanges: Sequence[Exchange]) -> bool:
         """Whether the value is right with these exchanges, if it is computed from true values."""
+        pairs, value = self.pairs, self.value_with(end, exchanges)
+        if value is None:
+            return False
+        return is_gone(pairs.failing(end.value, pairs.own[end.value]), pairs.failing(end.value, value))
+
+    def value_with(self, end: Pair, exchanges: Sequence[Exchange]) -> Array | None:
+        """The value with these exchanges, computed from true values; None if the graph doesn't run."""
         pairs = self.pairs
-        before = wrong_share(pairs.true(end.value), pairs.own[end.value], pairs.noise(end.value))
         found = _tried(lambda: pairs.bench.run(pairs.feed, [end.value], pairs.given(), _with(pairs, exchanges)))
-        value = found.get(end.value) if found else None
-        return value is not None and _gone(before, pairs.true(end.value), value, pairs.noise(end.value))
+        return found.get(end.value) if found else None
+
+
+def _is_structure(fault: Fault) -> bool:
+    return fault.exchange is not None and fault.exchange.kind == "structure"
 
 
 def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
@@ -294,16 +327,6 @@ def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
     names = {name for node in learnt for name in node.stored if "." in name}
     owners = {name.rpartition(".")[0] for name in names}
     return owners.pop() if len(owners) == 1 and all(shared[name] == 1 for name in names) else ""
-
-
-def _near_enough(truth: Array, value: Array) -> bool:
-    """Whether two answers are the same, up to the rounding of many steps."""
-    return nearly(truth, value, _ALL_STEPS * noise_of(truth))
-
-
-def _gone(before: float, truth: Array, value: Array, noise: float) -> bool:
-    """Whether at most 1 % of the wrong elements are still wrong."""
-    return wrong_share(truth, value, noise) <= before / 100
 
 
 def _with(pairs: Pairs, exchanges: Sequence[Exchange]) -> Draft:

@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.asked import ProviderSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Along, Mended, Place, PlaceFault, PlaceNode
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import Cause
+from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.log import log_aside
-from onnx_gate.worker.onnx_files.lowered import lowered_in
+from onnx_gate.worker.onnx_files.lowered import Lowered, lowered_in
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import Array, Bench
 from onnx_gate.worker.place.cut.part import Part, cut_out
@@ -26,8 +28,9 @@ from onnx_gate.worker.place.landmarks.causes import explain, is_odd
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.mend import mend
 from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
+from onnx_gate.worker.place.raised import raise_precision
 from onnx_gate.worker.place.twin import convert_now, is_rounded, judged, landmarks_of, truth_of
-from onnx_gate.worker.place.values import wrong_share
+from onnx_gate.worker.place.values import beyond, off_in_column, wrong_share
 from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_ROWS = 32
@@ -35,6 +38,8 @@ GROSS, MANY = 0.01, 0.25
 """Shares of the largest number, and of the elements, that rounding alone does not reach."""
 MOST_ALONG = 200
 MOST_NODES = 20
+MOST_BOUNDS = 16
+"""Most values of a file of lower precision for which a Relu is tried."""
 _AS_MUCH = 0.25
 """Share of the later error at which an earlier value counts as the place where the error is made."""
 
@@ -47,10 +52,14 @@ class Found:
     """The cause of all faults together; None if one of them is not explained."""
     place: Place
     mended: Mended | None = None
+    lacks: bool = False
+    """Whether a part gives NaN or infinity because it lacks nodes of the source, such as a lower bound."""
+    unasked: tuple[str, ...] = ()
+    """What there was no time for."""
     gross: bool = True
     """Whether a part has larger errors than rounding can make, in more than a few elements."""
-    lowered: str = ""
-    """The parts of the file with lower precision, if these explain the whole divergence."""
+    lowered: Lowered | None = None
+    """The lower precision of the file, if some of the divergence comes from it."""
     part: Part | None = None
     """The smallest wrong part, cut out of the graph."""
 
@@ -63,26 +72,120 @@ def find_place(
         feed = few_rows(prepared, diff, call)
         answers = prepared.ask_again(replace(call, feed=feed)) if call.answers is None else call.answers
         bench = judged(prepared)
-        truth = _truth(prepared, bench, Path(folder), feed, answers)
-        if truth is None or not _is_wrong(bench, truth, feed):
+        right = convert_now(prepared, Path(folder), feed, bench.opset) if prepared.spec.onnx else None
+        truth = _truth(prepared, right, feed, answers)
+        if truth is None and (rest := _without_nan(prepared, feed)):
+            # Converters are known to lose what a model does with NaN: the other rows may show another fault.
+            feed = rest
+            truth = _truth(prepared, right, feed, prepared.ask_again(replace(call, feed=feed)))
+        if truth is None:
             return None
-        lowered = lowered_in(bench.model.graph)
-        if lowered and truth.bench and is_rounded(bench, truth.bench):
-            return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered.words)
+        truth = replace(truth, allowed=_allowed(prepared, diff.provider))
+        if not _is_wrong(bench, truth, feed):
+            return None
+        lowered = _lowered(bench, truth)
+        if lowered:
+            raised = _raised(prepared, truth, Path(folder), feed, until)
+            if raised is None or not _failing(raised, truth, feed):
+                return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered)
+            # What is wrong besides shows in float32 only.
+            bench = raised
         pairs = Pairs(bench, truth, feed)
         pairs.settle()
         search = Search(pairs, until, _parameters(prepared), _settings(prepared))
-        faults = search.needed(search.faults())
-        faults = faults if truth.bench else explain(search, faults)
-        cause = cause_of(faults)
+        faults, proven = _explained(search)
+        cause = cause_of(faults) if proven else None
         place = _place(pairs, faults, prepared.spec.folder)
-        exchanged = [fault for fault in faults if fault.exchange]
         mended = None
-        if prepared.spec.onnx and exchanged and time.monotonic() < until:
-            mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
-        part = cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until)
-        gross = any(_is_gross(pairs, fault) for fault in faults)
-        return Found(cause=cause, place=place, mended=mended, gross=gross, part=part)
+        exchanged = [fault for fault in faults if fault.exchange]
+        if prepared.spec.onnx and exchanged and not lowered:
+            if time.monotonic() < until:
+                mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
+            else:
+                search.unasked.append("mend")
+        if faults and time.monotonic() >= until:
+            search.unasked.append("cut")
+        return Found(
+            # If all checks pass with the exchanges, no other proof is needed.
+            cause=(cause_of(faults) if mended and mended.passes else cause) or (Cause.QUANTISED if lowered else None),
+            place=place,
+            mended=mended,
+            lacks=any(_lacks(pairs, fault) for fault in faults),
+            unasked=tuple(search.unasked),
+            gross=any(_is_gross(pairs, fault) for fault in faults),
+            lowered=lowered,
+            part=cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until),
+        )
+
+
+def _explained(search: Search) -> tuple[list[Fault], bool]:
+    """The faults, and whether the divergence goes away with them, from end to end."""
+    found = search.faults()
+    if search.pairs.truth.bench is None:
+        return explain(search, found), bool(search.shown(found))
+    faults = search.needed(found)
+    return faults, search.goes(faults)
+
+
+def _lowered(bench: Bench, truth: Truth) -> Lowered | None:
+    """The lower precision of a file that holds the source's weights, rounded to it."""
+    lowered = lowered_in(bench.blueprint.model.graph)
+    return lowered if lowered and truth.bench and is_rounded(bench, truth.bench) else None
+
+
+def _raised(prepared: Prepared, truth: Truth, folder: Path, feed: Feed, until: float) -> Bench | None:
+    """The file in float32, with the source's own weights; None if it can't be made.
+
+    A value that is stored from 0 on may have lost a Relu, or may only be positive on most rows: what fails least is it.
+    """
+    try:
+        best = _raised_once(prepared, truth, folder, feed, frozenset())
+        if best is None:
+            return None
+        names = best.bounds[:MOST_BOUNDS]
+        for free in (frozenset(names), *(frozenset({name}) for name in names)):
+            if not best.failing or time.monotonic() > until:
+                break
+            again = _raised_once(prepared, truth, folder, feed, best.free ^ free)
+            best = again if again and again.failing < best.failing else best
+    except Exception as error:
+        log_aside(error)
+        return None
+    return best.bench
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Once:
+    """A raised file, and how many elements of its answers fail."""
+
+    bench: Bench
+    bounds: tuple[str, ...]
+    free: frozenset[str]
+    failing: int
+
+
+def _raised_once(prepared: Prepared, truth: Truth, folder: Path, feed: Feed, free: frozenset[str]) -> _Once | None:
+    raised = raise_precision(Path(prepared.onnx), truth.bench, folder, free) if truth.bench else None
+    if raised is None:
+        return None
+    bench = judged(prepared, str(raised.path))
+    return _Once(bench=bench, bounds=raised.bounds, free=free, failing=_failing(bench, truth, feed))
+
+
+def _failing(bench: Bench, truth: Truth, feed: Feed) -> int:
+    """How many elements of the answers are out of tolerance on this feed."""
+    seen, count = bench.run(feed, list(truth.ends)), 0
+    for name, wanted in truth.ends.items():
+        if name not in seen or wanted not in truth.values:
+            continue
+        true, value, allowed = truth.values[wanted], seen[name], truth.allowed.get(name)
+        if true.size != value.size:
+            count += max(true.size, 1)
+        elif allowed is None:
+            count += int((true.reshape(value.shape) != value).sum())
+        else:
+            count += int(beyond(true.reshape(value.shape), value, allowed).sum())
+    return count
 
 
 def _mend(
@@ -96,13 +199,24 @@ def _mend(
         return None
 
 
-def _truth(prepared: Prepared, bench: Bench, folder: Path, feed: Feed, answers: Answers) -> Truth | None:
+def _without_nan(prepared: Prepared, feed: Feed) -> Feed | None:
+    """The rows of a feed without NaN; None if these are all rows, or if the inputs do not define rows."""
+    sizes = {value.shape[:1] if isinstance(value, np.ndarray) else () for value in feed.values()}
+    if not prepared.framework.answers_by_row or len(sizes) != 1 or not (count := next(iter(sizes))):
+        return None
+    whole = np.ones(count, dtype=bool)
+    for value in feed.values():
+        if value.dtype.kind == "f":
+            whole &= ~np.isnan(value.reshape(count[0], -1)).any(axis=1)
+    return {name: value[whole] for name, value in feed.items()} if whole.any() and not whole.all() else None
+
+
+def _truth(prepared: Prepared, right: Bench | None, feed: Feed, answers: Answers) -> Truth | None:
     """The true values: from the source converted now if the user gave the file; else from the source's own values."""
     if prepared.source is None:
         return None
-    if prepared.spec.onnx is None:
+    if right is None:
         return landmarks_of(prepared, feed, answers)
-    right = convert_now(prepared, folder, feed, bench.opset)
     truth = truth_of(right, prepared, feed, answers)
     marks = _marks(prepared, feed) if truth else {}
     return replace(truth, parts=parts_of_values(marks, truth.values), modules=frozenset(marks)) if truth else None
@@ -149,13 +263,25 @@ def few_rows(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
 def _is_wrong(bench: Bench, truth: Truth, feed: Feed) -> bool:
     """Whether the answers of the graph differ on this feed."""
     seen = bench.run(feed, list(truth.ends))
-    return any(
-        wrong_share(truth.values[true].reshape(seen[name].shape), seen[name]) > 0
-        if truth.values[true].size == seen[name].size
-        else True
-        for name, true in truth.ends.items()
-        if name in seen and true in truth.values
-    )
+    known = [(name, truth.values[true]) for name, true in truth.ends.items() if name in seen and true in truth.values]
+    return any(_differs(true, seen[name], truth.allowed.get(name)) for name, true in known)
+
+
+def _differs(true: Array, value: Array, allowed: Tolerance | None) -> bool:
+    if true.size != value.size:
+        return True
+    true = true.reshape(value.shape)
+    if wrong_share(true, value) > 0:
+        return True
+    return allowed is not None and bool((off_in_column(true, value) & beyond(true, value, allowed)).any())
+
+
+def _allowed(prepared: Prepared, provider: str) -> dict[str, Tolerance]:
+    """The tolerance of each output that has one."""
+    spec = prepared.spec
+    on = next((given for given in spec.providers if given.name == provider), ProviderSpec(name=provider))
+    rules = {name: rule_for(spec, on, name) for name in prepared.names}
+    return {name: rule.tolerance for name, rule in rules.items() if rule.mode == "compare" and rule.tolerance}
 
 
 def cause_of(faults: Sequence[Fault]) -> Cause | None:
@@ -179,6 +305,10 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
         born=_born(along, grows) if grows else "",
         grows=grows,
     )
+
+
+def _lacks(pairs: Pairs, fault: Fault) -> bool:
+    return is_odd(pairs, fault) and (fault.exchange is None or fault.exchange.kind == "structure")
 
 
 def _is_gross(pairs: Pairs, fault: Fault) -> bool:

@@ -15,17 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
+from onnx_gate.records.asked import Tolerance
+from onnx_gate.worker.place.bench import LARGEST, MARK, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
 from onnx_gate.worker.place.values import (
     Layout,
     agree,
+    beyond,
+    far_in_column,
     fingerprint,
     largest_error,
     layouts,
     may_agree,
     nearly,
     noise_of,
+    off_in_column,
     telling,
+    wrong_elements,
 )
 
 MOST_ROUNDS = 16
@@ -47,6 +52,8 @@ class Truth:
     """Noise of each value from rounding, if it was measured."""
     ends: Mapping[str, str]
     """Output of the judged graph → the true value that it should be."""
+    allowed: Mapping[str, Tolerance] = field(default_factory=dict)
+    """Output of the judged graph → the tolerance that it is judged by."""
     bench: Bench | None = None
     """The right graph itself, if there is one."""
     named: frozenset[str] | None = None
@@ -126,7 +133,26 @@ class Pairs:
     def wrong(self) -> list[Pair]:
         """The pairs whose value is wrong although it is computed from true values, in graph order."""
         names = sorted(self.own, key=lambda name: self._order[name])
-        return [self.found[name] for name in names if not nearly(self.true(name), self.own[name], self._measured(name))]
+        return [self.found[name] for name in names if not self.is_right(name, self.own)]
+
+    def failing(self, name: str, value: Array, times: float = 1.0) -> Array:
+        """A mask of the elements that are wrong beyond so many times the noise; all of them if the shape differs."""
+        true = self.true(name)
+        if true.shape != value.shape:
+            return np.ones(true.shape, dtype=bool)
+        return wrong_elements(true, value, times * self.noise(name)) | self.drowned(name, value)
+
+    def drowned(self, name: str, value: Array) -> Array:
+        """A mask of the elements with an error that is large for their column; in outputs, only those out of tolerance.
+
+        Beside a column of large numbers, such an error may look like rounding of the whole value.
+        """
+        true, allowed = self.true(name), self.truth.allowed.get(name.removeprefix(f"{MARK}end."))
+        if true.shape != value.shape or true.dtype.kind != "f" or value.dtype.kind != "f":
+            return np.zeros(value.shape, dtype=bool)
+        if allowed is None:
+            return far_in_column(true, value)
+        return off_in_column(true, value) & beyond(true, value, allowed)
 
     def starts(self, name: str, given: Set[str] | None = None) -> list[str]:
         """The nearest pairs that a value is computed from; `given` can pass in the result of `given_names`."""
@@ -191,7 +217,8 @@ class Pairs:
 
     def _layout(self, truth: Array, value: Array, noise: float) -> Layout | None:
         ways = layouts(truth.shape, value.shape)
-        return next((way for way in ways if agree(way.of(truth), value, noise)), None)
+        found = (way for way in ways if agree(way.of(truth), value, noise))
+        return next((way for way in found if not far_in_column(way.of(truth), value).any()), None)
 
     def _end(self) -> None:
         """Add the outputs as pairs: their meaning is known, so they need not agree."""
@@ -302,7 +329,7 @@ class Pairs:
             seen = self.bench.run(self.feed, wrong, {**self.given(), name: value})
         except Exception:
             return False
-        return any(self._is_right(each, seen) for each in wrong)
+        return any(self.is_right(each, seen) for each in wrong)
 
     def _fits(self, true: str, value: str) -> bool:
         truth = self.truth.values.get(true)
@@ -312,7 +339,7 @@ class Pairs:
         """Drop the proposals that are wrong and that make no other value right; returns their number."""
         readers, tried, dropped = self._readers(), 0, 0
         for pair in [pair for pair in self.wrong() if pair.proposed]:
-            right = [name for name in readers.get(pair.value, []) if self._is_right(name, self.own)]
+            right = [name for name in readers.get(pair.value, []) if self.is_right(name, self.own)]
             if right:
                 tried += 1
                 if tried > MOST_DOUBTS or self._is_needed(pair, right):
@@ -325,10 +352,13 @@ class Pairs:
     def _is_needed(self, pair: Pair, right: Sequence[str]) -> bool:
         """Whether one of the values in `right` becomes wrong without the pair."""
         again = self.bench.run(self.feed, right, self.given(without=pair.value))
-        return any(name in again and not self._is_right(name, again) for name in right)
+        return any(name in again and not self.is_right(name, again) for name in right)
 
-    def _is_right(self, name: str, seen: Values) -> bool:
-        return name in seen and nearly(self.true(name), seen[name], self._measured(name))
+    def is_right(self, name: str, seen: Values) -> bool:
+        """Whether a value is the true one, up to rounding and a few elements."""
+        if name not in seen or not nearly(self.true(name), seen[name], self._measured(name)):
+            return False
+        return not self.drowned(name, seen[name]).any()
 
     def _readers(self) -> dict[str, list[str]]:
         """Value of a pair → the values of pairs that are computed from it."""

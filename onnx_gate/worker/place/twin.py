@@ -22,15 +22,15 @@ from onnx_gate.worker.runtime.session import as_actual
 from onnx_gate.worker.trial.prepared import Prepared
 
 _CPU = ProviderSpec(name="cpu")
-_LOWERED = tuple(np.dtype(name) for name in ("int8", "uint8", "float16"))
+_LOWERED = ("int8", "uint8", "float16", "bfloat16")
 _SAME = 0.999
 """Least correlation of a tensor with itself in eight bits; with another tensor of the same size it is far below."""
 
 
-def judged(prepared: Prepared) -> Bench:
-    """The judged graph: the user's file, or the source converted before the check."""
+def judged(prepared: Prepared, path: str = "") -> Bench:
+    """The judged graph: the user's file, or the source converted before the check. `path` names a changed copy."""
     session = next((given.session for given in prepared.spec.providers if given.name == "cpu"), _CPU.session)
-    return Bench(Blueprint(prepared.onnx, session=session, custom_ops=prepared.spec.ort_custom_ops))
+    return Bench(Blueprint(path or prepared.onnx, session=session, custom_ops=prepared.spec.ort_custom_ops))
 
 
 def convert_now(prepared: Prepared, folder: Path, feed: Feed, opset: int) -> Bench:
@@ -95,7 +95,7 @@ def is_rounded(bench: Bench, right: Bench) -> bool:
     """Whether each stored tensor of lower precision in a file is the rounded copy of a tensor of the right graph."""
     wanted = [array for name in sorted(right.stored) if (array := _floats(right.constant(name))) is not None]
     given = [array for name in sorted(bench.stored) if (array := bench.constant(name)) is not None]
-    lowered = [array for array in given if array.ndim > 1 and array.dtype in _LOWERED]
+    lowered = [array for array in given if array.ndim > 1 and array.dtype.name in _LOWERED]
     return bool(lowered) and all(any(_alike(array, other) for other in wanted) for array in lowered)
 
 

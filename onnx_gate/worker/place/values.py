@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from onnx_gate.records.asked import Tolerance
 
 Array = npt.NDArray[Any]
 TIMES = 8.0
@@ -20,9 +23,15 @@ _GONE = 0.01
 _AS_LARGE, _MASKED = 0.99, 1e-3
 """A mask constant is recognised by these shares of the largest number: numbers above the first are the constant, and
 all others are below the second."""
+_FAR = 0.1
+"""Share of the largest number of a column above which an error is far off."""
+_TOO_SMALL = 4 * float(np.finfo("float32").eps)
+"""A column below this share of the largest number may consist of rounding alone."""
 _LEAST_ROWS = 4
 """Fewest elements of a unit with which it can be recognised."""
 _MOST_AXES = 5
+_OF_COLUMN, _OF_SPREAD = 1e-3, 0.1
+"""Shares of the largest number of a column, and of its standard deviation, above which an error is large for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +79,13 @@ def nearly(truth: Array, value: Array, noise: float = 0.0) -> bool:
     return not wrong.any() or (bool(wrong.mean() <= _GONE) and not _of_one_unit(wrong))
 
 
+def is_gone(before: Array, after: Array) -> bool:
+    """Whether at most 1 % of the failing elements still fail, and these do not fill a unit; both are masks."""
+    if before.shape != after.shape:
+        return False
+    return int(after.sum()) <= _GONE * int(before.sum()) and not _of_one_unit(after)
+
+
 def _of_one_unit(wrong: Array) -> bool:
     """Whether a column or a channel is wrong in most of its elements."""
     axes = {1, wrong.ndim - 1} if wrong.ndim > 1 else set()
@@ -92,6 +108,45 @@ def wrong_elements(truth: Array, value: Array, noise: float = 0.0) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         far = np.abs(value.astype("float64") - truth) > np.maximum(allowed, TIMES * FLOOR * np.abs(truth))
     return np.asarray((far | (np.isnan(value) != np.isnan(truth))) & ~(value == truth))
+
+
+def off_in_column(truth: Array, value: Array) -> Array:
+    """A mask of the elements whose error is large for their column, though it may be small beside other columns.
+
+    A column is an index of the last axis. Both values have the same shape.
+    """
+    if truth.dtype.kind != "f" or value.dtype.kind != "f" or not truth.size:
+        return np.zeros(truth.shape, dtype=bool)
+    wide = [side.astype("float64").reshape(-1, side.shape[-1] if side.ndim > 1 else 1) for side in (truth, value)]
+    rows = np.where(np.isfinite(wide[0]), wide[0], np.nan)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        largest = np.nanmax(np.abs(rows), axis=0)
+        spread = np.nanstd(rows, axis=0) if len(rows) >= _LEAST_ROWS else np.full(largest.shape, np.inf)
+        allowed = np.minimum(_OF_COLUMN * largest, np.maximum(_OF_SPREAD * spread, TIMES * FLOOR * largest))
+        off = np.abs(wide[1] - rows) > allowed
+    return np.asarray(off.reshape(truth.shape))
+
+
+def far_in_column(truth: Array, value: Array) -> Array:
+    """A mask of the elements that are far off for a column that is small beside others, but more than their rounding.
+
+    Stricter than `off_in_column`: of a value within the graph nobody knows the tolerance.
+    """
+    if truth.dtype.kind != "f" or value.dtype.kind != "f" or truth.ndim < 2 or not truth.size:
+        return np.zeros(truth.shape, dtype=bool)
+    wide, other = (side.astype("float64").reshape(-1, side.shape[-1]) for side in (truth, value))
+    with np.errstate(all="ignore"):
+        largest = np.abs(wide).max(axis=0)
+        far = (np.abs(other - wide) > _FAR * largest) & (largest >= _TOO_SMALL * largest.max())
+    return np.asarray(far.reshape(truth.shape))
+
+
+def beyond(truth: Array, value: Array, tolerance: Tolerance) -> Array:
+    """A mask of the elements that are out of tolerance; both values have the same shape."""
+    with np.errstate(all="ignore"):
+        near = np.isclose(value.astype("float64"), truth, tolerance.rtol, tolerance.atol, equal_nan=True)
+    return np.asarray(~near)
 
 
 def largest_error(truth: Array, value: Array) -> float:

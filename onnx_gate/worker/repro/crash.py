@@ -29,6 +29,9 @@ PATIENCE = 20.0
 NOT_AGAIN = "the crash could not be shown again: no case by itself crashes ONNX Runtime in a process of its own"
 
 
+OUT_OF_TIME = "the crash could not be shown again: there was no time left to try all cases in a process of their own"
+
+
 def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None], *, scratch: Path, hung: bool) -> None:
     """Store the first case that crashes ONNX Runtime, or makes it hang."""
     send(Stage(name=REPRO_STAGE))
@@ -43,11 +46,12 @@ def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None]
     runner = _Runner(scratch / REPRO, given, prepared.spec.ort_custom_ops or "", hung=hung)
     until = time.monotonic() + min(MOST_SECONDS, 1.5 * prepared.spec.timeout)
     patience = min(PATIENCE, prepared.spec.timeout / 2)
-    hidden = False
+    hidden = late = False
     for case in [case for case in prepared.cases if case.held][:MOST_CASES]:
         hidden |= prepared.hides(case.name)
         for shown in _feeds(prepared, case):
             if time.monotonic() > until:
+                late = True
                 break
             bench.write_rows(shown, {"apart": True, "seconds": PATIENCE if hung else 3 * PATIENCE})
             if runner.dies(min(patience, until - time.monotonic()) if hung else until - time.monotonic()):
@@ -65,8 +69,8 @@ def leave_crash(prepared: Prepared, provider: str, send: Callable[[Event], None]
     bench.forget_rows()
     if hidden:
         send(Repro(provider=provider, model=True, left_out=(LeftOut.PRIVATE_ROWS,)))
-    else:
-        send(Note(text=NOT_AGAIN))
+    if late or not hidden:
+        send(Note(text=OUT_OF_TIME if late else NOT_AGAIN))
 
 
 def _feeds(prepared: Prepared, case: Case) -> Iterator[Shown]:

@@ -34,6 +34,10 @@ class Shown:
     rows: ReproRows
 
 
+class OutOfTime(Exception):
+    """The time is over, and no rows were found yet on which the file fails."""
+
+
 Fails = Callable[[Feed, Answers], bool]
 """Whether the file fails on a feed; raises CannotStore for types that a script could not store."""
 
@@ -41,7 +45,10 @@ Fails = Callable[[Feed, Answers], bool]
 def find_rows(
     prepared: Prepared, cases: Sequence[str], worst: Mapping[str, int], fails: Fails, until: float
 ) -> tuple[Shown | None, bool]:
-    """Rows on which the file fails, from the cases in this order; and whether cases with the user's own rows exist."""
+    """Rows on which the file fails, from the cases in this order; and whether cases with the user's own rows exist.
+
+    Raises OutOfTime if not all of them could be tried.
+    """
     by_name = {case.name: case for case in prepared.cases}
     known = [by_name[name] for name in dict.fromkeys(cases) if name in by_name]
     hidden = [case for case in known if prepared.hides(case.name)]
@@ -66,7 +73,7 @@ def worst_rows(diffs: Sequence[OutputDiff]) -> dict[str, int]:
 def _of_case(prepared: Prepared, case: Case, worst: int, fails: Fails, until: float) -> Shown | None:
     for number, call in _calls(case, worst):
         if time.monotonic() > until:
-            return None
+            raise OutOfTime
         references = prepared.reference(case, number, call)
         whole = Shown(case=case.name, feed=prepared.fed(call), references=references, rows=ReproRows.FED)
         if not fails(whole.feed, whole.references):
@@ -118,7 +125,7 @@ def _generated(prepared: Prepared, case: Case, fails: Fails, until: float) -> Sh
     """Generated rows instead of the user's own, on which the file fails too."""
     for shown in generated_feeds(prepared, case):
         if time.monotonic() > until:
-            return None
+            raise OutOfTime
         if fails(shown.feed, shown.references):
             return shown
     return None

@@ -29,7 +29,7 @@ from onnx_gate.worker.onnx_files.files import external_files, keep_copy
 from onnx_gate.worker.place.cut.part import Off, Part
 from onnx_gate.worker.place.runtime.optimizers import DISABLE
 from onnx_gate.worker.repro import script
-from onnx_gate.worker.repro.feeds import Shown, find_rows, worst_rows
+from onnx_gate.worker.repro.feeds import OutOfTime, Shown, find_rows, worst_rows
 from onnx_gate.worker.repro.store import CannotStore, Packed, describe_rows, write
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.user_code import describe
@@ -159,6 +159,9 @@ class Bench:
             shown, hidden = find_rows(self._prepared, cases or any_case, worst, self._fails, until)
         except CannotStore:
             self._left_out.append(LeftOut.TYPES)
+            return None
+        except OutOfTime:
+            self._left_out.append(LeftOut.NO_TIME)
             return None
         if shown is None:
             self._left_out.append(LeftOut.PRIVATE_ROWS if hidden else LeftOut.NOT_AGAIN)

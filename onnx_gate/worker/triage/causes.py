@@ -87,6 +87,8 @@ class Questions:
     """The parts with lower precision in a file with recorded answers; empty if there are none."""
     left_out: Callable[[OutputDiff], str] = lambda _: ""
     """The change of the inputs with which the ONNX file agrees with the source; empty if no change helps."""
+    drowned: Callable[[OutputDiff], bool] = lambda _: False
+    """Whether an error is large for its own column, though it is small beside the other columns of the output."""
     offset: Callable[[OutputDiff], float | None] = lambda _: None
     """The amount by which all elements are off in the same direction; None if there is no common direction."""
     rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
@@ -99,16 +101,26 @@ class Questions:
 
 _ASKED = {
     "unoptimized": "whether the optimiser changes the answers",
+    "optimizer": "which optimiser it is",
+    "on_provider": "where the provider computes other values",
     "repeats_itself": "whether the source repeats itself",
     "right_size": "whether the same rows are right in other batches",
     "order": "the order of outputs and classes",
     "columns": "the order of the columns",
+    "known": "whether it is a known problem of such models",
+    "lowered": "whether the file is of lower precision",
     "left_out": "whether preprocessing was left out",
+    "offset": "whether all answers are off by the same amount",
+    "drowned": "whether the error is small in every column",
     "rounding": "whether rounding explains it",
     "place": "where in the graph it begins",
     "precise": "whether full precision mends it",
+    "exchange": "which change makes the wrong parts right",
+    "needed": "whether all of the changes are needed",
+    "mend": "whether the file passes with these changes",
+    "cut": "whether the wrong part fails by itself",
 }
-"""Question → its description for the reader; questions that take no time are left out."""
+"""Question, or step of the search for the place → its description for the reader."""
 NOBODY = Questions()
 """Questions that are never asked: each has its default answer."""
 
@@ -292,7 +304,8 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
     if known is None or (known.cause in _OF_CONVERTERS and evidence.shipped):
         return None
     if known.cause is not Cause.PRECISION:
-        return known
+        found = evidence.ask.place(worst) if evidence.shipped else None
+        return None if found and found.cause else known
     noise, rounding = _is_noise(compared), evidence.ask.rounding(worst)
     if rounding and not (noise and rounding.how == "judge"):
         return Triage(cause=known.cause, advice=f"{known.advice} {measure(rounding)}")
@@ -313,11 +326,19 @@ def _known_converter(evidence: Evidence, worst: OutputDiff, compared: list[Outpu
 def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     if not any(diff.nonfinite_mismatched for diff in compared):
         return None
-    return Triage(
-        cause=Cause.NAN,
-        advice="One side answers NaN or Inf where the other doesn't. Look for log, sqrt, division or large sums "
-        "on these inputs; if such inputs can't occur, narrow `range` in the manifest.",
+    seen = evidence.ask.place(worst)
+    if seen and seen.cause in (Cause.WEIGHTS, Cause.OPERATOR) and not seen.lacks:
+        # Other weights, or another attribute, are the reason for the NaN: without them there is none.
+        advice = advise_place(seen) if evidence.shipped else advise_part(seen)
+        return Triage(cause=seen.cause, advice=advice, place=seen.place, mended=seen.mended)
+    advice = (
+        "One side answers NaN or Inf where the other doesn't. Look for log, sqrt, division or large sums on these "
+        "inputs; if such inputs can't occur, narrow `range` in the manifest."
     )
+    if seen is None or not seen.place.faults:
+        return Triage(cause=Cause.NAN, advice=advice)
+    told = (advice, begins_at(seen), mended_words(seen.mended))
+    return Triage(cause=Cause.NAN, advice=" ".join(filter(None, told)), place=seen.place, mended=seen.mended)
 
 
 def _variant(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
@@ -344,8 +365,9 @@ def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -
     found = evidence.ask.place(worst) if evidence.shipped else None
     if found is None or found.cause is None:
         return None
-    # A known fault of converters may be the origin.
-    known = _known_converter(evidence, worst, compared)
+    # A known fault of converters may be the origin, or be there as well.
+    known = evidence.ask.known(worst)
+    known = known if known and known.cause in (*_OF_CONVERTERS, Cause.NAN) else None
     advice = f"{advise_place(found)} Known of such models: {known.advice}" if known else advise_place(found)
     return Triage(cause=found.cause, advice=advice, place=found.place, mended=found.mended)
 
@@ -362,15 +384,13 @@ def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputD
 
 def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
     """Rounding as the cause, if it explains every output that differs."""
-    outputs: dict[str, OutputDiff] = {}
-    for diff in worst_first(compared):
-        outputs.setdefault(diff.output, diff)
+    outputs = _worst_of_outputs(compared)
     found = []
-    for diff in outputs.values():
+    for diff in outputs:
         if not (rounding := evidence.ask.rounding(diff)):
             return None
         found.append((rounding, diff))
-    if _is_noise(compared) and evidence.ask.offset(worst) is None:
+    if _is_noise(compared) and not _shows_more(evidence, worst, outputs):
         # The answers are right up to the last digits of float32. A wider type would help too, but it is the tolerance
         # that asks for more digits.
         return Triage(cause=Cause.TOLERANCE, advice=f"{tolerance_advice(worst)} {measure(found[0][0])}")
@@ -378,10 +398,26 @@ def _precision(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]
 
 
 def _tolerance(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
-    # Noise has no common sign: a constant offset was added by some step.
-    if not _is_noise(compared) or evidence.ask.offset(worst) is not None:
+    if not _is_noise(compared) or _shows_more(evidence, worst, _worst_of_outputs(compared)):
         return None
     return Triage(cause=Cause.TOLERANCE, advice=tolerance_advice(worst))
+
+
+def _worst_of_outputs(compared: list[OutputDiff]) -> list[OutputDiff]:
+    """The worst comparison of each output."""
+    outputs: dict[str, OutputDiff] = {}
+    for diff in worst_first(compared):
+        outputs.setdefault(diff.output, diff)
+    return list(outputs.values())
+
+
+def _shows_more(evidence: Evidence, worst: OutputDiff, outputs: list[OutputDiff]) -> bool:
+    """Whether differences that are small for their output are not noise.
+
+    Noise has no common sign: a constant offset was added by some step. And it is small in every column, also in one of
+    small numbers beside one of large numbers.
+    """
+    return evidence.ask.offset(worst) is not None or any(evidence.ask.drowned(diff) for diff in outputs)
 
 
 def _is_noise(compared: list[OutputDiff]) -> bool:

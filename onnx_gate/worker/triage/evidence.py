@@ -30,12 +30,13 @@ from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
 from onnx_gate.worker.place.mend import mend_columns, mend_order
 from onnx_gate.worker.place.runtime.find import Optimized, find_optimizer, find_provider
+from onnx_gate.worker.place.values import off_in_column
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
 from onnx_gate.worker.triage.habits import HABITS, changed
 from onnx_gate.worker.triage.order import Swapped, all_agree, find_order, join_rows
-from onnx_gate.worker.triage.precision import Rounding, common_offset
+from onnx_gate.worker.triage.precision import Rounding, common_offset, mismatches
 from onnx_gate.worker.triage.provider import Precise, all_but_gone
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
 from onnx_gate.worker.triage.sizes import fixed_sizes
@@ -295,6 +296,21 @@ class SecondOpinion:
             return None
         return common_offset(seen.references[diff.output], seen.actuals[diff.output])
 
+    def drowned(self, diff: OutputDiff) -> bool:
+        """Whether an element out of tolerance has an error that is large for its own column."""
+        name, tolerance = diff.output, self._tolerance(diff)
+        return any(
+            name in seen.references
+            and seen.references[name].shape == seen.actuals[name].shape
+            and bool(
+                (
+                    off_in_column(seen.references[name], seen.actuals[name])
+                    & mismatches(seen.references[name], seen.actuals[name], tolerance)
+                ).any()
+            )
+            for seen in (self._look(diff), self._look(self._richest(diff)))
+        )
+
     def rounding(self, diff: OutputDiff) -> Rounding | None:
         """How rounding alone explains the divergence; None if it does not."""
         return None if self.recorded else self._rounding.explain(diff, self._look(diff), self._tolerance(diff))
@@ -307,6 +323,7 @@ class SecondOpinion:
             rich = self._richest(diff)
             found = find_place(self._prepared, rich, self._call(rich), self._read_log, self._search_until)
             self._place, self._prepared.part = (found,), found.part if found else None
+            self.unasked += found.unasked if found else ()
         return self._place[0]
 
     def _richest(self, diff: OutputDiff) -> OutputDiff:

@@ -63,7 +63,8 @@ def _where(prepared: Prepared) -> str:
     if losses is None:
         return ""
     _, place, size, lost = losses
-    return f"Most is lost in {place}: values near {number(size)} are rounded by up to {number(lost)}."
+    values = f": values near {number(size)}" if prepared.spec.shows_data else ", where values"
+    return f"Most is lost in {place}{values} are rounded by up to {number(lost)}."
 
 
 def _losses(calls: Iterator[Call]) -> Iterator[tuple[float, str, float, float]]:

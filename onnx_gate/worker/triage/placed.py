@@ -34,14 +34,16 @@ _MOST = 3
 
 def advise_place(found: Found) -> str:
     """Advice that says what is wrong, where, and what to change."""
-    if found.cause is Cause.QUANTISED:
-        return advise_lowered(found.lowered)
     told = [describe_fault(fault) for fault in found.place.faults[:_MOST]]
     more = len(found.place.faults) - _MOST
     if more > 0:
         told.append(f"{more} more places are wrong.")
+    if found.cause is Cause.QUANTISED and found.lowered:
+        beside = "But more than that is wrong." if told else ""
+        return " ".join(text for text in (advise_lowered(found.lowered.words), beside, *told) if text)
     meaning = _MEANS.get(found.cause, "") if found.cause else ""
-    return " ".join(text for text in (meaning, *told, mended_words(found.mended)) if text)
+    lowered = f"The file is of lower precision, too: it has {found.lowered.words}." if found.lowered else ""
+    return " ".join(text for text in (meaning, *told, mended_words(found.mended), lowered) if text)
 
 
 def advise_lowered(lowered: str, *, recorded: bool = False) -> str:

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
-REST = 0.1
+REST = 0.01
 """Share of the mismatches that may stay unexplained: a few rows are near another threshold than the one tested."""
 AS_NEAR = 4.0
 """ONNX Runtime may be this many times further from the float64 answer than the source itself."""

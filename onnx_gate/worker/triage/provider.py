@@ -19,7 +19,7 @@ from onnx_gate.worker.triage.precision import round_up
 MUCH = 0.5
 """If two runs differ by this share of the divergence, chance explains it."""
 _SHOWN = 3
-ALL_BUT_GONE = 8
+ALL_BUT_GONE = 100
 """If at most one in this many wrong elements is still wrong after a change, the changed thing is the cause."""
 
 

@@ -114,9 +114,7 @@ class Prepared:
 
     def hides(self, case: str) -> bool:
         """Whether a case holds values of the user's data that may not be shown."""
-        if self.spec.data is None or self.spec.shows_data:
-            return False
-        return not any(each.generated for each in self.cases if each.name == case)
+        return self.spec.hides_data and not any(each.generated for each in self.cases if each.name == case)
 
     @property
     def recorded(self) -> bool:

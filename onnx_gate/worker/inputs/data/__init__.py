@@ -18,7 +18,7 @@ from onnx_gate.worker.inputs.data.names import Arrays, Found, apply_feed, check_
 from onnx_gate.worker.inputs.data.parts import with_rows
 from onnx_gate.worker.inputs.data.read import read_data
 from onnx_gate.worker.inputs.data.test_sets import read_test_sets
-from onnx_gate.worker.inputs.data.values import fit_value
+from onnx_gate.worker.inputs.data.values import FitArray, fit_value
 from onnx_gate.worker.inputs.dims import has_batch
 from onnx_gate.worker.inputs.generate import is_float
 
@@ -289,7 +289,7 @@ def _check_rows(
 
 def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
     """The inputs of one recorded call: each is checked against its own declaration only, not against the others."""
-    fitted = {}
+    fitted, fit_array = {}, _fit_array(spec)
     for given in spec.inputs or ():
         if given.name not in values and given.form != "optional":
             raise CannotJudge(
@@ -299,9 +299,9 @@ def _fit_call(spec: ModelSpec, values: Arrays, shown: str) -> Arrays:
             )
         value = values.get(given.name)
         if given.form != "tensor":
-            fitted[given.name] = fit_value(value, given, shown, _in_schema_dtype)
+            fitted[given.name] = fit_value(value, given, shown, fit_array)
             continue
-        fitted[given.name] = _in_schema_dtype(np.asarray(value), given, shown)
+        fitted[given.name] = fit_array(np.asarray(value), given, shown)
         _named_sizes(fitted[given.name], given, shown)
     return fitted
 
@@ -318,9 +318,10 @@ def _fit(spec: ModelSpec, arrays: Arrays, shown: str = "") -> Dataset:
         if given.name not in arrays:
             raise CannotJudge(Cause.LOAD_FAILED, f"{shown}: no array for the input {given.name!r}", fix="add it")
         if given.form != "tensor":
-            fitted[given.name] = fit_value(arrays[given.name], given, shown, _in_schema_dtype)
+            fitted[given.name] = fit_value(arrays[given.name], given, shown, _fit_array(spec))
             continue
-        array, found = in_schema_dtype(arrays[given.name], given, f"{shown}: {given.name}")
+        where = f"{shown}: {given.name}"
+        array, found = in_schema_dtype(arrays[given.name], given, where, shows=spec.shows_data)
         notes += found
         if _was_rounded(arrays[given.name], array, given):
             unrounded[given.name] = arrays[given.name]
@@ -354,8 +355,9 @@ def _fit(spec: ModelSpec, arrays: Arrays, shown: str = "") -> Dataset:
     )
 
 
-def _in_schema_dtype(array: Array, given: InputSpec, shown: str) -> Array:
-    return in_schema_dtype(array, given, f"{shown}: {given.name}")[0]
+def _fit_array(spec: ModelSpec) -> FitArray:
+    """Brings an array into the dtype of an input; messages show values only if the manifest allows that."""
+    return lambda array, given, shown: in_schema_dtype(array, given, f"{shown}: {given.name}", shows=spec.shows_data)[0]
 
 
 def _was_rounded(array: Array, fitted: Array, given: InputSpec) -> bool:

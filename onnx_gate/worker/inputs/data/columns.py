@@ -13,6 +13,7 @@ import numpy.typing as npt
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.inputs.data.casting import check_whole
 from onnx_gate.worker.inputs.data.values import fit_text
 from onnx_gate.worker.inputs.generate import is_float
@@ -25,8 +26,11 @@ _LEAVE_OUT = "choose the input's columns with `columns: […]`, or leave this on
 class Column(Protocol):
     """One column of a table, from any kind of file."""
 
-    def array(self, given: InputSpec | None) -> Array:
-        """The values in the kind of dtype that the input needs; unchanged if the column belongs to no input."""
+    def array(self, given: InputSpec | None, *, shows: bool = False) -> Array:
+        """The values in the kind of dtype that the input needs; unchanged if the column belongs to no input.
+
+        Messages show values only with `shows`.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,47 +51,51 @@ class TextColumn:
         """File and column, for messages."""
         return f"{self.file}: column {self.name!r}"
 
-    def array(self, given: InputSpec | None) -> Array:
+    def array(self, given: InputSpec | None, *, shows: bool = False) -> Array:
         """The fields, parsed for the input's dtype."""
         if given is None:
             return self._guessed()
         if given.dtype == "string":
             return np.array(self.texts, dtype=object)
         if given.dtype == "bool":
-            return np.array(self._parsed(_truth, "0, 1, true or false", given), dtype=bool)
+            return np.array(self._parsed(_truth, "0, 1, true or false", given, shows=shows), dtype=bool)
         if not is_float(given):
-            return self._whole_numbers(self._parsed(_whole, "a whole number", given), given)
+            numbers = self._parsed(_whole, "a whole number", given, shows=shows)
+            return self._whole_numbers(numbers, given, shows=shows)
         if any(self.texts) and all(_is_whole(text) for text in self.texts if text):
             # Checked before parsing: as a float, a large number would change unnoticed.
             written = [int(text) for text in self.texts if text]
-            check_whole(_integers(written), given, self.where, self._place_of([bool(text) for text in self.texts]))
-        return np.array(self._parsed(_float, "a number", given), dtype=np.float64)
+            place = self._place_of([bool(text) for text in self.texts])
+            check_whole(_integers(written), given, self.where, place, shows=shows)
+        return np.array(self._parsed(_float, "a number", given, shows=shows), dtype=np.float64)
 
-    def _whole_numbers(self, numbers: list[int], given: InputSpec) -> Array:
+    def _whole_numbers(self, numbers: list[int], given: InputSpec, *, shows: bool) -> Array:
         array = _integers(numbers)
         if array.dtype == object:
             at = next(i for i, number in enumerate(numbers) if not -(2**63) <= number < 2**64)
             raise CannotJudge(
                 Cause.LOAD_FAILED,
-                f"{self.where}: {numbers[at]} in line {self.lines[at]} doesn't fit into {given.dtype}",
+                f"{self.where}: {numbers[at] if shows else 'the number'} in line {self.lines[at]} doesn't fit into "
+                f"{given.dtype}",
                 fix="declare it as a string, or correct the data",
             )
-        check_whole(array, given, self.where, lambda index: f"in line {self.lines[index[0]]}")
+        check_whole(array, given, self.where, lambda index: f"in line {self.lines[index[0]]}", shows=shows)
         return array
 
     def _place_of(self, filled: list[bool]) -> Callable[[tuple[int, ...]], str]:
         lines = [line for line, there in zip(self.lines, filled, strict=True) if there]
         return lambda index: f"in line {lines[index[0]]}"
 
-    def _parsed(self, parse: Callable[[str], Any], wanted: str, given: InputSpec) -> list[Any]:
+    def _parsed(self, parse: Callable[[str], Any], wanted: str, given: InputSpec, *, shows: bool) -> list[Any]:
         parsed = []
         for line, text in zip(self.lines, self.texts, strict=True):
             try:
                 parsed.append(parse(text.strip()))
             except (ValueError, KeyError):
+                got = repr(text) if shows else _kind(text)
                 raise CannotJudge(
                     Cause.LOAD_FAILED,
-                    f"{self.file}: line {line}: column {self.name!r} holds {text!r}, expected {wanted}",
+                    f"{self.file}: line {line}: column {self.name!r} holds {got}, expected {wanted}",
                     fix=_fix_field(text.strip(), given),
                 ) from None
         return parsed
@@ -113,7 +121,7 @@ class TypedColumn:
     missing: npt.NDArray[np.bool_]
     """Which values are missing."""
 
-    def array(self, given: InputSpec | None) -> Array:
+    def array(self, given: InputSpec | None, *, shows: bool = False) -> Array:
         """The values; a missing value becomes NaN for a float input, and is an error for any other."""
         text = self.values.dtype.kind == "O"
         floats = given is not None and is_float(given)
@@ -135,9 +143,9 @@ class TypedColumn:
         if given is None:
             return self.values
         if text:
-            return fit_text(self.values, self.where, _row)
+            return fit_text(self.values, self.where, _row, shows=shows)
         if self.values.dtype.kind in "iu":
-            check_whole(np.where(self.missing, 0, self.values), given, self.where, _row)
+            check_whole(np.where(self.missing, 0, self.values), given, self.where, _row, shows=shows)
         return np.where(self.missing, np.nan, self.values) if floats and self.missing.any() else self.values
 
 
@@ -181,6 +189,13 @@ def _integers(numbers: list[int]) -> Array:
         return np.array(numbers, dtype=np.int64)
     except OverflowError:
         return np.array(numbers)
+
+
+def _kind(text: str) -> str:
+    """What a field holds, without its value."""
+    if not text.strip():
+        return "nothing"
+    return "a number" if _is_float(text) else f"text of {plural(len(text), 'character')}"
 
 
 def _truth(text: str) -> bool:

@@ -95,7 +95,7 @@ def _from_dict(
     arrays = {
         str(name): value
         if _is_no_tensor(spec, answered, name, no_tensors)
-        else _from_value(str(name), value, _input_of(spec, answered, name), outputs, data.shown)
+        else _from_value(spec, str(name), value, _input_of(spec, answered, name), outputs)
         for name, value in answered.items()
         if str(name) not in spec.ignore_data
     }
@@ -148,11 +148,12 @@ def _is_no_tensor(spec: ModelSpec, values: Mapping[Any, Any], name: Any, no_tens
     return (given.name if given else str(name)) in no_tensors
 
 
-def _from_value(name: str, value: Any, given: InputSpec | None, outputs: Declared, shown: str) -> npt.NDArray[Any]:
+def _from_value(spec: ModelSpec, name: str, value: Any, given: InputSpec | None, outputs: Declared) -> npt.NDArray[Any]:
     """The array of a value; a Series is read as a column."""
     if type(value).__name__ == "Series" and hasattr(value, "isna"):
         given = given or outputs.get(name)
-        return as_input(series_column(value, f"{shown}: {name!r}").array(given), given)
+        column = series_column(value, f"{spec.data.shown if spec.data else ''}: {name!r}")
+        return as_input(column.array(given, shows=spec.shows_data), given)
     array = value.to_numpy() if _is_frame(value) else np.asarray(value)
     return as_input(array, given)
 

@@ -135,7 +135,10 @@ def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) 
     if not spec.columns and (spec.feed or any(name in inputs for name in columns)):
         fed = {place: inputs[name] for name, place in spec.feed.items() if name in inputs}
         known = {**outputs, **inputs, **fed}
-        arrays = {name: as_input(column.array(known.get(name)), known.get(name)) for name, column in columns.items()}
+        arrays = {
+            name: as_input(column.array(known.get(name), shows=spec.shows_data), known.get(name))
+            for name, column in columns.items()
+        }
         return Found(arrays=arrays, names=tuple(columns), word="column")
     chosen = list(spec.columns or [name for name in columns if name not in spec.ignore_data])
     if unknown := [name for name in chosen if name not in columns]:
@@ -145,7 +148,7 @@ def arrays_of(columns: Columns, spec: ModelSpec, outputs: Declared, shown: str) 
             fix="correct `columns`",
         )
     given = only_input(spec)
-    parts = [columns[name].array(given) for name in chosen]
+    parts = [columns[name].array(given, shows=spec.shows_data) for name in chosen]
     array = parts[0] if len(parts) == 1 and len(given.shape) == 1 else np.stack(parts, axis=1)
     by_position = {} if spec.columns else {given.name: tuple(chosen)}
     return Found(arrays={given.name: array}, names=tuple(columns), columns=by_position, word="column")

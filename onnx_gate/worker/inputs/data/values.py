@@ -61,17 +61,17 @@ def show_index(index: tuple[int, ...]) -> str:
     return f"at [{', '.join(map(str, index))}]"
 
 
-def fit_text(array: Array, where: str, place: Place = show_index) -> Array:
+def fit_text(array: Array, where: str, place: Place = show_index, *, shows: bool = False) -> Array:
     """Text as Python strings: ONNX Runtime would turn None into 'None', and bytes into "b'a'"."""
     if array.dtype.kind == "U":
         return array.astype(object)
     fitted = np.empty(array.shape, object)
     for index, item in np.ndenumerate(array):
-        fitted[index] = _text(item, where, index, place)
+        fitted[index] = _text(item, where, place(index), shows=shows)
     return fitted
 
 
-def _text(item: Any, where: str, index: tuple[int, ...], place: Place) -> str:
+def _text(item: Any, where: str, place: str, *, shows: bool) -> str:
     try:
         text = item.decode() if isinstance(item, bytes) else item
         if isinstance(text, str):
@@ -80,14 +80,19 @@ def _text(item: Any, where: str, index: tuple[int, ...], place: Place) -> str:
     except UnicodeError:
         raise CannotJudge(
             Cause.LOAD_FAILED,
-            f"{where}: what stands {place(index)} is no text that UTF-8 can hold: {item!r}",
+            f"{where}: what stands {place} is no text that UTF-8 can hold{f': {item!r}' if shows else ''}",
             fix="ONNX holds text as UTF-8: decode it as what it is",
         ) from None
+    kind = repr(item) if shows or _is_missing(item) else f"of the type {type(item).__name__}"
     raise CannotJudge(
         Cause.LOAD_FAILED,
-        f"{where}: what stands {place(index)} is {item!r}, expected text: ONNX has no missing values among strings",
+        f"{where}: what stands {place} is {kind}, expected text: ONNX has no missing values among strings",
         fix="replace what is missing by a text, such as an empty one, or leave the row out",
     )
+
+
+def _is_missing(item: Any) -> bool:
+    return item is None or (isinstance(item, float | np.floating) and bool(np.isnan(item)))
 
 
 def _holds_dicts(value: list[Any]) -> bool:

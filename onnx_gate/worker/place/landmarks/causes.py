@@ -56,7 +56,7 @@ def _apart(search: Search, fault: Fault) -> list[Fault]:
 
 
 def _explained(search: Search, fault: Fault) -> Fault:
-    if is_odd(search.pairs, fault):
+    if is_odd(search.pairs, fault) and (fault.exchange is None or fault.exchange.kind == "structure"):
         return replace(fault, named=Cause.NAN)
     if _is_lowered(search, fault):
         return replace(fault, named=Cause.QUANTISED)
