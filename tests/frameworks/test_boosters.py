@@ -411,7 +411,7 @@ def test_a_fraction_of_the_users_data_is_not_shown(models):
         ("catboost-categories", Cause.UNSUPPORTED_OPERATOR, "categorical features ('0')", "one-hot"),
         ("catboost-unsymmetric", Cause.UNSUPPORTED_OPERATOR, "oblivious trees", "SymmetricTree"),
         ("catboost-uncertain", Cause.UNSUPPORTED_OPERATOR, "RMSEWithUncertainty", "RMSE"),
-        ("image", Cause.LOAD_FAILED, "inputs.X: float32 of 3 dimensions", "shape: [batch, 4]"),
+        ("image", Cause.LOAD_FAILED, "float32 with 3 dimensions", "shape: [batch, 4]"),
         ("empty.txt", Cause.LOAD_FAILED, "the file is empty", "checked out"),
         ("prose.txt", Cause.LOAD_FAILED, "this is no LightGBM model", "save_model"),
         ("half.txt", Cause.LOAD_FAILED, "the file is cut off", "save it again"),
