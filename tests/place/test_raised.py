@@ -18,7 +18,7 @@ from torch import nn
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.place.bench import Bench
-from onnx_gate.worker.place.raised import raise_precision
+from onnx_gate.worker.place.lowered.raised import raise_precision
 from tests.place.test_networks import export_rows, in_half
 
 FEED = {"x": np.random.default_rng(0).normal(size=(8, 6)).astype("float32")}
