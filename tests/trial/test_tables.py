@@ -105,7 +105,7 @@ def test_an_id_that_would_change_is_an_error_of_the_inputs(models):
     """With the line and what it would become."""
     (check,) = models["ids"].checks
     assert (check.case, check.cause) == ("inputs", Cause.LOAD_FAILED)
-    assert "ids.csv: column 'age': 1 whole number doesn't fit into float32; 16777217 in line 3" in check.message
+    assert "ids.csv: column 'age': 1 whole number doesn't fit into float32; the one in line 3" in check.message
     assert "declare it as `int64` or `float64`" in check.fix
 
 
