@@ -69,8 +69,8 @@ def readme(model: str, repro: Repro, *, mended: bool) -> str:
 
 
 def _usage(what: str, script: str, model: str, rows: str, *, mended: bool) -> str:
-    other = MENDED if mended else "another.onnx"
-    told = "the model with the changes that make it right" if mended else "another model of the same inputs and outputs"
+    other = MENDED if mended else f"another_{model}"
+    told = "the model with the changes that make it right" if mended else f"a file with the same inputs as {model}"
     described = rows.replace(".npz", ".json")
     return (
         f"{what} is in `{model}`, and what is fed and expected in `{rows}` and `{described}`.\n\n"
