@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from onnx_gate.frameworks.torch.load import Source
 from onnx_gate.frameworks.torch.random import random_nodes
@@ -17,6 +18,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.hints import first
 
 Ask = Callable[[dict[str, Any]], dict[str, Answer]]
+_FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
 
 
 def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) -> Triage | None:
@@ -65,6 +67,15 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
             advice=f"The exporter narrowed a dimension without a word: {told}. {method} decides by its size: "
             "make the code general, or give the manifest the same limits: `dims: {seq: {min: …, max: …}}`.",
         )
+    if fast := _on_fast_path(source, feed, ask):
+        return Triage(
+            cause=Cause.CONVERSION,
+            advice=f"PyTorch has a fast path for transformers. On these rows, {first(fast, 3)} answers differently on "
+            "it than with the ordinary code: positions that the mask leaves out become 0. An ONNX file has ordinary "
+            "code. Use `nn.TransformerEncoder(…, enable_nested_tensor=False)`, or call "
+            "`torch.backends.mha.set_fastpath_enabled(False)` where the source is built. Or multiply the answers by "
+            "the mask, so that both agree there.",
+        )
     return None
 
 
@@ -77,6 +88,31 @@ def _state(source: Source, feed: dict[str, Any], ask: Ask) -> list[str]:
         ask({name: _other(value) for name, value in feed.items()})
     changed = list(dict.fromkeys([*changed, *changed_since(before, source.module)]))
     return changed if changed and not _same(first, ask(feed)) else []
+
+
+def _on_fast_path(source: Source, feed: dict[str, Any], ask: Ask) -> list[str]:
+    """The transformers of the source whose fast path changes the answers to the feed by more than rounding."""
+    modules: dict[str, Any] = dict(getattr(source.module, "named_modules", dict)())
+    places = [name for name, module in modules.items() if isinstance(module, _FAST)]
+    outer = [name for name in places if not any(name.startswith(f"{other}.") for other in places)]
+    if not outer or not torch.backends.mha.get_fastpath_enabled():
+        return []
+    fast = ask(feed)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        ordinary = ask(feed)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    return [] if _near(fast, ordinary) else [f"`{name or type(modules[name]).__name__}`" for name in outer]
+
+
+def _near(one: dict[str, Answer], other: dict[str, Answer]) -> bool:
+    return all(
+        name in other
+        and np.shape(other[name].value) == np.shape(answer.value)
+        and np.allclose(other[name].value, answer.value, rtol=1e-2, atol=1e-3, equal_nan=True)
+        for name, answer in one.items()
+    )
 
 
 def _other(value: Any) -> Any:
