@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -327,8 +328,12 @@ def _nan(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> T
     if not any(diff.nonfinite_mismatched for diff in compared):
         return None
     seen = evidence.ask.place(worst)
-    if seen and seen.cause in (Cause.WEIGHTS, Cause.OPERATOR) and not seen.lacks:
-        # Other weights, or another attribute, are the reason for the NaN: without them there is none.
+    # An operator is the reason for NaN that it makes. One that drops the source's own NaN is a case of this cause.
+    actual = worst.worst.actual if worst.worst else None
+    makes = isinstance(actual, float) and not math.isfinite(actual)
+    causes = (Cause.WEIGHTS, Cause.OPERATOR) if makes else (Cause.WEIGHTS,)
+    if seen and seen.cause and seen.cause in causes and not seen.lacks:
+        # Other weights, or another attribute, are the reason: without them both sides agree.
         advice = advise_place(seen) if evidence.shipped else advise_part(seen)
         return Triage(cause=seen.cause, advice=advice, place=seen.place, mended=seen.mended)
     advice = (
