@@ -23,7 +23,12 @@ _FARTHEST = 300
 """The largest power of ten for a bar."""
 _COLOURS = "slategray, crimson, slategray"
 """Colours that are visible on white and on black, by name: in a comment, a `#` with a digit would be a link."""
-_SETTINGS = {"xyChart": {"width": 700, "height": 300}, "themeVariables": {"xyChart": {"plotColorPalette": _COLOURS}}}
+# Titles of axes are drawn over the labels, and heights are logarithms, which nobody reads: the table has the numbers.
+_AXIS = {"showTitle": False, "showLabel": False, "showTick": False}
+_SETTINGS = {
+    "xyChart": {"width": 700, "height": 300, "yAxis": _AXIS},
+    "themeVariables": {"xyChart": {"plotColorPalette": _COLOURS}},
+}
 
 
 class Bar(NamedTuple):
@@ -88,8 +93,8 @@ def _chart(bars: list[Bar]) -> Md:
     lines = [
         f"%%{{init: {json.dumps(_SETTINGS)}}}%%",
         "xychart-beta",
-        f'    x-axis "difference, from" [{labels}]',
-        f'    y-axis "log10(1 + elements)" 0 --> {math.ceil(tall)}',
+        f"    x-axis [{labels}]",
+        f"    y-axis 0 --> {math.ceil(tall)}",
         f"    bar [{', '.join(f'{_height(bar.elements):.3f}' for bar in bars)}]",
         f"    bar [{', '.join(f'{_height(bar.beyond):.3f}' for bar in bars)}]",
         # A bar of 0 is drawn with some height too. This third bar hides a red one where nothing is wrong.
@@ -114,4 +119,9 @@ def _about(plot: Plot, model: ModelResult) -> Md:
     total = check.total if check else plot.looked
     some = f"a sample of {plot.looked:,} of" if plot.looked < total else "all"
     where = md("{} ({}, {})", code(plot.output), name(plot.provider), name(plot.case))
-    return md("Red: out of tolerance. {}, {} {}.", where, some, plural(total, "element"))
+    return md(
+        "Each bar begins at the difference below it; heights are on a log scale. Red: out of tolerance. {}, {} {}.",
+        where,
+        some,
+        plural(total, "element"),
+    )

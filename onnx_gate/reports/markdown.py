@@ -113,9 +113,9 @@ def _page(result: GateResult, *, detailed: Collection[Status]) -> Md:
     others = [model for model in others if _was_compared(model)]
     links = links_to([*failed, *([model] for model in others)], _page_name(result))
     rows = Room()
-    blocks = [title(result), *stopped(result), *doubts(result)]
+    blocks = [title(result), *stopped(result), *doubts(result), *against(result)]
     blocks += [table(*overview(models, links))] if models else []
-    blocks += [*against(result), *skipped(result), *_weak_passes(result)]
+    blocks += [*skipped(result), *_weak_passes(result)]
     for number, group in enumerate(failed):
         drawn = number < MOST_CHARTS and group[0].verdict in detailed
         blocks += _section(group, links, rows if group[0].verdict in detailed else None, drawn=drawn)

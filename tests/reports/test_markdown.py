@@ -29,8 +29,8 @@ OURS = {"<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>
 ANCHOR = re.compile(r'<a (?:href="#|id=")user-content-gate-[0-9a-f]{12}">|</a>')
 CHART = re.compile(
     r'%%\{init: [\w\s"{},:]+\}%%\nxychart-beta\n'
-    r'    x-axis "difference, from" \[(?:"(?:0|NaN|1e-?\d+)"(?:, )?)+\]\n'
-    r'    y-axis "log10\(1 \+ elements\)" 0 --> \d+\n'
+    r'    x-axis \[(?:"(?:0|NaN|1e-?\d+)"(?:, )?)+\]\n'
+    r"    y-axis 0 --> \d+\n"
     r"(?:    bar \[(?:\d+\.\d{3}(?:, )?)+\]\n){3}"
 )
 """A chart as a whole: there is no place in it for anybody's words."""

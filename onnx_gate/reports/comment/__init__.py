@@ -76,7 +76,7 @@ def render(result: GateResult, about: About, before: str | None) -> str:
     # A run that was stopped says little about the models that it didn't reach.
     memory = hidden(state_of(result, about.commit) if result.complete else last)
     room = _room(about, memory)
-    blocks = [*stopped(result), *(_news(last, result) if last and result.complete else [])]
+    blocks = [*stopped(result), *(_news(last, result) if last and result.complete else []), *against(result)]
     head, _ = fill(_head(title(result), result.manifest, about, result.seconds), _quiet(blocks), room, _size)
     groups = alike(sorted((model for model in result.models if model.verdict in FAILED), key=verdicts.urgency))
     links = links_to(groups, about.marker)
@@ -127,7 +127,7 @@ def _with_table_and_sections(
 ) -> tuple[Md, int]:
     """The comment with its table and sections, and how many sections fit: why each model failed, and what to change."""
     body = _with_table(head, result, links, room)
-    body, _ = fill(body, _quiet([*against(result), *doubts(result), *skipped(result)]), room, _size)
+    body, _ = fill(body, _quiet([*doubts(result), *skipped(result)]), room, _size)
     return fill(body, sections, room, _size)
 
 

@@ -198,7 +198,9 @@ def _kind(kind: KindStrength) -> Html:
 def _meter(part: int, whole: int) -> Html:
     """A bar without an inline style, which the page's policy would refuse; the number is beside it."""
     share = min(1.0, part / whole)
-    return html('<meter value="{:.3f}" min="0" max="1" aria-hidden="true"></meter>', share)
+    return html(
+        '<meter value="{:.3f}" min="0" low="0.5" high="0.8" optimum="1" max="1" aria-hidden="true"></meter>', share
+    )
 
 
 def _table(head: tuple[str, ...], rows: list[Html]) -> Html:

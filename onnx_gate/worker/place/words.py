@@ -39,7 +39,7 @@ def where(fault: Fault) -> str:
     """A readable list of the nodes of a fault."""
     if not fault.nodes:
         return f"before {fault.value}"
-    nodes = [f"{node.proto.op_type} `{_label(node.proto)}`" for node in fault.nodes]
+    nodes = [_called(node.proto) for node in fault.nodes]
     more = len(nodes) - _FEW
     return ", ".join(nodes[:_FEW]) + (f" and {more} more" if more > 0 else "")
 
@@ -80,15 +80,16 @@ def line(fault: Fault, folder: str) -> str:
     return next((found for found in lines if found), "")
 
 
-def _label(node: Any) -> str:
-    """The name of a node, or else the file's name for its first output."""
-    return str(node.name or node.output[0].removeprefix(f"{MARK}end."))
+def _called(node: Any) -> str:
+    """The operator and the name of a node, or else the file's name for its first output; once if both are the same."""
+    name = str(node.name or node.output[0].removeprefix(f"{MARK}end."))
+    return f"`{name}`" if name == node.op_type else f"{node.op_type} `{name}`"
 
 
 def _one(part: object) -> str:
     if isinstance(part, AttributeExchange):
         node = part.node.proto
-        of = f"`{part.name}` of {node.op_type} `{_label(node)}`"
+        of = f"`{part.name}` of {_called(node)}"
         return f"{of} is {_value(part.before)}, {_right_value(part.after, part.elsewhere)}"
     if isinstance(part, StoredExchange):
         return _weights(part)
@@ -103,7 +104,7 @@ def _right_value(after: Any, elsewhere: str) -> str:
 
 def _weights(part: StoredExchange) -> str:
     node = part.node.proto
-    of = f"`{part.name}` of {node.op_type} `{_label(node)}`"
+    of = f"`{part.name}` of {_called(node)}"
     if part.before.size == 1:
         return f"{of} is {_value(part.before.item())}, {_right_value(part.after.item(), part.elsewhere)}"
     differing, largest = _difference(part.before, part.after)
@@ -134,7 +135,7 @@ def _learnt(parts: list[AttributeExchange]) -> str:
         else:
             sizes = [len(value) if isinstance(value, list) else 0 for value in (before, after)]
             told.append(f"{sizes[0]:,} instead of {sizes[1]:,} `{part.name}`")
-    return f"{node.op_type} `{_label(node)}` differs from the source's in {', '.join(told)}"
+    return f"{_called(node)} differs from the source's in {', '.join(told)}"
 
 
 def _structure(fault: Fault) -> str:
@@ -165,8 +166,8 @@ def _change(part: object) -> str:
     if isinstance(part, AttributeExchange):
         node = part.node.proto
         if part.kind == "weights":
-            return f"put the source's `{part.name}` into {node.op_type} `{_label(node)}`"
-        return f"set `{part.name}` of {node.op_type} `{_label(node)}` to {_value(part.after)}"
+            return f"put the source's `{part.name}` into {_called(node)}"
+        return f"set `{part.name}` of {_called(node)} to {_value(part.after)}"
     if isinstance(part, StoredExchange):
         if part.before.size == 1:
             return f"set `{part.name}` to {_value(part.after.item())}"
