@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable
+from typing import Any
 
 from onnx_gate import __version__
 from onnx_gate.frameworks.registry import code_forms
@@ -123,9 +131,22 @@ def _add_init(init: ArgumentParser) -> None:
     init.add_argument(
         "--output", default="onnx-gate.yml", metavar="FILE", help="the manifest to write (default: %(default)s)"
     )
-    init.add_argument("--data", metavar="FILE", help="a .csv, .npz or .npy file for the models that it fits")
+    init.add_argument(
+        "--data", metavar="FILE", action=_Once, help="a .csv, .npz or .npy file for the models that it fits"
+    )
     init.add_argument("--load", action="store_true", help="load models to see their inputs, which runs their code")
     init.add_argument("--workflow", action="store_true", help="also write a workflow for GitHub Actions")
+
+
+class _Once(Action):
+    """An option that takes one value: a second one would silently replace the first."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} was given twice; name one file, and add `data:` to the other models by hand")
+        setattr(namespace, self.dest, values)
 
 
 def _add_calibrate(calibrate: ArgumentParser) -> None:

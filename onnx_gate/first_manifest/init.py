@@ -112,7 +112,8 @@ def _loaded(entry: Entry, surveyor: Surveyor, folder: Path) -> Entry:
 
 def _with_data(draft: Draft, data: Path, surveyor: Surveyor, folder: Path, repository: Path) -> Draft:
     if not data.is_file():
-        raise UsageError(f"--data {data}: there is no such file. Fix: name a .csv, .npz or .npy file")
+        what = "this is a folder" if data.is_dir() else "there is no such file"
+        raise UsageError(f"--data {data}: {what}. Fix: name a .csv, .npz or .npy file")
     if not data.resolve().is_relative_to(repository):
         raise UsageError(f"--data {data}: this is outside of the repository. Fix: keep models and data inside it")
     name = shown(data.resolve(), folder)

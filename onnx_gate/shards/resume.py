@@ -105,6 +105,8 @@ def _read_note(output: Path) -> tuple[Mapping[str, str], Sequence[ModelResult]]:
         return (models if isinstance(models, dict) else {}), result_of(results, f"{output}/results.json").models
     except (OSError, ValueError, RecursionError):
         raise missing from None
+    except UsageError:
+        raise
     except GateError as error:
         raise UsageError(f"--resume: {error}") from error
 

@@ -178,7 +178,15 @@ def test_data_that_fits_no_model_is_said_so(top: Path) -> None:
     assert "rows.npy: no model takes" in (top / "onnx-gate.yml").read_text()
 
 
-@pytest.mark.parametrize("name", ["missing.csv", "broken.npz", "table.xlsx"])
+def test_a_second_data_file_is_not_dropped_in_silence(top: Path, capsys: Capture) -> None:
+    """The first one would be replaced."""
+    save_onnx(top / "m.onnx")
+    with pytest.raises(SystemExit):
+        main(["init", "--data", "a.npz", "--data", "b.npz"])
+    assert "--data was given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "broken.npz", "table.xlsx", "."])
 def test_data_that_cannot_be_read_is_the_callers_mistake(top: Path, name: str, capsys: Capture) -> None:
     """Nothing is written."""
     save_onnx(top / "m.onnx")
