@@ -50,10 +50,14 @@ def filled(script: str, settings: Mapping[str, Any], *, place: bool = False) -> 
 def readme(model: str, repro: Repro, *, mended: bool) -> str:
     """The README: what the folder is, how to use it, and what is missing in it."""
     where = f" in the case {one_line(repro.case)}" if repro.case else ""
+    shows = repro.place or (repro.model and repro.rows is not ReproRows.NONE)
+    told = (
+        "The scripts here show that again." if shows else "The rows are not here, so `repro.py` has nothing to run yet."
+    )
     parts = [
         f"# {one_line(model)}: what fails, and how to see it",
-        f"onnx-gate ran this model on {one_line(repro.provider)}, and it failed{where}. The scripts here show that "
-        "again. They need Python with `onnx`, `onnxruntime` and `numpy`, and nothing of onnx-gate.",
+        f"onnx-gate ran this model on {one_line(repro.provider)}, and it failed{where}. {told} Scripts need "
+        "Python with `onnx`, `onnxruntime` and `numpy`, and nothing of onnx-gate.",
     ]
     if repro.model and repro.rows is not ReproRows.NONE:
         parts.append(_usage("The whole model", "repro.py", "model.onnx", "rows.npz", mended=mended))

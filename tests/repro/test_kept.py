@@ -180,6 +180,12 @@ def test_every_reason_has_words() -> None:
     assert "python repro.py mended.onnx" in text and "python place.py" in text
 
 
+def test_a_folder_without_rows_promises_nothing() -> None:
+    """Its script would only say that there is nothing to run."""
+    text = readme("m", replace(REPRO, rows=ReproRows.NONE, place=False), mended=False)
+    assert "has nothing to run yet" in text and "show that again" not in text
+
+
 @pytest.mark.parametrize(
     ("defaults", "keys", "expected"),
     [
