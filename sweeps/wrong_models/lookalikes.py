@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from sweeps.wrong_models.entry import Model, Random, entry, floats
 from sweeps.wrong_models.sklearn_numbers import number, readings
-from sweeps.wrong_models.sklearn_words import COUNTED, CUSTOMER, TEXT, WEIGHTED, as_feed, customers
+from sweeps.wrong_models.sklearn_words import COUNTED, CUSTOMER, PLAIN_WORDS, TEXT, WEIGHTED, as_feed, customers
 from sweeps.wrong_models.tables import classes, people, spending, texts, with_gaps
 from sweeps.wrong_models.torch_nets import Encoder, Formula, MaskedEncoder, ids, weights
 
@@ -135,7 +135,7 @@ def counted_words(random: Random) -> Model:
 def weighted_words(random: Random) -> Model:
     """Weighted words and pairs of words."""
     written = texts(random)
-    source = TfidfVectorizer(ngram_range=(1, 2)).fit(written)
+    source = TfidfVectorizer(ngram_range=(1, 2), token_pattern=PLAIN_WORDS).fit(written)
     return Model(source=source, inputs=TEXT, own={"text": written}, convert=WEIGHTED)
 
 

@@ -12,11 +12,14 @@ import joblib
 import lightgbm
 import numpy as np
 import pytest
+from skl2onnx.sklapi import CastTransformer
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import KBinsDiscretizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Answers, Feed, Plugin
@@ -42,6 +45,7 @@ models:
   - {id: neighbours, source: neighbours.joblib, inputs: {X: {dtype: float32, shape: [batch, 4]}}, data: iris.npz}
   - {id: ridge, source: ridge.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: diabetes.npz}
   - {id: forest, source: forest.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: diabetes.npz}
+  - {id: cast, source: cast.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: diabetes.npz}
   - {id: narrow, source: ridge.joblib, inputs: {X: {dtype: float32, shape: [batch, 10]}}, data: narrow.npz}
   - {id: wide, source: ridge.joblib, inputs: {X: {dtype: float64, shape: [batch, 10]}}, data: diabetes.npz}
   - {id: line, source: line.joblib, inputs: {X: {dtype: float32, shape: [batch, 1]}}, data: line.npz}
@@ -82,6 +86,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Run:
     joblib.dump(Ridge().fit(DIABETES.data, DIABETES.target), folder / "ridge.joblib")
     forest = RandomForestRegressor(10, random_state=0).fit(DIABETES.data, DIABETES.target)
     joblib.dump(forest, folder / "forest.joblib")
+    steps = (CastTransformer(dtype=np.float64), StandardScaler(), CastTransformer(dtype=np.float32), clone(forest))
+    joblib.dump(make_pipeline(*steps).fit(DIABETES.data, DIABETES.target), folder / "cast.joblib")
     joblib.dump(by_the_minute(0), folder / "times.joblib")
     joblib.dump(by_the_minute(1), folder / "stale.joblib")
     # A difference of large numbers: nothing is lost but what the data loses.
@@ -192,6 +198,12 @@ def test_the_advice_is_what_works(models: Run) -> None:
     assert "Inputs of float64 don't help here, which was tried: bring such values near 0" in advice
     assert "`given: false`" in advice
     assert "declare" not in advice.lower()
+
+
+def test_float64_is_not_advised_where_the_answers_stay_float32(models: Run) -> None:
+    """A model that casts back to float32 would then fail by the dtype of its answers."""
+    assert rows_of(models, "cast")["variable"][0] is Status.DIVERGED
+    assert "Inputs of float64 don't help here" in models["cast"].advice
 
 
 def test_float64_is_advised_where_it_was_tried(models: Run) -> None:
