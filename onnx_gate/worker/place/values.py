@@ -124,7 +124,8 @@ def off_in_column(truth: Array, value: Array) -> Array:
         largest = np.nanmax(np.abs(rows), axis=0)
         spread = np.nanstd(rows, axis=0) if len(rows) >= _LEAST_ROWS else np.full(largest.shape, np.inf)
         allowed = np.minimum(_OF_COLUMN * largest, np.maximum(_OF_SPREAD * spread, TIMES * FLOOR * largest))
-        off = np.abs(wide[1] - rows) > allowed
+        # A column of zeros has no size that an error could be large for.
+        off = (np.abs(wide[1] - rows) > allowed) & (largest > 0)
     return np.asarray(off.reshape(truth.shape))
 
 
