@@ -27,6 +27,8 @@ _FAR = 0.1
 """Share of the largest number of a column above which an error is far off."""
 _TOO_SMALL = 4 * float(np.finfo("float32").eps)
 """A column below this share of the largest number may consist of rounding alone."""
+_LOST = 4 * float(np.finfo("float32").eps)
+"""The share of the largest number that a few operations in float32 lose."""
 _LEAST_ROWS = 4
 """Fewest elements of a unit with which it can be recognised."""
 _MOST_AXES = 5
@@ -124,8 +126,9 @@ def off_in_column(truth: Array, value: Array) -> Array:
         largest = np.nanmax(np.abs(rows), axis=0)
         spread = np.nanstd(rows, axis=0) if len(rows) >= _LEAST_ROWS else np.full(largest.shape, np.inf)
         allowed = np.minimum(_OF_COLUMN * largest, np.maximum(_OF_SPREAD * spread, TIMES * FLOOR * largest))
-        # A column of zeros has no size that an error could be large for.
-        off = (np.abs(wide[1] - rows) > allowed) & (largest > 0)
+        # What float32 loses of the largest number is no error of a column that should be 0, such as the distances of
+        # points to themselves.
+        off = np.abs(wide[1] - rows) > np.maximum(allowed, _LOST * np.nanmax(largest))
     return np.asarray(off.reshape(truth.shape))
 
 
