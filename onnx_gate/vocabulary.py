@@ -35,6 +35,8 @@ GIVEN_CASE = "given"
 
 DOMAIN_CASE = "domain"
 """The case that feeds every landmark of the model's input domain."""
+PADDED_CASE = "padded"
+"""The case whose rows end with padding."""
 AIMED_CASE = "aimed:"
 """The prefix of the name of a case whose inputs show what the other cases would not have noticed."""
 STRENGTH = "strength"

@@ -48,6 +48,8 @@ class Values:
     """Other values to feed once: the ends of a range, a padding index, a large integer."""
     exact: tuple[float, ...] = ()
     """Those of the marks that the model looks for, such as -999 for what is unknown: a number beside one is not it."""
+    padding: tuple[int, ...] = ()
+    """The row of an embedding that fills up short lists of ids."""
     missing: bool = False
     """The model has an answer for a missing value, which is fed once: NaN in floats."""
     missing_text: str | None = None

@@ -41,28 +41,33 @@ def ordinary():
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Both, on rows that end with padding."""
+    """Both, on rows that end with padding: the user's, and those that the gate makes."""
     folder: Path = tmp_path_factory.mktemp("fast")
     (folder / "tagger.py").write_text(TAGGER)
     rows = np.random.default_rng(0).integers(1, 50, (12, 9))
     for number, row in enumerate(rows):
         row[3 + number % 6 :] = 0
     np.savez(folder / "rows.npz", ids=rows)
-    keys = "framework: torch, inputs: {ids: {dtype: int64, shape: [batch, 9]}}, data: rows.npz, batches: [1, 4]"
-    names = ("fast", "ordinary")
-    lines = "\n".join(f"  - {{id: {name}, source: 'tagger.py:{name}', {keys}}}" for name in names)
-    return run_manifest(folder, f"version: 1\nmodels:\n{lines}\n")
+    keys = "framework: torch, inputs: {ids: {dtype: int64, shape: [batch, 9]}}, batches: [1, 4]"
+    entries = [
+        f"  - {{id: {name}{suffix}, source: 'tagger.py:{name}', {keys}{data}}}"
+        for name in ("fast", "ordinary")
+        for suffix, data in (("", ", data: rows.npz"), ("-generated", ""))
+    ]
+    return run_manifest(folder, "version: 1\nmodels:\n" + "\n".join(entries) + "\n")
 
 
-def test_the_fast_path_is_named(models: Run) -> None:
-    """With the module that takes it, and with what makes both sides agree."""
-    found = models["fast"]
+@pytest.mark.parametrize("name", ["fast", "fast-generated"])
+def test_the_fast_path_is_named(models: Run, name: str) -> None:
+    """With the module that takes it, and with what makes both sides agree; without data, too."""
+    found = models[name]
     assert (found.verdict, found.cause) == (Status.DIVERGED, Cause.CONVERSION)
     assert "a fast path for transformers" in found.advice
     assert "`encoder` answers differently" in found.advice
     assert "enable_nested_tensor=False" in found.advice
 
 
-def test_what_it_says_works(models: Run) -> None:
+@pytest.mark.parametrize("name", ["ordinary", "ordinary-generated"])
+def test_what_it_says_works(models: Run, name: str) -> None:
     """The same model without it passes on the same rows."""
-    assert models["ordinary"].verdict is Status.PASSED, models["ordinary"].advice
+    assert models[name].verdict is Status.PASSED, models[name].advice

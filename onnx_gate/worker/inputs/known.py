@@ -130,6 +130,11 @@ def _between(given: InputSpec, values: Values, count: int, rng: np.random.Genera
     # Integers that the model compares with many numbers are codes: no code lies beyond the last one.
     beyond = beyond_cuts(values) if is_float(given) or len(at) < _CODES else 0.0
     ends = np.concatenate([[_end(values.low, at[0] - beyond, at[0])], at, [_end(values.high, at[-1] + beyond, at[-1])]])
+    if not is_float(given) and values.low is not None and values.high is not None:
+        # No row of a table lies beyond its ends.
+        ends = np.unique(np.clip(ends, values.low, values.high))
+        if len(ends) < 2:
+            return rng.uniform(values.low, values.high, size=count)
     first = rng.integers(0, len(ends) - 1, size=count)
     return np.asarray(ends[first] + (ends[first + 1] - ends[first]) * rng.random(count))
 
@@ -333,6 +338,7 @@ def _join_values(first: Values, second: Values) -> Values:
         cuts=cuts,
         marks=marks,
         exact=tuple(dict.fromkeys((*first.exact, *second.exact))),
+        padding=tuple(dict.fromkeys((*first.padding, *second.padding))),
         missing=first.missing or second.missing,
         missing_text=first.missing_text or second.missing_text,
         unusual=tuple(dict.fromkeys((*first.unusual, *second.unusual, *_other_ends(first, second)))),

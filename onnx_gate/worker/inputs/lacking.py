@@ -1,4 +1,4 @@
-"""Values that the user's data doesn't contain, though the model has learnt how to handle them."""
+"""Values that are never fed, though the model knows them: the data doesn't contain them, or `range` excludes them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,42 @@ def lacking(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[str
             f"none of {_rows(spec, dataset)} holds {stand_in} in {listed(names, _MOST_NAMED)}, which the model takes "
             "for a missing value: that was not compared"
         )
+    for name, values, held in columns:
+        if sought := [scalar(value) for value in _sought(values) if not (held == value).any()]:
+            yield (
+                f"none of {_rows(spec, dataset)} holds {listed(sought, _MOST_NAMED)} in {name}, and the model tests for "
+                "it: what follows was not compared"
+            )
     few = [told for name, values, held in columns if (told := _categories(name, values, held))]
     yield from few[:_MOST_NAMED]
     if len(few) > _MOST_NAMED:
         yield f"{len(few) - _MOST_NAMED} more columns do not hold all of their categories"
+
+
+def excluded(spec: ModelSpec, domains: Domains) -> Iterator[str]:
+    """One sentence for each input whose `range` or `values` exclude a value that the model tests for."""
+    for given in spec.inputs or ():
+        domain = domains.inputs.get(given.name)
+        known = [*([domain.every] if domain.every else []), *domain.columns.values()] if domain else []
+        sought = dict.fromkeys(value for values in known for value in _sought(values))
+        told = listed([scalar(value) for value in sought if not _may_hold(given, value)], _MOST_NAMED)
+        key = "values" if given.values is not None else "range"
+        if told:
+            yield (
+                f"`{key}` of `{given.name}` excludes {told}, and the model tests for it: what follows was not compared. "
+                f"Fix: let `{key}` contain it, or give `data` that does"
+            )
+
+
+def _may_hold(given: InputSpec, value: float) -> bool:
+    if given.values is not None:
+        return value in given.values
+    return given.range is None or given.range[0] <= value <= given.range[1]
+
+
+def _sought(values: Values) -> list[float]:
+    """The numbers that the model tests for, except those that stand for a missing value."""
+    return [] if Origin.MISSING in values.origins else list(values.exact)
 
 
 def _rows(spec: ModelSpec, dataset: Dataset) -> str:

@@ -24,7 +24,7 @@ from onnx_gate.worker.inputs.calls import Call, Case, DomainRows
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import example_sizes
 from onnx_gate.worker.inputs.known import draws_known, fixed_elements, generate, says_ordinary
-from onnx_gate.worker.inputs.lacking import lacking
+from onnx_gate.worker.inputs.lacking import excluded, lacking
 from onnx_gate.worker.inputs.landmarks import plan_domain
 from onnx_gate.worker.inputs.trails.search import ROWS, is_searched, search
 from onnx_gate.worker.log import log_aside
@@ -115,6 +115,8 @@ def feed_domain(
         for warning in lacking(spec, domains, dataset):
             send(Note(text=warning, warns=True))
         return []
+    for warning in excluded(spec, domains):
+        send(Note(text=warning, warns=True))
     decides = _decides(prepared) if spec.variant is None else None
     spared = 2 * MOST_PAIRS if decides else 0
     rows, notes = None, list[str]()

@@ -30,10 +30,11 @@ from onnx_gate.worker.onnx_files.graph import read_graph
 from onnx_gate.worker.onnx_files.sizes import FixedSizes, fixed_sizes, stated_sizes
 from onnx_gate.worker.runtime.options import missing_inputs
 from onnx_gate.worker.trial.domains import feed_domain, source_domains, with_searched
+from onnx_gate.worker.trial.fixed import also_answered
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
 from onnx_gate.worker.trial.randomness import ask_watched, draws
-from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, refusal, why_refused, with_answered_rows
+from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_padded, refusal, why_refused, with_answered_rows
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access
@@ -167,6 +168,10 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     if not spec.onnx:
         prepared.domains = joined(inputs.domains, domains_of(path, spec.inputs or ()))
     more += feed_domain(prepared, dataset, send, drawn=inputs.is_drawn, answered=inputs.answered)
+    if dataset is None:
+        more += ask_padded(prepared, send)
+    if shipped is not None and not (inputs.stated or spec.variant):
+        warnings += also_answered(prepared, shipped, send)
     for note in (*inputs.notes, *more):
         send(Note(text=note))
     for warning in (*warnings, *inputs.doubts, *_sizes_not_run(prepared, graph), *_overflows(prepared)):

@@ -19,12 +19,16 @@ import numpy as np
 from onnx_gate.records.asked import ModelSpec, OutputRule, Tolerance
 from onnx_gate.records.domain import Domains
 from onnx_gate.records.found import Actual, Answer
+from onnx_gate.vocabulary import PADDED_CASE
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.known import generate
+from onnx_gate.worker.inputs.padded import plan_padded
+from onnx_gate.worker.variants.in_place import takes_landmarks
 
 LONGEST_REASON = 300
 _REFUSED = "edge cases left out, since the source itself refuses them"
+_NO_PADDING = "rows that end with padding left out, since the source itself refuses them"
 _TOO_SHORT = "shorter cuts of the data left out, since the source itself refuses them"
 _MIXES = "of the source itself depends on the other rows, so the whole batch was compared"
 
@@ -45,6 +49,15 @@ def ask_cuts(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
     """Leave out sizes that the manifest doesn't list and that the source refuses; notes say which."""
     cuts = [case for case in prepared.cases if case.cut and case.optional]
     return _without_refused(prepared, cuts, _TOO_SHORT, "other sizes", send)
+
+
+def ask_padded(prepared: Prepared, send: Callable[[Event], None]) -> list[str]:
+    """Add the case whose rows end with padding, if the model knows padding; a note says why the source refuses it."""
+    case = plan_padded(prepared.spec, prepared.domains)
+    if case is None or not takes_landmarks(prepared.spec):
+        return []
+    prepared.cases.append(case)
+    return _without_refused(prepared, [case], _NO_PADDING, PADDED_CASE, send)
 
 
 def _without_refused(

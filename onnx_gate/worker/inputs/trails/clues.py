@@ -95,6 +95,7 @@ class Clues:
                     low=low,
                     high=high,
                     marks=tuple(dict.fromkeys((int(low), int(high), *pad, *within))),
+                    padding=pad,
                     unusual=unusual,
                 )
                 self.findings.add(name, fact, columns)

@@ -138,6 +138,7 @@ def _merged(one: Values, other: Values) -> Values:
         cuts=_joined(one.cuts, other.cuts),
         marks=tuple(dict.fromkeys((*one.marks, *other.marks))),
         exact=tuple(dict.fromkeys((*one.exact, *other.exact))),
+        padding=tuple(dict.fromkeys((*one.padding, *other.padding))),
         missing=one.missing or other.missing,
         missing_text=one.missing_text if one.missing_text is not None else other.missing_text,
         unusual=tuple(dict.fromkeys((*one.unusual, *other.unusual))),
