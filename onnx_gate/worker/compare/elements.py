@@ -19,7 +19,11 @@ from onnx_gate.worker.compare.differing import RowCount
 CHUNK = 1 << 18
 # Wider than float32's rounding: an element this near its limit is compared again in float64.
 _DOUBTFUL = 1 - 1e-5
+_SUMMED = 1 << 12
+"""Elements that are summed in their own dtype; sums of these are added in float64."""
 _VANISHING = 1e-30
+_MANY = 1 / 64
+"""From this share of a chunk on, a pass over all its elements is faster than float64 for some of them."""
 _ORDINARY = (1e-12, 1e12)
 """Between these, float32 can hold `rtol` and `atol / rtol`, and what they are multiplied with or added to."""
 SATURATED = 1e-4
@@ -91,7 +95,7 @@ class Elements:
             rows.skip(n) if wrong is None else rows.add(wrong)
         if self._worst_rank[0] <= 0:
             self._remember_worst((0, largest), at)
-        sum_abs = float(np.dot(d, buffers.ones)) if largest else 0.0
+        sum_abs = _sum(d, buffers.ones) if largest else 0.0
         zeros = self._add_relative(buffers, nonzero=not lowest <= 0.0 <= highest, same=not largest)
         self._add_sums(n, n - zeros, largest, sum_abs, sum_dd, sum_dr, sum_rr)
         return True
@@ -109,7 +113,7 @@ class Elements:
             np.divide(d, scale, out=work)
             largest = float(work.max())
         self.max_rel = max(self.max_rel, largest)
-        self.sum_rel += float(np.dot(work, buffers.ones))
+        self.sum_rel += _sum(work, buffers.ones)
         return zeros
 
     def _least_of_note(self, lowest: float, highest: float) -> float:
@@ -123,9 +127,12 @@ class Elements:
         if d[at] > tolerance.atol * _DOUBTFUL or not least:
             return self._count_mismatches(r, a, at, self._compute_shares(r, a, buffers), buffers)
         if d[at] > least:
-            # Only few elements, because earlier chunks already raised `used`.
-            more = np.greater(d, d.dtype.type(least), out=buffers.marks).nonzero()[0]
-            self._use(*_distances(r, a, more))
+            more = np.greater(d, d.dtype.type(least), out=buffers.marks)
+            if np.count_nonzero(more) > _MANY * r.size:
+                # If errors grow with their elements, `least` excludes too few of them.
+                self._compute_shares(r, a, buffers)
+            else:
+                self._use(*_distances(r, a, more.nonzero()[0]))
         return None
 
     def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> float:
@@ -145,7 +152,7 @@ class Elements:
             np.multiply(scale, d.dtype.type(rtol), out=share)
             np.add(share, d.dtype.type(atol), out=share)
         np.divide(d, share, out=share)
-        most = share[share.argmax()]
+        most = share.max()
         if math.isnan(most):
             # 0 / 0: no difference, where no difference is allowed.
             share[np.isnan(share, out=buffers.marks)] = 0.0
@@ -170,20 +177,17 @@ class Elements:
         count = int(np.count_nonzero(np.greater(share, share.dtype.type(unit * _DOUBTFUL), out=beyond)))
         if not count:
             return None
-        sure_count = int(np.count_nonzero(np.greater(share, share.dtype.type(unit / _DOUBTFUL), out=sure)))
-        wrong: list[npt.NDArray[np.intp]] = []
-        if sure_count < count:
-            doubtful = np.not_equal(beyond, sure, out=beyond).nonzero()[0]
+        np.greater(share, share.dtype.type(unit / _DOUBTFUL), out=sure)
+        doubtful = np.not_equal(beyond, sure, out=beyond).nonzero()[0]
+        if doubtful.size < count:
+            self.mismatched += count - doubtful.size
+            worst = at if sure[at] else int(np.multiply(d, sure, out=share).argmax())
+            self._remember_worst((1, float(d[worst])), worst)
+        if doubtful.size:
             distance, r64 = _distances(r, a, doubtful)
             indeed = self._beyond(distance, r64)
             self._count(distance, indeed, doubtful)
-            wrong.append(doubtful[indeed])
-        if sure_count:
-            self.mismatched += sure_count
-            worst = at if sure[at] else int(np.multiply(d, sure, out=share).argmax())
-            self._remember_worst((1, float(d[worst])), worst)
-        for positions in wrong:
-            sure[positions] = True
+            sure[doubtful[indeed]] = True
         return sure
 
     def _add_exact(self, r: npt.NDArray[np.float64], a: npt.NDArray[np.float64], rows: RowCount | None) -> None:
@@ -324,17 +328,24 @@ def _distances(
     return np.abs(a[positions].astype(np.float64) - wide), wide
 
 
+def _sum(values: Floats, ones: Floats) -> float:
+    """The sum of a chunk, as products with a short vector: it stays in the nearest cache."""
+    whole = values.size // ones.size * ones.size
+    parts = values[:whole].reshape(-1, ones.size) @ ones
+    return float(parts.sum(dtype=np.float64)) + float(np.dot(values[whole:], ones[: values.size - whole]))
+
+
 class _Buffers:
     """Work space of one dtype, used for every chunk."""
 
     def __init__(self, dtype: np.dtype[np.generic], size: int) -> None:
         self.first, self.second, self.third = (np.empty(size, dtype) for _ in range(3))
-        self.ones = np.ones(size, dtype)
+        self.ones = np.ones(min(size, _SUMMED), dtype)
         self.marks, self.more_marks = (np.empty(size, np.bool_) for _ in range(2))
 
     def of(self, size: int) -> _Buffers:
         """The buffers for a chunk of this size; the last chunk may be smaller."""
-        if size == self.ones.size:
+        if size == self.first.size:
             return self
         smaller = object.__new__(_Buffers)
         smaller.__dict__.update({name: buffer[:size] for name, buffer in self.__dict__.items()})
