@@ -60,6 +60,23 @@ def cuts(values: Values) -> list[float]:
     return [round(cut.at, 4) for cut in values.cuts]
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes", "expected"),
+    [
+        ("ThresholdedRelu", {"alpha": 500.0}, [500]),
+        ("ThresholdedRelu", {}, [1]),
+        ("Shrink", {"lambd": 40.0, "bias": 1.0}, [-40, 40]),
+        ("HardSigmoid", {"alpha": 0.01, "beta": 0.5}, [-50, 50]),
+        ("HardSigmoid", {}, [-2.5, 2.5]),
+        ("HardSwish", {}, [-3, 3]),
+    ],
+)
+def test_the_corners_of_an_activation_are_cuts(op, attributes, expected):
+    """An alpha of 500 is far from ordinary numbers: nothing else would reach it."""
+    found = analyse(model([node(op, ["x"], ["y"], **attributes)], x=(F, ["batch", 3])))
+    assert cuts(every(found)) == expected
+
+
 # Tables
 
 

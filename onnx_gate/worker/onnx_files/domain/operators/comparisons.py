@@ -97,6 +97,26 @@ def _rectified(step: Step) -> Sequence[Known]:
     return [flow]
 
 
+def _cornered(step: Step) -> Sequence[Known]:
+    """Activations that change their course at numbers of their attributes."""
+    flow = step.flow()
+    if flow is not None and len(flow.parts) <= MOST_PARTS:
+        _cut_all(step, flow, np.array(_corners(step), dtype=np.float64), Origin.CONSTANTS)
+    return lose(step)
+
+
+def _corners(step: Step) -> tuple[float, ...]:
+    if step.op == "ThresholdedRelu":
+        return (float(step.attribute("alpha", 1.0)),)
+    if step.op == "Shrink":
+        far = float(step.attribute("lambd", 0.5))
+        return (-far, far)
+    # HardSwish is defined with these numbers of HardSigmoid.
+    swish = step.op == "HardSwish"
+    slope, offset = (1 / 6, 0.5) if swish else (step.attribute("alpha", 0.2), step.attribute("beta", 0.5))
+    return (-offset / slope, (1 - offset) / slope) if slope else ()
+
+
 def _chosen(step: Step) -> Sequence[Known]:
     condition = step.flow(0)
     if condition is not None:
@@ -158,6 +178,7 @@ COMPARISONS: Handlers = {
     "Min": _extreme,
     "Max": _extreme,
     "Relu": _rectified,
+    **dict.fromkeys(("ThresholdedRelu", "Shrink", "HardSigmoid", "HardSwish"), _cornered),
     "Where": _chosen,
     **dict.fromkeys(("And", "Or", "Not", "Xor"), _logic),
     "IsNaN": _is_missing,
