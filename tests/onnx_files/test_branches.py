@@ -167,3 +167,20 @@ def test_broken_nodes_are_left_to_the_runtime(tmp_path: Path) -> None:
         helper.make_node("Identity", ["x"], ["y"]),
     ]
     assert read_graph(str(save(tmp_path / "m.onnx", nodes, [value("x")], [value("y")])), "m.onnx").branches == ()
+
+
+@pytest.mark.parametrize(
+    ("op", "bounds", "numbers"),
+    [("Min", ["n", "low"], [64]), ("Max", ["low", "n"], [64]), ("Clip", ["n", "low", "high"], [64, 100])],
+)
+def test_a_size_that_is_cut_off_at_a_number_is_found(tmp_path: Path, op: str, bounds: list[str], numbers: list[int]):
+    """Beyond it, the file goes on with another size."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
+        helper.make_node(op, bounds, ["kept"]),
+        helper.make_node("Cast", ["kept"], ["factor"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x", "factor"], ["y"]),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, [value("x")], [value("y")], {"low": np.array(64), "high": np.array(100)})
+    found = read_graph(str(path), "m.onnx").branches
+    assert found == tuple(SizeBranch(input="x", axis=0, op="Greater", number=number) for number in numbers)

@@ -37,6 +37,7 @@ _NUMBERS = (
     *(onnx.TensorProto.INT64, onnx.TensorProto.INT32),
     *(onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE),
 )
+_BOUNDED = ("Min", "Max", "Clip")
 _MOST_NUMBERS = 16
 """Most elements of a constant that is followed: a shape has few."""
 Numbers = list[Fraction]
@@ -66,7 +67,7 @@ _Items = tuple[_Item, ...]
 
 
 def size_branches(model: Any) -> tuple[SizeBranch, ...]:
-    """Every comparison of a size of an input with a constant, in the order of the nodes."""
+    """Every comparison of a size of an input with a constant, and every size that is cut off there, in graph order."""
     return tuple(_Walk(model.graph).branches(model.graph))
 
 
@@ -92,6 +93,8 @@ class _Walk:
         for node in graph.node:
             if node.op_type in COMPARISONS and len(node.input) == 2:
                 yield from self._compared(node)
+            elif node.op_type in _BOUNDED:
+                yield from self._bounded(node)
             elif node.output:
                 self._keep(node.output[0], self._made(node))
             for attribute in node.attribute:
@@ -139,6 +142,15 @@ class _Walk:
         size, number = (right[0], left[0]) if turned else (left[0], right[0])
         if isinstance(size, _Size) and isinstance(number, Fraction):
             yield from _solved(_TURNED.get(node.op_type, node.op_type) if turned else node.op_type, size, number)
+
+
+    def _bounded(self, node: Any) -> Iterator[SizeBranch]:
+        """A size that is cut off at a number goes on as another number beyond it."""
+        given = [items[0] for name in node.input if (items := self._items.get(name)) and len(items) == 1]
+        sizes = [item for item in given if isinstance(item, _Size)]
+        for number in (item for item in given if isinstance(item, Fraction)):
+            for size in sizes:
+                yield from _solved("Greater", size, number)
 
 
 def _solved(op: str, size: _Size, number: Fraction) -> Iterator[SizeBranch]:
