@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +88,28 @@ def name_values(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> di
     stored = {tensor.name for tensor in model.graph.initializer}
     _require("input", [value.name for value in model.graph.input if value.name not in stored], len(inputs))
     renamed = {name: f"{name}_inner" for name in (*inputs, *outputs)}
-    for name in _names(model.graph):
-        if name.startswith(f"{WRAPPED}."):
-            bare = name.removeprefix(f"{WRAPPED}.")
-            renamed[name] = renamed.get(bare, bare)
+    renamed |= _unwrapped(_names(model.graph), renamed)
     renamed |= {placeholder("input", number): name for number, name in enumerate(inputs)}
     renamed |= {placeholder("output", number): name for number, name in enumerate(outputs)}
     made = {name: renamed.get(name, name) for node in model.graph.node for name in node.output if name}
     _rename(model.graph, renamed)
     onnx.save(model, str(path))
     return made
+
+
+def _unwrapped(names: Sequence[str], renamed: dict[str, str]) -> dict[str, str]:
+    """New names for the parts of the user's module, as the user calls them, and for values that have such a name.
+
+    A buffer called `mean` and the result of mean() would otherwise have one name.
+    """
+    bare = {name: name.removeprefix(f"{WRAPPED}.") for name in names if name.startswith(f"{WRAPPED}.")}
+    found = {name: renamed.get(other, other) for name, other in bare.items()}
+    used = {*names, *renamed, *renamed.values(), *found.values()}
+    for name in dict.fromkeys(names):
+        if name in found.values() and name not in found and name not in renamed:
+            found[name] = next(other for number in count(1) if (other := f"{name}_{number}") not in used)
+            used.add(found[name])
+    return found
 
 
 def _require(kind: str, got: list[str], count: int) -> None:
