@@ -295,10 +295,20 @@ def test_what_the_search_had_no_time_for_is_said():
     ) in found.advice
 
 
+def test_a_question_that_ends_with_an_error_is_said(capsys):
+    """The cause was not held against it, as if there had been no time."""
+    asker: Any = object.__new__(SecondOpinion)
+    asker._until, asker.unasked, asker.failed = time.monotonic() + 60, [], []
+    assert asker.wrap("place")(diff()) is None
+    assert "triage could not ask 'place'" in capsys.readouterr().err
+    found = find_cause(evidence(diff(), failed=lambda: asker.failed))
+    assert "The gate could not check where in the graph it begins: the model's log shows why." in found.advice
+
+
 def test_after_its_share_of_the_timeout_nothing_is_asked():
     """The question is not put, counts as not answered, and is remembered."""
     asker = object.__new__(SecondOpinion)
-    asker._until, asker.unasked = time.monotonic() - 1, []
+    asker._until, asker.unasked, asker.failed = time.monotonic() - 1, [], []
     assert asker.wrap("place")(diff()) is NOBODY.place(diff())
     assert asker.unasked == ["place"]
 
@@ -326,7 +336,7 @@ def test_what_comes_after_a_long_search_still_has_time(monkeypatch):
 def test_a_question_that_fails_leaves_one_line_in_the_log(capfd):
     """The log is the model's: a traceback of ours in it would be taken for its own."""
     asker = object.__new__(SecondOpinion)
-    asker._until, asker.unasked = time.monotonic() + 60, []
+    asker._until, asker.unasked, asker.failed = time.monotonic() + 60, [], []
     assert asker.wrap("order")(diff()) is None
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("onnx-gate: triage could not ask 'order': AttributeError")

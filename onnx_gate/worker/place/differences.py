@@ -42,6 +42,7 @@ _SHAPE_OF_TREES = (
 )
 """The attributes that say which node comes after which."""
 _NOT_COMPUTED = ("Identity", "Dropout")
+_OF_SIZES = ("Shape", "Size")
 
 
 def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
@@ -408,13 +409,21 @@ def _ratios(before: Array, after: Array) -> Iterator[Array]:
 
 
 def comes_first(bench: Bench, nodes: Sequence[Node], starts: Sequence[str]) -> bool:
-    """Whether a part of a graph lies before the first node with learnt parameters."""
+    """Whether a part of a graph lies between the inputs and the first node with learnt parameters.
+
+    What is made of sizes alone prepares no input: a table of positions is part of the model.
+    """
     before: set[int] = set()
+    reads_input = False
     waiting = [*starts, *(name for node in nodes for name in node.reads)]
     while waiting:
-        node = bench.made_by.get(waiting.pop())
+        name = waiting.pop()
+        reads_input |= name in bench.inputs
+        node = bench.made_by.get(name)
         if node is None or node.at in before:
             continue
         before.add(node.at)
-        waiting += node.reads
+        waiting += () if node.proto.op_type in _OF_SIZES else node.reads
+    if not reads_input:
+        return False
     return not any(learns(node.proto, bench.stored) for node in bench.nodes if node.at in before)

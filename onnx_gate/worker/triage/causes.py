@@ -152,6 +152,8 @@ class Evidence:
     """Provider → the outputs that differ from run to run."""
     unasked: Callable[[], Sequence[str]] = tuple
     """Returns the questions that there was no time for so far."""
+    failed: Callable[[], Sequence[str]] = tuple
+    """Returns the questions that ended with an error of the gate itself so far."""
     ask: Questions = NOBODY
     """The questions, which take time and may fail."""
 
@@ -162,13 +164,18 @@ def first_guess(evidence: Evidence) -> Triage:
 
 
 def find_cause(evidence: Evidence) -> Triage:
-    """The cause of a divergence, with the questions that there was no time for."""
+    """The cause of a divergence, with the questions that were not answered."""
     found = _cause(evidence)
-    left = [_ASKED[name] for name in dict.fromkeys(evidence.unasked()) if name in _ASKED]
-    if not left:
-        return found
-    more = f"No time was left to check {', '.join(left)}. Give the model a longer `timeout` to have that checked too."
-    return replace(found, advice=f"{found.advice} {more}")
+    advice = [found.advice]
+    if left := _told(evidence.unasked()):
+        advice.append(f"No time was left to check {left}. Give the model a longer `timeout` to have that checked too.")
+    if failed := _told(evidence.failed()):
+        advice.append(f"The gate could not check {failed}: the model's log shows why. Please report it.")
+    return replace(found, advice=" ".join(advice))
+
+
+def _told(questions: Sequence[str]) -> str:
+    return ", ".join(_ASKED[name] for name in dict.fromkeys(questions) if name in _ASKED)
 
 
 def _cause(evidence: Evidence) -> Triage:

@@ -73,6 +73,7 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: ReadL
         variant=spec.variant.kind if spec.variant else "",
         run_to_run={name: numerics.run_to_run for name, numerics in prepared.numerics.items()},
         unasked=lambda: ask.unasked,
+        failed=lambda: ask.failed,
         ask=Questions(**{question.name: ask.wrap(question.name) for question in fields(Questions)}),
     )
 
@@ -92,6 +93,8 @@ class SecondOpinion:
         self._repeats: dict[str, bool] = {}
         self.unasked: list[str] = []
         """Questions that there was no time for."""
+        self.failed: list[str] = []
+        """Questions that ended with an error."""
         self.recorded = any(call.recorded is not None for case in prepared.cases[:1] for call in case.calls())
 
     def wrap(self, question: str) -> Callable[[OutputDiff], Any]:
@@ -107,6 +110,7 @@ class SecondOpinion:
             except Exception as error:
                 # One line only: the log should first show what the model printed.
                 print(f"onnx-gate: triage could not ask {question!r}: {describe(error)}", file=sys.stderr)
+                self.failed.append(question)
                 return unanswered(diff)
 
         return wrapped
