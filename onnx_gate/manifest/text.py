@@ -28,7 +28,7 @@ def read_text(path: Path, shown: str) -> str:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise refuse_file(
-            shown, "there is no such file", "give the manifest's path, or start one from the README's example"
+            shown, "there is no such file", "give the manifest's path, or write a first one with `onnx-gate init`"
         ) from None
     except IsADirectoryError:
         raise refuse_file(shown, "it is a folder, expected a YAML file", f"use {shown}/onnx-gate.yml") from None

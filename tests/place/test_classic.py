@@ -80,6 +80,7 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
     forest = [RandomForestRegressor(5, max_depth=4, random_state=seed).fit(X, Y) for seed in (0, 1)]
     boosted = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(C, CANCER.target)
     grown = GradientBoostingRegressor(n_estimators=10, random_state=0).fit(X, Y)
+    fewer = GradientBoostingRegressor(n_estimators=7, random_state=0).fit(X, Y)
     near, further = (make_pipeline(RobustScaler(), KNeighborsRegressor(count)).fit(X, Y) for count in (4, 6))
     naive = GaussianNB().fit(C, CANCER.target)
     order = np.random.default_rng(0).permutation(10)
@@ -93,6 +94,7 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "other-scaler": (scaled, other_scale(scaled), C),
         "other-forest": (forest[0], forest[1], X),
         "other-rate": (boosted, another_rate(boosted), C),
+        "fewer-trees": (grown, fewer, X),
         "other-start": (grown, another_start(grown), X),
         "other-means": (naive, other_means(naive), C),
         "neighbours": (near, further, X),
@@ -125,15 +127,16 @@ CASES = {
     "gaps-forest": (
         Cause.WEIGHTS,
         ["TreeEnsembleRegressor"],
-        "TreeEnsembleRegressor `n0` differs from the source's in",
+        "trees of TreeEnsembleRegressor `n0` have another shape than",
     ),
     "no-scaler": (Cause.PREPROCESSING, [], "file has no Scaler here, and the source has"),
     "other-scaler": (Cause.PREPROCESSING, ["Scaler"], "`offset` of Scaler `n0` is ["),
     "other-forest": (
         Cause.WEIGHTS,
         ["TreeEnsembleRegressor"],
-        "TreeEnsembleRegressor `n0` differs from the source's in",
+        "the trees of TreeEnsembleRegressor `n0` have 149 nodes",
     ),
+    "fewer-trees": (Cause.WEIGHTS, ["TreeEnsembleRegressor"], "has 7 trees ("),
     "other-rate": (Cause.WEIGHTS, ["TreeEnsembleClassifier"], "80 of 80 `class_weights`"),
     "other-start": (Cause.WEIGHTS, ["TreeEnsembleRegressor"], "`base_values` of TreeEnsembleRegressor `n0`"),
     "other-means": (Cause.WEIGHTS, ["Sub"], "differs from the source's in 16 of 16 numbers"),

@@ -86,7 +86,9 @@ models:
 def told(models: Run, name: str) -> list[str]:
     """The warnings of a model about sizes; it passes."""
     assert models[name].verdict is Status.PASSED, models[name].advice
-    return [text for text in models[name].coverage.warnings if "fixes" in text]
+    coverage = models[name].coverage
+    assert coverage is not None
+    return [text for text in coverage.warnings if "fixes" in text]
 
 
 def test_a_length_that_only_the_file_fixes_is_said(models: Run) -> None:

@@ -42,8 +42,8 @@ def lacking(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[str
     for name, values, held in columns:
         if sought := [scalar(value) for value in _sought(values) if not (held == value).any()]:
             yield (
-                f"none of {_rows(spec, dataset)} holds {listed(sought, _MOST_NAMED)} in {name}, and the model tests for "
-                "it: what follows was not compared"
+                f"none of {_rows(spec, dataset)} holds {listed(sought, _MOST_NAMED)} in {name}, and the model tests "
+                "for it: what follows was not compared"
             )
     few = [told for name, values, held in columns if (told := _categories(name, values, held))]
     yield from few[:_MOST_NAMED]
@@ -61,8 +61,8 @@ def excluded(spec: ModelSpec, domains: Domains) -> Iterator[str]:
         key = "values" if given.values is not None else "range"
         if told:
             yield (
-                f"`{key}` of `{given.name}` excludes {told}, and the model tests for it: what follows was not compared. "
-                f"Fix: let `{key}` contain it, or give `data` that does"
+                f"`{key}` of `{given.name}` excludes {told}, and the model tests for it: what follows was not "
+                f"compared. Fix: let `{key}` contain it, or give `data` that does"
             )
 
 

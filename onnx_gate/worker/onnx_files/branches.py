@@ -143,7 +143,6 @@ class _Walk:
         if isinstance(size, _Size) and isinstance(number, Fraction):
             yield from _solved(_TURNED.get(node.op_type, node.op_type) if turned else node.op_type, size, number)
 
-
     def _bounded(self, node: Any) -> Iterator[SizeBranch]:
         """A size that is cut off at a number goes on as another number beyond it."""
         given = [items[0] for name in node.input if (items := self._items.get(name)) and len(items) == 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _FEW = 3
 def what(fault: Fault) -> str:
     """A description of what is wrong."""
     parts = parts_of([fault.exchange] if fault.exchange else [])
+    if trees := _trees(parts):
+        return trees
     told = [_one(part) for part in parts if not isinstance(part, AttributeExchange) or part.kind == "attribute"]
     told = [text for text in told if text]
     if learnt := [part for part in parts if isinstance(part, AttributeExchange) and part.kind == "weights"]:
@@ -31,6 +33,8 @@ def what(fault: Fault) -> str:
 def change(fault: Fault) -> str:
     """A description of the exchange, as a change of the file."""
     parts = parts_of([fault.exchange] if fault.exchange else [])
+    if _trees(parts):
+        return f"put the source's trees into {where(fault)}"
     told = [_change(part) for part in parts]
     return "; ".join(text for text in told if text) or _replaced(fault)
 
@@ -136,6 +140,24 @@ def _learnt(parts: list[AttributeExchange]) -> str:
             sizes = [len(value) if isinstance(value, list) else 0 for value in (before, after)]
             told.append(f"{sizes[0]:,} instead of {sizes[1]:,} `{part.name}`")
     return f"{_called(node)} differs from the source's in {', '.join(told)}"
+
+
+def _trees(parts: Sequence[object]) -> str:
+    """How many trees and nodes both sides have, if all parts belong to a node whose trees are of another shape."""
+    ours = [part for part in parts if isinstance(part, AttributeExchange)]
+    if not ours or len(ours) < len(parts) or any(part.node != ours[0].node for part in ours):
+        return ""
+    sides = {part.name: (part.before, part.after) for part in ours if isinstance(part.before, list)}
+    nodes = [len(side or ()) for side in sides.get("nodes_falsenodeids", ())]
+    if not nodes:
+        return ""
+    trees = [len(set(side or ())) for side in sides.get("nodes_treeids", ())]
+    called = _called(ours[0].node.proto)
+    if nodes[0] == nodes[1]:
+        return f"the trees of {called} have another shape than those of the source"
+    if not trees or trees[0] == trees[1]:
+        return f"the trees of {called} have {nodes[0]:,} nodes, those of the source {nodes[1]:,}"
+    return f"{called} has {trees[0]:,} trees ({nodes[0]:,} nodes), the source has {trees[1]:,} ({nodes[1]:,} nodes)"
 
 
 def _structure(fault: Fault) -> str:

@@ -42,8 +42,8 @@ def also_answered(prepared: Prepared, graph: Graph, send: Callable[[Event], None
         if why_refused(prepared.framework, prepared.source, spec, call) is None:
             yield (
                 f"the .onnx fixes {_named(axes)} at {size}, and the source answers {size - 1}, too: only {size} was "
-                f"compared. Fix: export it with a dynamic dimension, or add {_schema(prepared)} if {size} is all that it "
-                "has to take"
+                f"compared. Fix: export it with a dynamic dimension, or add {_schema(prepared)} if {size} is all that "
+                "it has to take"
             )
 
 
