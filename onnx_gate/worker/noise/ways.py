@@ -23,6 +23,7 @@ from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.noise.moved import moved
 from onnx_gate.worker.noise.wide_graph import open_moved, open_wide
 from onnx_gate.worker.onnx_files.files import all_graphs
+from onnx_gate.worker.onnx_files.widened import as_double
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
 
@@ -110,7 +111,7 @@ class Ways:
             wide = open_wide(path, Path(folder), CPU, self._read_log, custom_ops)
         for number, kept in enumerate(calls):
             feed = self._prepared.fed(kept.call)
-            widened = {name: _as_double(value) for name, value in feed.items()}
+            widened = {name: as_double(value) for name, value in feed.items()}
             yield number, arrays_of(narrow.run(feed)), arrays_of(wide.run(widened))
 
     def _inputs(self, calls: Sequence[Kept]) -> Pairs:
@@ -176,8 +177,3 @@ def in_dtypes(feed: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
     """The feed in the dtypes of the float64 schema."""
     dtypes = {given.name: given.dtype for given in spec.inputs or ()}
     return {name: np.asarray(value, dtypes[name]) if value.dtype.kind == "f" else value for name, value in feed.items()}
-
-
-def _as_double(value: Any) -> Any:
-    narrow = isinstance(value, np.ndarray) and value.dtype == np.float32
-    return value.astype(np.float64) if narrow else value

@@ -19,14 +19,13 @@ from onnx import helper, inliner, numpy_helper
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.noise.moved import to_neighbours
 from onnx_gate.worker.onnx_files.files import LARGE, all_graphs, save, size_of
+from onnx_gate.worker.onnx_files.widened import widen
 from onnx_gate.worker.runtime.options import session_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.runtime.tensors import tensors_in
 
 _FLOAT, _DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
-_DTYPES = ("to", "dtype", "output_dtype")
 _ML = "ai.onnx.ml"
-_OF_TREES = ("nodes_values", "nodes_hitrates", "target_weights", "class_weights", "base_values")
 _TREES_IN_DOUBLE = 3
 """The version of ai.onnx.ml from which trees take float64 numbers."""
 
@@ -76,16 +75,7 @@ def _widened(model: Any, beside: Path, custom_ops: str | None) -> Any:
         raise NotWidened("its weights are too large for a copy in float64")
     model = inliner.inline_local_functions(model) if model.functions else model
     floats = _float_values(model, beside, custom_ops)
-    for node in model.graph.node:
-        _widen_attributes(node)
-    for tensor in tensors_in(model.graph):
-        if tensor.data_type == _FLOAT:
-            wide = numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
-    for value in (*model.graph.input, *model.graph.output):
-        if value.type.tensor_type.elem_type == _FLOAT:
-            value.type.tensor_type.elem_type = _DOUBLE
-    del model.graph.value_info[:]
+    widen(model)
     _cast_after_ml(model.graph, floats)
     for opset in model.opset_import:
         opset.version = max(opset.version, _TREES_IN_DOUBLE) if opset.domain == _ML else opset.version
@@ -103,23 +93,6 @@ def _float_values(model: Any, beside: Path, custom_ops: str | None) -> set[str]:
     options = session_options(optimize=False, custom_ops=custom_ops)
     session = ort.InferenceSession(str(beside), options, providers=["CPUExecutionProvider"])
     return {value.name for value in session.get_outputs() if value.type == "tensor(float)"}
-
-
-def _widen_attributes(node: Any) -> None:
-    """Widen dtypes, numbers of constants, and numbers of trees; attributes of other operators have no float64 form."""
-    for attribute in list(node.attribute):
-        if attribute.name in _DTYPES and attribute.i == _FLOAT:
-            attribute.i = _DOUBLE
-        elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
-            value = attribute.f if attribute.name == "value_float" else list(attribute.floats)
-            _exchange(node, attribute, "value", np.array(value, np.float64))
-        elif node.domain == _ML and node.op_type.startswith("TreeEnsemble") and attribute.name in _OF_TREES:
-            _exchange(node, attribute, f"{attribute.name}_as_tensor", np.array(attribute.floats, np.float64))
-
-
-def _exchange(node: Any, attribute: Any, name: str, value: Any) -> None:
-    node.attribute.remove(attribute)
-    node.attribute.append(helper.make_attribute(name, numpy_helper.from_array(value, name)))
 
 
 def _cast_after_ml(graph: Any, floats: set[str]) -> None:

@@ -235,6 +235,11 @@ class Bench:
         _show(part.graph, [end], alone=True)
         return part
 
+    def stored_numbers(self, nodes: Iterable[Node]) -> int:
+        """How many numbers the stored tensors hold that these nodes read."""
+        names = {name for node in nodes for name in node.stored}
+        return sum(int(np.prod(list(self._tensors[name].dims))) for name in names)
+
     def sizes(self, feed: Feed, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """The shape of each value on a feed; the values themselves are not kept."""
         copy = self.draft()

@@ -17,6 +17,7 @@ import numpy as np
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.worker.place.bench import LARGEST, MARK, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
+from onnx_gate.worker.place.rounding import rounding_at
 from onnx_gate.worker.place.values import (
     Layout,
     agree,
@@ -38,6 +39,8 @@ MOST_DOUBTS = 12
 """Most proposals of one round that are checked one by one."""
 MOST_EFFECTS = 48
 """Most runs that put a true value in place of another one, to see whether a wrong value becomes right."""
+MOST_JUDGED = 32
+"""Most values for which the float64 judge is asked."""
 _LIKE = 0.9
 """Cosine similarity above which one value may stand for the other."""
 
@@ -48,8 +51,6 @@ class Truth:
 
     values: Mapping[str, Array]
     """True values by name, in the order in which they are computed."""
-    noise: Mapping[str, float] = field(default_factory=dict)
-    """Noise of each value from rounding, if it was measured."""
     ends: Mapping[str, str]
     """Output of the judged graph → the true value that it should be."""
     allowed: Mapping[str, Tolerance] = field(default_factory=dict)
@@ -91,6 +92,11 @@ class Pairs:
         self.free = self._look({})
         """The values that the graph computes by itself."""
         self._effects = MOST_EFFECTS
+        self._rounding: dict[str, float] = {}
+        """Values that looked wrong → their error from rounding, as the float64 judge sees it."""
+        self._judged: dict[str, tuple[str, ...]] = {}
+        """The same values → the given values that they were computed from."""
+        self._asked = 0
 
     def settle(self) -> None:
         """Find as many pairs as possible."""
@@ -128,7 +134,7 @@ class Pairs:
 
     def noise(self, name: str) -> float:
         """The noise of a value from rounding."""
-        return noise_of(self.true(name), self.truth.noise.get(self.found[name].true, 0.0))
+        return noise_of(self.true(name), self._rounding.get(name, 0.0))
 
     def wrong(self) -> list[Pair]:
         """The pairs whose value is wrong although it is computed from true values, in graph order."""
@@ -161,9 +167,6 @@ class Pairs:
         reads = dict.fromkeys(read for node in nodes for read in node.reads)
         made = {output for node in nodes for output in node.proto.output}
         return [read for read in reads if read in self.found and (read not in made or read in given)]
-
-    def _measured(self, name: str) -> float:
-        return self.truth.noise.get(self.found[name].true, 0.0)
 
     def _choose(self) -> list[str]:
         """The values that are read: as many as fit into the memory limits, and all outputs."""
@@ -205,7 +208,7 @@ class Pairs:
             if true in taken:
                 continue
             value = self.truth.values[true]
-            noise = noise_of(value, self.truth.noise.get(true, 0.0))
+            noise = noise_of(value)
             for name in by_size.get(value.size, ()):
                 if name in self.found or not may_agree(wanted, prints[name], value.size, noise):
                     continue
@@ -356,9 +359,26 @@ class Pairs:
 
     def is_right(self, name: str, seen: Values) -> bool:
         """Whether a value is the true one, up to rounding and a few elements."""
-        if name not in seen or not nearly(self.true(name), seen[name], self._measured(name)):
+        if name not in seen:
             return False
-        return not self.drowned(name, seen[name]).any()
+        return self._agrees(name, seen[name]) or (self._rounds(name) and self._agrees(name, seen[name]))
+
+    def _agrees(self, name: str, value: Array) -> bool:
+        near = nearly(self.true(name), value, self._rounding.get(name, 0.0))
+        return near and not self.drowned(name, value).any()
+
+    def _rounds(self, name: str) -> bool:
+        """Whether rounding is larger at this place than one step of float32; measured once for the same given values.
+
+        Only asked about values that look wrong, so that right parts cost nothing.
+        """
+        given, starts = self.given(without=name), tuple(self.starts(name))
+        if name not in self.own or self._judged.get(name) == starts or self._asked >= MOST_JUDGED:
+            return False
+        self._judged[name] = starts
+        self._asked += 1
+        self._rounding[name] = rounding_at(self.bench, name, self.own[name], given, self.feed)
+        return self._rounding[name] > noise_of(self.true(name))
 
     def _readers(self) -> dict[str, list[str]]:
         """Value of a pair → the values of pairs that are computed from it."""
