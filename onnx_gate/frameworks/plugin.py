@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,11 @@ def no_parameters(source: Any) -> Mapping[str, Any]:
     return {}
 
 
+def no_folds(source: Any) -> Sequence[Mapping[str, Any]]:
+    """No layers that an exporter may join."""
+    return ()
+
+
 def no_settings(source: Any) -> Mapping[str, float]:
     """Empty: the source offers no numbers that it was made with."""
     return {}
@@ -139,6 +144,9 @@ class Plugin:
     parameters: Callable[[Any], Mapping[str, Any]] = no_parameters
     """The learnt values of the source: name → array of floats, as the source holds it, to be read and not changed.
     Triage checks whether a file that diverged holds the same values."""
+    folds: Callable[[Any], Sequence[Mapping[str, Any]]] = no_folds
+    """Learnt values that an exporter may store in place of others, each with the names of those: it computes a
+    normalisation into the layer before it."""
     settings: Callable[[Any], Mapping[str, float]] = no_settings
     """Numbers that parts of the source were made with, such as `block.norm.eps`: name → number. Triage checks whether
     an attribute or a constant of a file that diverged is one of these."""

@@ -59,6 +59,21 @@ def cast(source: Path, path: Path) -> None:
     onnx.save(in_half(onnx.load(source)), path)
 
 
+def in_nodes(source: Path, path: Path) -> None:
+    """Weights in half precision that are constants of nodes, not initializers."""
+    model = onnx.load(source)
+    for tensor in list(model.graph.initializer):
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32:
+            continue
+        low = f"{tensor.name}.low"
+        model.graph.initializer.remove(tensor)
+        model.graph.node.insert(0, helper.make_node("Cast", [low], [tensor.name], to=TensorProto.FLOAT))
+        value = numpy_helper.from_array(array.astype("float16"))
+        model.graph.node.insert(0, helper.make_node("Constant", [], [low], value=value))
+    onnx.save(model, path)
+
+
 def brain(source: Path, path: Path) -> None:
     """Weights in bfloat16, with a Cast behind each."""
     model = onnx.load(source)
@@ -89,7 +104,7 @@ def bench(path: Path) -> Bench:
     return Bench(Blueprint(str(path), session=ProviderSpec(name="cpu").session))
 
 
-@pytest.mark.parametrize("lower", [dynamic, per_channel, static, half, cast, brain])
+@pytest.mark.parametrize("lower", [dynamic, per_channel, static, half, cast, in_nodes, brain])
 def test_a_raised_file_has_the_sources_answers(
     source: Path, tmp_path: Path, lower: Callable[[Path, Path], None]
 ) -> None:

@@ -43,6 +43,13 @@ def test_the_same_rows_right_in_smaller_batches_are_a_matter_of_size():
     assert "It is wrong at batch 7, and right for the same rows at batch 1." in found.advice
 
 
+def test_rounding_is_no_matter_of_size():
+    """Sums are made in another order in a batch of another size, which may spare the same rows."""
+    diffs = (diff("batch=1", wrong=False), diff("batch=7", mismatched=10))
+    assert cause(*diffs, right_size=1, rounding=Rounding(how="float64", mismatched=10)) is Cause.PRECISION
+    assert cause(*diffs, right_size=1) is Cause.BATCH_BAKED
+
+
 def test_other_rows_that_are_right_are_no_matter_of_size():
     """Data sorted by class: the rest of the rows, a batch of its own size, is of a class that was not swapped."""
     diffs = (diff("batch=1"), diff("batch=7"), diff("batch=3", wrong=False))

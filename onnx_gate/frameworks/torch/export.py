@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import linecache
 import re
 import sys
 import warnings
@@ -22,6 +23,9 @@ from onnx_gate.frameworks.torch.refusals.spots import line_that_calls
 from onnx_gate.records.asked import DimLimits, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.names import WRAPPED, name_dims, name_values, placeholder
+
+_OF_SIZE = re.compile(r"\.(?:shape|size|ndim|numel)\b|\blen\(")
+"""A line of code that asks for the size of a tensor."""
 
 
 class Flat(torch.nn.Module):
@@ -78,7 +82,8 @@ def export(
         ),
         *(f"the exporter made a constant of the dimension {name}: {told}" for name, told in source.fixed.items()),
     ] + [
-        f"the TorchScript exporter follows one example: what depends on a value is frozen at {line}"
+        "the TorchScript exporter follows one example: what depends on a "
+        f"{'size' if line in source.frozen_sizes else 'value'} is frozen at {line}"
         for line in source.frozen
     ]
 
@@ -146,19 +151,25 @@ def _export_script(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.onnx.export(flat, tuple(tensors), str(path), dynamic_axes=axes, dynamo=False, **names)
-    source.frozen = _frozen(caught)
+    lines = _frozen(caught)
+    source.frozen = tuple(lines)
+    source.frozen_sizes = frozenset(line for line, of_size in lines.items() if of_size)
 
 
-def _frozen(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Lines of the user's code where a trace turned a value into a constant; all warnings go to the log."""
+def _frozen(caught: list[warnings.WarningMessage]) -> dict[str, bool]:
+    """Lines of the user's code where a trace turned something into a constant, and whether they ask for a size.
+
+    All warnings go to the log.
+    """
     for warning in caught:
         print(f"{warning.filename}:{warning.lineno}: {warning.message}", file=sys.stderr)
-    lines = [
-        f"{Path(warning.filename).name}, line {warning.lineno}"
+    return {
+        f"{Path(warning.filename).name}, line {warning.lineno}": bool(
+            _OF_SIZE.search(linecache.getline(warning.filename, warning.lineno))
+        )
         for warning in caught
         if issubclass(warning.category, TracerWarning) and "site-packages" not in warning.filename
-    ]
-    return tuple(dict.fromkeys(lines))
+    }
 
 
 def _apart(module: torch.nn.Module) -> torch.nn.Module:

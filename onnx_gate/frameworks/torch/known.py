@@ -44,6 +44,14 @@ def find_known(source: Source, spec: ModelSpec, feed: dict[str, Any], ask: Ask) 
             advice=f"The shipped .onnx draws random numbers ({first(drawn, 5)}), and no two runtimes draw the same. "
             f"Make the noise an input of {method}, and export it again.",
         )
+    if source.frozen and source.frozen_sizes.issuperset(source.frozen):
+        return Triage(
+            cause=Cause.BATCH_BAKED,
+            advice="The TorchScript exporter follows one example, and took for a constant what depends on a size: "
+            f"{first(source.frozen, 5)}. Make that line the same for all sizes: no `if` about a size, no int() of it, "
+            "-1 in a reshape. Or script the module with torch.jit.script, which keeps both branches. If the model "
+            "takes no other size, write the number instead of the name in `inputs`.",
+        )
     if source.frozen:
         return Triage(
             cause=Cause.CONVERSION,

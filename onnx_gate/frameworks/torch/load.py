@@ -52,6 +52,8 @@ class Source:
     """Dimensions that the manifest names and the exporter turned into constants: the size, and the line that did it."""
     frozen: tuple[str, ...] = ()
     """Lines of forward() whose result a trace turned into a constant."""
+    frozen_sizes: frozenset[str] = frozenset()
+    """Those of them that ask for a size, and not for the values of a tensor."""
     traced: Traced | None = None
     """The program of the file that this source was exported to, if it was exported here and through a program."""
 

@@ -16,6 +16,7 @@ from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.torch.domain import find_domains
 from onnx_gate.frameworks.torch.export import export
 from onnx_gate.frameworks.torch.files import takes_of_module
+from onnx_gate.frameworks.torch.folded import folds
 from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong_dtypes
 from onnx_gate.frameworks.torch.known import find_known
 from onnx_gate.frameworks.torch.landmarks import landmarks, tensor_names
@@ -170,6 +171,7 @@ PLUGIN = Plugin(
     takes=takes,
     untrained=untrained,
     parameters=parameters,
+    folds=folds,
     settings=settings,
     tails=tails,
     drew=drew,

@@ -32,6 +32,7 @@ from onnx_gate.worker.place.exchange import (
     all_of,
     parts_of,
 )
+from onnx_gate.worker.place.folded import Fold, of_folds
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
 from onnx_gate.worker.place.values import is_gone, largest_error
@@ -133,6 +134,8 @@ class Search:
     """End of the search, on the clock of `time.monotonic`."""
     parameters: Mapping[str, Array] = field(default_factory=dict)
     """Learnt parameters of the source; exchanges come from them if there is no right graph."""
+    folds: Sequence[Fold] = ()
+    """Weights of layers of the source with a normalisation computed into them."""
     settings: Mapping[str, float] = field(default_factory=dict)
     """Numbers that the parts of the source were made with; exchanges come from them if there is no right graph."""
 
@@ -226,7 +229,7 @@ class Search:
             part=part,
             modules=pairs.truth.modules,
             holder=holder_of(right, theirs) if right else "",
-            folded=right is not None and exchange is not None and self._is_made(exchange),
+            folded=exchange is not None and (self._is_made(exchange) if right else self._other_epsilon(exchange)),
             end=end,
             value=pairs.bench.label(end.value),
             starts=starts,
@@ -248,9 +251,12 @@ class Search:
 
     def _is_made(self, exchange: Exchange) -> bool:
         """Whether the file stores the same weights in another form: not folded, or folded with another epsilon."""
+        return self._is_folded(exchange) or self._other_epsilon(exchange)
+
+    def _other_epsilon(self, exchange: Exchange) -> bool:
         stored = [part for part in parts_of([exchange]) if isinstance(part, StoredExchange)]
         weights = self.parameters.values()
-        return self._is_folded(exchange) or any(other_epsilon(part.before, part.after, weights) for part in stored)
+        return any(other_epsilon(part.before, part.after, weights) for part in stored)
 
     def _is_folded(self, exchange: Exchange) -> bool:
         """Whether all weights that an exchange changes equal those that the source holds under the same name."""
@@ -269,7 +275,12 @@ class Search:
     def _of_source(self, ours: Sequence[Node], part: str) -> list[Exchange]:
         bench = self.pairs.bench
         learnt = of_parameters(bench, ours, self.parameters, part) if self.parameters else []
-        return [*learnt, *of_settings(bench, ours, self.settings, part), *removals(bench, ours, self.pairs.free)]
+        return [
+            *learnt,
+            *of_folds(bench, ours, self.folds),
+            *of_settings(bench, ours, self.settings, part),
+            *removals(bench, ours, self.pairs.free),
+        ]
 
     def _exchange(self, end: Pair, tried: Iterable[Exchange], theirs: Sequence[Node]) -> Exchange | None:
         for exchange in tried:

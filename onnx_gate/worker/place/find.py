@@ -92,7 +92,7 @@ def find_place(
             bench = raised
         pairs = Pairs(bench, truth, feed)
         pairs.settle()
-        search = Search(pairs, until, _parameters(prepared), _settings(prepared))
+        search = Search(pairs, until, _parameters(prepared), _folds(prepared), _settings(prepared))
         faults, proven = _explained(search)
         cause = cause_of(faults) if proven else None
         place = _place(pairs, faults, prepared.spec.folder)
@@ -237,6 +237,13 @@ def _parameters(prepared: Prepared) -> Mapping[str, Array]:
         return prepared.framework.parameters(prepared.source)
     except Exception:
         return {}
+
+
+def _folds(prepared: Prepared) -> Sequence[Mapping[str, Array]]:
+    try:
+        return prepared.framework.folds(prepared.source)
+    except Exception:
+        return ()
 
 
 def _settings(prepared: Prepared) -> Mapping[str, float]:

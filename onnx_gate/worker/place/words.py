@@ -12,7 +12,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import LEARNT, MARK, Array
-from onnx_gate.worker.place.exchange import AttributeExchange, StoredExchange, parts_of
+from onnx_gate.worker.place.exchange import AttributeExchange, Removal, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
 
 _FEW = 3
@@ -50,6 +50,8 @@ def where(fault: Fault) -> str:
 
 def module(fault: Fault) -> str:
     """The module of the source that a fault belongs to, from the right graph or else from the file itself."""
+    if owner := _owner(fault):
+        return owner
     prepares = fault.lacking and fault.cause is Cause.PREPROCESSING
     if fault.exchange and fault.exchange.kind != "weights" and fault.holder and not prepares:
         return fault.holder
@@ -60,6 +62,19 @@ def module(fault: Fault) -> str:
     # Exporters also write names that are not parts of the source: a wrapper around it, or how they made a node.
     known = [name for name in written[:1] if not fault.modules or _is_part(name, fault.modules)]
     return next((name for name in (*known, fault.part, *written[:1], *own[:1]) if name), "")
+
+
+def _owner(fault: Fault) -> str:
+    """The module whose weights the source has in the place of others, or whose nodes are too many; else empty."""
+    parts = parts_of([fault.exchange] if fault.exchange else [])
+    stored = [part for part in parts if isinstance(part, StoredExchange) and part.kind == "weights"]
+    if stored and len(stored) == len(parts):
+        names = {part.true.rpartition(".")[0] for part in stored}
+    elif isinstance(fault.exchange, Removal):
+        names = {module_of(node.proto) for node in fault.exchange.nodes}
+    else:
+        return ""
+    return names.pop() if len(names) == 1 and _is_part(min(names), fault.modules) else ""
 
 
 def _is_part(name: str, landmarks: Set[str]) -> bool:

@@ -202,7 +202,8 @@ def _cause(evidence: Evidence) -> Triage:
         advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)
         return Triage(cause=Cause.BATCH_BAKED, advice=advice)
     if size := _right_size(evidence, wrong):
-        return Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong, right=size))
+        advice = baked_advice(evidence.sizes, wrong, right=size)
+        return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=advice)
     if not compared:
         return _contract_cause(evidence, wrong)
     precise = ask_precise(evidence.ask.precise, compared)
@@ -218,8 +219,13 @@ def _right_size(evidence: Evidence, wrong: list[OutputDiff]) -> int | None:
     if not cases or len(cases) < len(wrong) or not may_depend_on_size(evidence.diffs, evidence.sizes, wrong):
         return None
     worst = worst_first(cases)[0]
-    # A known problem of such a model may not appear with only some of the rows.
-    return None if evidence.ask.known(worst) else evidence.ask.right_size(worst)
+    known = evidence.ask.known(worst)
+    if known and known.cause is not Cause.BATCH_BAKED:
+        # Other known problems may not appear with only some of the rows.
+        return None
+    size = evidence.ask.right_size(worst)
+    # Sums are made in another order in a batch of another size, so rounding may spare these rows there.
+    return None if size and evidence.ask.rounding(worst) else size
 
 
 def _baked_by_line(evidence: Evidence) -> Triage | None:

@@ -60,7 +60,7 @@ class _Raising:
         self._wanted = [
             array
             for name in sorted(right.stored)
-            if (array := right.constant(name)) is not None and array.dtype.kind == "f" and array.size > 1
+            if (array := right.constant(name)) is not None and array.dtype.kind == "f" and array.size
         ]
         self._fresh: dict[str, Array] = {}
         self._ones: set[str] = set()
@@ -186,16 +186,20 @@ class _Raising:
         """Float32 for all that is stored in half precision, and for inputs and outputs."""
         for name, array in self._stored.items():
             if array.dtype.name in ("float16", "bfloat16"):
-                step = _SIXTEEN if array.dtype.name == "float16" else _BRAIN
-                wide = array.astype("float32")
-                self._fresh[name] = self._of_source(wide, step * np.abs(wide))
+                self._fresh[name] = self._of_half(array)
         for node in nodes:
             for attribute in node.attribute:
                 if attribute.t.data_type in _HALVES:
-                    attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype("float32")))
+                    attribute.t.CopyFrom(numpy_helper.from_array(self._of_half(numpy_helper.to_array(attribute.t))))
         for value in (*self._graph.input, *self._graph.output):
             if value.type.tensor_type.elem_type in _HALVES:
                 value.type.tensor_type.elem_type = TensorProto.FLOAT
+
+    def _of_half(self, array: Array) -> Array:
+        """The source's tensor for one in half precision."""
+        step = _SIXTEEN if array.dtype.name == "float16" else _BRAIN
+        wide = array.astype("float32")
+        return self._of_source(wide, step * np.abs(wide))
 
     def _whole(self, lowered: Array, scale: Array, zero: Array | None) -> Array:
         """The source's tensor for a quantised one, or what the quantised one stands for."""
