@@ -125,5 +125,6 @@ def test_stale_weights_below_a_folded_norm_are_weights(tmp_path: Path) -> None:
     assert models["right"].verdict is Status.PASSED
     found = models["stale"]
     assert (found.verdict, found.cause) == (Status.DIVERGED, Cause.WEIGHTS), found.advice
+    assert found.place is not None
     (fault,) = found.place.faults
     assert fault.module == "middle.0", fault

@@ -35,6 +35,7 @@ from onnx_gate.worker.place.exchange import (
 from onnx_gate.worker.place.folded import Fold, of_folds
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
+from onnx_gate.worker.place.siblings import of_siblings
 from onnx_gate.worker.place.values import is_gone, largest_error
 
 MOST_FAULTS = 64
@@ -277,6 +278,7 @@ class Search:
         learnt = of_parameters(bench, ours, self.parameters, part) if self.parameters else []
         return [
             *learnt,
+            *of_siblings(bench, ours, self.parameters),
             *of_folds(bench, ours, self.folds),
             *of_settings(bench, ours, self.settings, part),
             *removals(bench, ours, self.pairs.free),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence, Set
 from typing import Any
 
@@ -69,12 +70,20 @@ def _owner(fault: Fault) -> str:
     parts = parts_of([fault.exchange] if fault.exchange else [])
     stored = [part for part in parts if isinstance(part, StoredExchange) and part.kind == "weights"]
     if stored and len(stored) == len(parts):
-        names = {part.true.rpartition(".")[0] for part in stored}
+        names = {_shared([part.true.split(".")[:-1] for part in stored])}
     elif isinstance(fault.exchange, Removal):
         names = {module_of(node.proto) for node in fault.exchange.nodes}
     else:
         return ""
-    return names.pop() if len(names) == 1 and _is_part(min(names), fault.modules) else ""
+    owner = names.pop() if len(names) == 1 else ""
+    # The source's own values may show a part of that module.
+    return owner if _is_part(owner, fault.modules) and not fault.part.startswith(f"{owner}.") else ""
+
+
+def _shared(paths: Sequence[Sequence[str]]) -> str:
+    """The module that holds all of the modules."""
+    levels = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))
+    return ".".join(level[0] for level in levels)
 
 
 def _is_part(name: str, landmarks: Set[str]) -> bool:
