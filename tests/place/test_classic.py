@@ -82,6 +82,8 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
     grown = GradientBoostingRegressor(n_estimators=10, random_state=0).fit(X, Y)
     fewer = GradientBoostingRegressor(n_estimators=7, random_state=0).fit(X, Y)
     near, further = (make_pipeline(RobustScaler(), KNeighborsRegressor(count)).fit(X, Y) for count in (4, 6))
+    earlier = make_pipeline(RobustScaler(), KNeighborsRegressor(4)).fit(X, Y)
+    earlier[-1].fit(earlier[0].transform(X[:200]), Y[:200])
     naive = GaussianNB().fit(C, CANCER.target)
     order = np.random.default_rng(0).permutation(10)
     straight, moved = (make_pipeline(StandardScaler(), Ridge()).fit(data, Y) for data in (X, X[:, order]))
@@ -98,6 +100,7 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "other-start": (grown, another_start(grown), X),
         "other-means": (naive, other_means(naive), C),
         "neighbours": (near, further, X),
+        "fewer-points": (near, earlier, X),
         "activation": (network, another_activation(network), X),
         "component": (network, one_component_turned(network), X),
         "columns": (straight, moved, X),
@@ -141,6 +144,11 @@ CASES = {
     "other-start": (Cause.WEIGHTS, ["TreeEnsembleRegressor"], "`base_values` of TreeEnsembleRegressor `n0`"),
     "other-means": (Cause.WEIGHTS, ["Sub"], "differs from the source's in 16 of 16 numbers"),
     "neighbours": (Cause.OPERATOR, ["TopK", "Reshape"], "is 6, in the source it is 4"),
+    "fewer-points": (
+        Cause.WEIGHTS,
+        ["Scan", "ArrayFeatureExtractor"],
+        "has the shape [200, 10], the source's has [442, 10]",
+    ),
     "activation": (Cause.OPERATOR, ["Tanh"], "file computes Tanh where the source computes Relu"),
     "component": (Cause.WEIGHTS, ["MatMul"], "differs from the source's in 10 of 50 numbers"),
 }

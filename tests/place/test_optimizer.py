@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import helper
 
@@ -128,6 +129,33 @@ def gelu(path: Path) -> None:
     np.savez(path.with_suffix(".npz"), x=x, y=y.astype("float32"))
 
 
+def spread(path: Path) -> None:
+    """A variance as E[x²] − E[x]², far from 0; recorded is what the same file answers without optimisations."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"),
+        helper.make_node("Add", ["c", "far"], ["h"], "shifted"),
+        helper.make_node("Mul", ["h", "h"], ["q"], "squared"),
+        helper.make_node("ReduceMean", ["q", "last"], ["e2"], "mean_of_squares", keepdims=0),
+        helper.make_node("ReduceMean", ["h", "last"], ["e"], "mean", keepdims=0),
+        helper.make_node("Mul", ["e", "e"], ["m"], "square_of_mean"),
+        helper.make_node("Sub", ["e2", "m"], ["v"], "variance"),
+        helper.make_node("Abs", ["v"], ["y"], "size"),
+    ]
+    rng = np.random.default_rng(0)
+    stored = {
+        "w": rng.standard_normal((16, 3, 3)).astype("float32"),
+        "b": rng.standard_normal(16).astype("float32"),
+        "far": np.full((1, 16, 1), 1000, "float32"),
+        "last": np.array([-1]),
+    }
+    save(path, nodes, [value("x", shape=["batch", 3, 10])], [value("y", shape=["batch", 16])], stored)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    x = rng.standard_normal((8, 3, 10)).astype("float32")
+    y = ort.InferenceSession(str(path), options).run(None, {"x": x})[0]
+    np.savez(path.with_suffix(".npz"), x=x, y=y)
+
+
 def manifest(sessions: dict[str, str], *names: str) -> str:
     """Models, each with its session."""
     entries = [
@@ -196,6 +224,16 @@ def test_the_one_that_is_wrong_is_named_not_the_one_before_it(found: dict[str, M
     assert (model.place.level, model.place.optimizers) == ("extended", ("GeluApproximation",))
     assert [fault.value for fault in model.place.faults] == ["gelu2"]
     assert "FastGelu" in model.place.faults[0].what
+
+
+def test_a_file_that_amplifies_rounding_is_no_fault_of_the_optimiser(tmp_path: Path) -> None:
+    """No node is wrong with it; it only adds in another order, and the file makes that larger."""
+    spread(tmp_path / "spread.onnx")
+    text = "version: 1\nmodels:\n  - {id: spread, source: spread.onnx, data: spread.npz}"
+    (model,) = run_manifest(tmp_path, text).result.models
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.PRECISION), model.advice
+    assert model.place is not None and not model.place.faults
+    assert "The error begins at `q` and grows most at `v`." in model.advice
 
 
 def test_what_the_advice_says_to_paste_makes_them_pass(

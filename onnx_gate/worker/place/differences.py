@@ -292,7 +292,7 @@ def _of_these(
         likely = [other for other in partners.get(name, ()) if other in missing]
         forms = [(true, after) for true in dict.fromkeys((*likely, *missing)) for after in _forms(array, missing, true)]
         for true, after in forms or _neutral(node, name, array):
-            yield StoredExchange(kind=_kind(array), node=node, name=name, true=true, before=array, after=after)
+            yield StoredExchange(kind=kind_of(array), node=node, name=name, true=true, before=array, after=after)
 
 
 def _partners(ours: Sequence[Node], theirs: Sequence[Node]) -> dict[str, list[str]]:
@@ -314,7 +314,7 @@ def _neutral(node: Node, name: str, array: Array) -> list[tuple[str, Array]]:
     return [("", np.ones_like(array))] if op in ("Mul", "Div") else []
 
 
-def _kind(array: Array) -> ExchangeKind:
+def kind_of(array: Array) -> ExchangeKind:
     """The kind of a stored tensor: single numbers and integers are constants, the others are weights."""
     return "weights" if array.dtype.kind == "f" and array.size > 1 else "constant"
 

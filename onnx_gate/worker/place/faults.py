@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,7 @@ from onnx_gate.worker.place.exchange import (
 from onnx_gate.worker.place.folded import Fold, of_folds
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
+from onnx_gate.worker.place.resized import of_other_sizes
 from onnx_gate.worker.place.siblings import of_siblings
 from onnx_gate.worker.place.values import is_gone, largest_error
 
@@ -221,7 +222,7 @@ class Search:
         first = [node for node in lacking if node.at < learnt] if comes_first(pairs.bench, ours, starts) else []
         made = (first or lacking)[-1].proto.output[0] if lacking else end.true
         part = part_of(pairs, made) or part_of(pairs, end.true)
-        tried = candidates(pairs.bench, right, ours, theirs) if right else self._of_source(ours, part)
+        tried = self._of_right(right, ours, theirs) if right else self._of_source(ours, part)
         exchange = self._exchange(end, tried, theirs)
         changed = {node.at for node in changed_by(exchange)}
         # Only the nodes that the exchange changes count as faulty.
@@ -272,6 +273,11 @@ class Search:
             )
             for part in parts
         )
+
+    def _of_right(self, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
+        bench = self.pairs.bench
+        yield from candidates(bench, right, ours, theirs)
+        yield from of_other_sizes(bench, right, ours, theirs)
 
     def _of_source(self, ours: Sequence[Node], part: str) -> list[Exchange]:
         bench = self.pairs.bench

@@ -305,11 +305,11 @@ def _place(pairs: Pairs, faults: Sequence[Fault], folder: str) -> Place:
         Along(value=_known(pairs, value, true)[:200], error=_finite(error), noise=_finite(noise))
         for value, true, error, noise in error_along(pairs)
     ]
-    grows = _grows(along, faults)
+    grows = "" if faults else grows_at(along)
     return Place(
         faults=tuple(_record(pairs.bench, fault, folder) for fault in faults),
         along=tuple(spread(along)),
-        born=_born(along, grows) if grows else "",
+        born=born_at(along, grows) if grows else "",
         grows=grows,
     )
 
@@ -335,7 +335,7 @@ def _known(pairs: Pairs, value: str, true: str) -> str:
     return (right.label(true) if right else true) or pairs.bench.label(value)
 
 
-def _born(along: Sequence[Along], grows: str) -> str:
+def born_at(along: Sequence[Along], grows: str) -> str:
     """The value where an error begins that grows later: the first one with a large share of the later error.
 
     If no earlier value has such a share, it is the first value that differs at all.
@@ -345,9 +345,9 @@ def _born(along: Sequence[Along], grows: str) -> str:
     return first if first != grows else next((point.value for point in along if point.error > 0), "")
 
 
-def _grows(along: Sequence[Along], faults: Sequence[Fault]) -> str:
-    """If every part is right, the value at which the error grows most, relative to the noise; else empty."""
-    if faults or len(along) < 2:
+def grows_at(along: Sequence[Along]) -> str:
+    """The value at which the error grows most, relative to the noise; for a graph whose parts are all right."""
+    if len(along) < 2:
         return ""
     ratios = [(point.error / point.noise if point.noise else 0.0, point.value) for point in along]
     steps = [(after[0] - before[0], after[1]) for before, after in itertools.pairwise(ratios)]

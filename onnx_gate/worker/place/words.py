@@ -135,12 +135,18 @@ def _weights(part: StoredExchange) -> str:
     of = f"`{part.name}` of {_called(node)}"
     if part.before.size == 1:
         return f"{of} is {_value(part.before.item())}, {_right_value(part.after.item(), part.elsewhere)}"
+    if part.before.shape != part.after.shape:
+        return f"{of} has the shape {_shape(part.before)}, the source's has {_shape(part.after)}"
     differing, largest = _difference(part.before, part.after)
     stands = f" (`{part.true}` of the source)" if "." in part.true and part.true != part.name else ""
     return (
         f"{of}{stands} differs from the source's in {differing:,} of {part.before.size:,} numbers, "
         f"by {number(largest)} at most"
     )
+
+
+def _shape(value: Array) -> str:
+    return f"[{', '.join(str(size) for size in value.shape)}]"
 
 
 def _difference(before: Array, after: Array) -> tuple[int, float]:

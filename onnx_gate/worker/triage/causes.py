@@ -26,6 +26,7 @@ from onnx_gate.worker.triage.placed import (
 from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, tolerance_advice
 from onnx_gate.worker.triage.provider import (
     Precise,
+    advise_amplified,
     advise_optimizer,
     advise_provider,
     all_but_gone,
@@ -288,6 +289,8 @@ def _source_or_runtime(evidence: Evidence, worst: OutputDiff, compared: list[Out
         return None
     # The divergence goes away, or nearly so, without the optimiser: so the optimiser is the cause.
     found = evidence.ask.optimizer(worst)
+    if found and found.rounding:
+        return Triage(cause=Cause.PRECISION, advice=advise_amplified(found), place=found.place)
     return Triage(
         cause=Cause.OPTIMIZER, advice=advise_optimizer(worst, plain, found), place=found.place if found else None
     )

@@ -127,6 +127,23 @@ def advise_optimizer(worst: OutputDiff, plain: OutputDiff, found: Optimized | No
     return " ".join(text for text in (start, _which(found), _where(found.place), _turn_off(found)) if text)
 
 
+def advise_amplified(found: Optimized) -> str:
+    """Advice for a graph that makes the rounding of an optimiser larger: any other way to round would do the same."""
+    names = ", ".join(f"`{name}`" for name in found.blamed.names) or f"the level `{found.blamed.level}`"
+    return (
+        "The file amplifies rounding. ONNX Runtime agrees with the source when its graph optimisations are off, but "
+        f"no node is wrong with them: {names} only rounds differently.{_amplified(found.place)} Other versions of "
+        "onnxruntime and other processors round differently, too. Write that part so that it does not subtract large "
+        "numbers that are nearly equal, or compute it in float64."
+    )
+
+
+def _amplified(place: Place) -> str:
+    if not place.grows or not place.born or place.grows == place.born:
+        return f" The error grows most at `{place.grows}`." if place.grows else ""
+    return f" The error begins at `{place.born}` and grows most at `{place.grows}`."
+
+
 def _which(found: Optimized) -> str:
     names = [f"`{name}`" for name in found.blamed.names]
     if not names:

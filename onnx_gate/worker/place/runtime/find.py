@@ -23,7 +23,7 @@ from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import Array, Bench, Node
 from onnx_gate.worker.place.cut.optimized import OptimizerCuts
 from onnx_gate.worker.place.cut.part import Off, Part
-from onnx_gate.worker.place.find import MOST_NODES, few_rows, spread
+from onnx_gate.worker.place.find import MOST_NODES, born_at, few_rows, grows_at, spread
 from onnx_gate.worker.place.runtime.optimizers import Bisection, Blamed, IsRight
 from onnx_gate.worker.place.runtime.twice import Compared, Twice, Wrong, finite, merged, named
 from onnx_gate.worker.place.values import wrong_share
@@ -45,6 +45,8 @@ class Optimized:
     place: Place
     part: Part | None = None
     """The smallest part that they change, cut out of the graph."""
+    rounding: bool = False
+    """Whether no node is wrong on the same inputs: the optimisers round differently, and the graph amplifies it."""
 
 
 def find_optimizer(
@@ -71,7 +73,9 @@ def find_optimizer(
     off = Off(what=_said(blamed), session=blamed.off)
     cuts = OptimizerCuts(prepared=prepared, bench=plain, session=session, off=off, diff=diff)
     part = _cut_out(cuts, wrong, feed, until)
-    return Optimized(blamed=blamed, place=_filled(place, compared, faults), part=part)
+    rounding = compared.whole and not compared.wrong
+    filled = _filled(place, compared, faults)
+    return Optimized(blamed=blamed, place=_amplified(filled) if rounding else filled, part=part, rounding=rounding)
 
 
 def _cut_out(cuts: OptimizerCuts, wrong: Sequence[Wrong], feed: Feed, until: float) -> Part | None:
@@ -180,6 +184,11 @@ def _listed(nodes: Sequence[Node]) -> str:
     told = [f"{node.proto.op_type} `{node.proto.name or node.proto.output[0]}`" for node in nodes[:_FEW]]
     more = len(nodes) - _FEW
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def _amplified(place: Place) -> Place:
+    grows = grows_at(place.along)
+    return replace(place, grows=grows, born=born_at(place.along, grows) if grows else "")
 
 
 def _filled(place: Place, compared: Compared, faults: Sequence[PlaceFault]) -> Place:
