@@ -108,7 +108,7 @@ class Rows:
         if self._first.dtype == object:
             return hashlib.sha256(repr(self._first.tolist()).encode("utf-8", "backslashreplace")).hexdigest()[:16]
         # No `tobytes`: it would copy the row, which may be a whole answer.
-        return hashlib.sha256(np.ascontiguousarray(self._first).reshape(-1).view(np.uint8).data).hexdigest()[:16]
+        return hashlib.sha256(np.asarray(self._first, order="C").reshape(-1).view(np.uint8).data).hexdigest()[:16]
 
     def _alike(self, rows: npt.NDArray[Any]) -> bool:
         first = self._first

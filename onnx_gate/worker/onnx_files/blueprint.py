@@ -271,10 +271,10 @@ class Draft:
     def put(self, name: str, array: Array) -> None:
         """Replace the content of a stored tensor."""
         if self._blueprint.stored(name):
-            self.weights[name] = np.ascontiguousarray(array)
+            self.weights[name] = np.asarray(array, order="C")
             return
         tensor = next(each for each in self.model.graph.initializer if each.name == name)
-        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        tensor.CopyFrom(numpy_helper.from_array(np.asarray(array, order="C"), name))
 
     def node(self, path: NodePath) -> Any:
         """A node of the copied graph."""

@@ -231,7 +231,7 @@ class Bench:
             if array is None and self.blueprint.stored(tensor.name):
                 array = self.blueprint.array(tensor.name)
             if array is not None:
-                tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+                tensor.CopyFrom(onnx.numpy_helper.from_array(np.asarray(array, order="C"), tensor.name))
         _show(part.graph, [end], alone=True)
         return part
 
@@ -310,7 +310,7 @@ def _give(graph: Any, given: Mapping[str, Array]) -> Values:
             continue
         kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
         graph.input.append(onnx.helper.make_tensor_value_info(fed[name], kind, list(value.shape)))
-    return {fed[name]: np.ascontiguousarray(value) for name, value in given.items() if fed[name] in read}
+    return {fed[name]: np.asarray(value, order="C") for name, value in given.items() if fed[name] in read}
 
 
 def _show(graph: Any, names: Sequence[str], *, alone: bool = False) -> None:

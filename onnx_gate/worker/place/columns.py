@@ -189,6 +189,6 @@ def _matched(source: Array, file: Array) -> tuple[int, ...] | None:
 def _split(whole: Array, tables: Mapping[str, Array]) -> Feed:
     found, start = {}, 0
     for name, value in tables.items():
-        found[name] = np.ascontiguousarray(whole[:, start : start + value.shape[1]])
+        found[name] = np.asarray(whole[:, start : start + value.shape[1]], order="C")
         start += value.shape[1]
     return found

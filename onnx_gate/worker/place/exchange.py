@@ -191,7 +191,7 @@ class Removal:
 
 def store(draft: Draft, name: str, array: Array) -> None:
     """Add a stored tensor; large floats are kept in memory beside the graph."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     graph = draft.model.graph
     if any(tensor.name == name for tensor in graph.initializer):
         return

@@ -213,7 +213,7 @@ class Search:
         starts = tuple(pairs.starts(end.value))
         theirs: list[Node] = []
         if right:
-            known = {pair.true for name, pair in pairs.found.items() if name in given and pair.true != end.true}
+            known = {true for true, pair in self._brought(end).items() if true != end.true}
             theirs = right.between(end.true, known)
         paired = {other.at for _, other in aligned(ours, theirs)}
         lacking = [node for node in computing(theirs) if node.at not in paired]
@@ -300,11 +300,17 @@ class Search:
         whole = self._whole(end, theirs) if self.pairs.truth.bench else None
         return whole if whole and self._clears(end, [whole]) else None
 
+    def _brought(self, end: Pair) -> dict[str, Pair]:
+        """True value → the given pair; without the pairs of values that the graph computes from the end itself."""
+        pairs = self.pairs
+        given, order = pairs.given_names(), {name: at for at, name in enumerate(pairs.bench.live)}
+        last = order[end.value]
+        return {pair.true: pair for name, pair in pairs.found.items() if name in given and order.get(name, -1) < last}
+
     def _whole(self, end: Pair, theirs: Sequence[Node]) -> NodesExchange | None:
         pairs, right = self.pairs, self.pairs.truth.bench
         assert right is not None  # noqa: S101
-        given = pairs.given()
-        brought = {pair.true: pair for name, pair in pairs.found.items() if name in given and name != end.value}
+        brought = self._brought(end)
         made = {name for node in theirs for name in node.proto.output}
         needed = {name for node in theirs for name in node.reads if name not in made} or {end.true}
         if not needed <= brought.keys():

@@ -114,7 +114,7 @@ def save(bench: Bench, draft: Draft, path: Path) -> None:
         if array is None and bench.blueprint.stored(tensor.name):
             array = bench.blueprint.array(tensor.name)
         if array is not None:
-            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(array, order="C"), tensor.name))
     _without_marks(model.graph)
     onnx.save(model, str(path))
 

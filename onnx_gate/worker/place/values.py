@@ -48,7 +48,7 @@ class Layout:
     def of(self, value: Array) -> Array:
         """The value in this layout."""
         moved = value.transpose(self.axes) if self.axes else value
-        return np.ascontiguousarray(moved).reshape(self.shape)
+        return np.asarray(moved, order="C").reshape(self.shape)
 
 
 def noise_of(value: Array, measured: float = 0.0) -> float:

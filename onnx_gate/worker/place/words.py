@@ -13,7 +13,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import LEARNT, MARK, Array
-from onnx_gate.worker.place.exchange import AttributeExchange, Removal, StoredExchange, parts_of
+from onnx_gate.worker.place.exchange import AttributeExchange, NodesExchange, Removal, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
 
 _FEW = 3
@@ -190,7 +190,25 @@ def _trees(parts: Sequence[object]) -> str:
     return f"{called} has {trees[0]:,} trees ({nodes[0]:,} nodes), the source has {trees[1]:,} ({nodes[1]:,} nodes)"
 
 
+def _splits(fault: Fault) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """Values that both sides divide otherwise, such as into other heads: the name, our shape and the true shape."""
+    if not isinstance(fault.exchange, NodesExchange):
+        return []
+    return [
+        (fault.exchange.bench.label(pair.value), pair.layout.shape, shape)
+        for true, pair in fault.exchange.starts.items()
+        if not pair.layout.axes and _solid(shape := fault.exchange.shapes[true]) != _solid(pair.layout.shape)
+    ]
+
+
+def _solid(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
 def _structure(fault: Fault) -> str:
+    if splits := _splits(fault):
+        name, ours, true = splits[0]
+        return f"the file divides `{name}` into the shape {list(ours)}, the source into {list(true)}"
     if fault.exchange is None and not fault.nodes:
         return f"the source computes something before `{fault.value}`, and the file has nothing there"
     if fault.exchange is None:
@@ -206,6 +224,8 @@ def _structure(fault: Fault) -> str:
 
 
 def _replaced(fault: Fault) -> str:
+    if splits := _splits(fault):
+        return f"give `{splits[0][0]}` the shape {list(splits[0][2])}, and replace {where(fault)} accordingly"
     missing, more = missing_and_more(fault)
     if missing and not more:
         return f"add {_listed(missing)} before `{fault.value}`"

@@ -50,7 +50,7 @@ class Packed:
             raise CannotStore(f"an array of {array.dtype}")
         name = f"a{len(self.arrays)}"
         # The machine's own byte order, which the runtime expects.
-        self.arrays[name] = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        self.arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
         return {"array": name}
 
     @property

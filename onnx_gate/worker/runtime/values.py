@@ -141,7 +141,7 @@ def _sparse(array: Any) -> Any:
     indices = np.argwhere(array) if array.ndim == 2 else np.flatnonzero(array)
     device = ort.OrtDevice.make("cpu", 0)
     tensor = ort.SparseTensor.sparse_coo_from_numpy(
-        np.array(array.shape, np.int64), array[array != 0], np.ascontiguousarray(indices, np.int64), device
+        np.array(array.shape, np.int64), array[array != 0], np.asarray(indices, np.int64, order="C"), device
     )
     return ort.OrtValue.ort_value_from_sparse_tensor(tensor)
 

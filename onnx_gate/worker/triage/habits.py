@@ -32,4 +32,4 @@ HABITS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 
 def changed(value: Any, change: Callable[[Any], Any]) -> Any:
     """The value after the change; integers and text stay unchanged."""
-    return np.ascontiguousarray(change(value)).astype(value.dtype) if value.dtype.kind == "f" else value
+    return np.asarray(change(value), order="C").astype(value.dtype) if value.dtype.kind == "f" else value

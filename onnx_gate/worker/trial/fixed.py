@@ -53,7 +53,7 @@ def _shorter(feed: Feed, axes: list[_Axis]) -> Feed:
     for name, axis in axes:
         value = made.get(name)
         if isinstance(value, np.ndarray) and value.ndim > axis:
-            made[name] = np.ascontiguousarray(np.delete(value, -1, axis))
+            made[name] = np.asarray(np.delete(value, -1, axis), order="C")
     return made
 
 

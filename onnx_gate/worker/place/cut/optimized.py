@@ -120,7 +120,7 @@ class OptimizerCuts:
         rule = cut.tolerance or Tolerance(rtol=0.0, atol=TIMES * noise_of(expected))
         part = Part(
             model=model,
-            feed={name: np.ascontiguousarray(known[name]) for name in sorted(fed)},
+            feed={name: np.asarray(known[name], order="C") for name in sorted(fed)},
             end=end,
             expected=expected,
             allowed=rule.atol,

@@ -111,7 +111,7 @@ def _part(pairs: Pairs, fault: Fault, feed: Feed, values: Mapping[str, Array], *
     values_in = {**feed, **given}
     return Part(
         model=model,
-        feed={_own(model, own, name): np.ascontiguousarray(values_in[name]) for name in read},
+        feed={_own(model, own, name): np.asarray(values_in[name], order="C") for name in read},
         end=model.graph.output[0].name,
         expected=expected.astype(wrong.dtype, copy=False),
         allowed=TIMES * noise_of(expected),

@@ -63,7 +63,7 @@ def _append(draft: Draft, name: str, op: str, operand: Any) -> None:
     graph = draft.model.graph
     judged = _JUDGED.format(name)
     _rename(graph, name, judged)
-    graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(operand), f"{judged}_operand"))
+    graph.initializer.append(numpy_helper.from_array(np.asarray(operand, order="C"), f"{judged}_operand"))
     node = helper.make_node(op, [judged, f"{judged}_operand"], [name])
     if op == "Gather":
         node.attribute.append(helper.make_attribute("axis", -1))

@@ -128,7 +128,7 @@ def _moved(array: Array, given: InputSpec, domain: Domain | None, times: Array) 
         far = middle + times.reshape(-1, *[1] * (rows.ndim - 1)) * (wide - middle)
         fitted = far.astype(array.dtype)
     kept = np.where(held | ~np.isfinite(fitted.astype(np.float64)), rows, fitted)
-    return np.ascontiguousarray(np.moveaxis(kept, 0, given.shape.index("batch")))
+    return np.asarray(np.moveaxis(kept, 0, given.shape.index("batch")), order="C")
 
 
 def _find(prepared: Prepared, session: Answering, far: _Far, outputs: Collection[str]) -> _Found | None:
