@@ -34,6 +34,7 @@ from onnx_gate.worker.place.exchange import (
 )
 from onnx_gate.worker.place.folded import Fold, of_folds
 from onnx_gate.worker.place.landmarks.parts import part_of
+from onnx_gate.worker.place.owners import holder_of, owner_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
 from onnx_gate.worker.place.resized import of_other_sizes
 from onnx_gate.worker.place.siblings import of_siblings
@@ -77,6 +78,8 @@ class Fault:
     """All parts of the source that have a name."""
     holder: str = ""
     """The module whose weights the right part reads, if they belong to a single module."""
+    owner: str = ""
+    """The module that the exchange itself shows."""
     named: Cause | None = None
     """A cause that was found without an exchange."""
 
@@ -231,6 +234,7 @@ class Search:
             part=part,
             modules=pairs.truth.modules,
             holder=holder_of(right, theirs) if right else "",
+            owner=self._owner(exchange, part),
             folded=exchange is not None and (self._is_made(exchange) if right else self._other_epsilon(exchange)),
             end=end,
             value=pairs.bench.label(end.value),
@@ -250,6 +254,12 @@ class Search:
         if any(learns(node.proto, pairs.bench.stored) for node in pairs.bench.nodes):
             return True
         return not part or part not in {part_of(pairs, true) for true in pairs.truth.ends.values()}
+
+    def _owner(self, exchange: Exchange | None, part: str) -> str:
+        truth = self.pairs.truth
+        owner = owner_of(exchange, self.parameters if truth.bench else {}, truth.modules)
+        # The source's own values may show a part of that module.
+        return "" if part.startswith(f"{owner}.") else owner
 
     def _is_made(self, exchange: Exchange) -> bool:
         """Whether the file stores the same weights in another form: not folded, or folded with another epsilon."""
@@ -340,18 +350,6 @@ class Search:
 
 def _is_structure(fault: Fault) -> bool:
     return fault.exchange is not None and fault.exchange.kind == "structure"
-
-
-def holder_of(bench: Bench, nodes: Sequence[Node]) -> str:
-    """The module whose weights the learnt nodes read: exporters give its name to parts that they fold into it.
-
-    Empty for several modules, or if other nodes read the tensor too: exporters keep only one of several equal tensors.
-    """
-    shared = Counter(name for node in bench.nodes for name in node.stored)
-    learnt = [node for node in nodes if learns(node.proto, node.stored)]
-    names = {name for node in learnt for name in node.stored if "." in name}
-    owners = {name.rpartition(".")[0] for name in names}
-    return owners.pop() if len(owners) == 1 and all(shared[name] == 1 for name in names) else ""
 
 
 def _with(pairs: Pairs, exchanges: Sequence[Exchange]) -> Draft:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import LEARNT, MARK, Array
-from onnx_gate.worker.place.exchange import AttributeExchange, NodesExchange, Removal, StoredExchange, parts_of
+from onnx_gate.worker.place.exchange import AttributeExchange, NodesExchange, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
+from onnx_gate.worker.place.owners import is_part
 
 _FEW = 3
 
@@ -51,8 +51,8 @@ def where(fault: Fault) -> str:
 
 def module(fault: Fault) -> str:
     """The module of the source that a fault belongs to, from the right graph or else from the file itself."""
-    if owner := _owner(fault):
-        return owner
+    if fault.owner:
+        return fault.owner
     prepares = fault.lacking and fault.cause is Cause.PREPROCESSING
     if fault.exchange and fault.exchange.kind != "weights" and fault.holder and not prepares:
         return fault.holder
@@ -61,34 +61,8 @@ def module(fault: Fault) -> str:
     written = [name for node in named if (name := module_of(node.proto))]
     own = [name for node in reversed(fault.nodes) if (name := module_of(node.proto))]
     # Exporters also write names that are not parts of the source: a wrapper around it, or how they made a node.
-    known = [name for name in written[:1] if not fault.modules or _is_part(name, fault.modules)]
+    known = [name for name in written[:1] if not fault.modules or is_part(name, fault.modules)]
     return next((name for name in (*known, fault.part, *written[:1], *own[:1]) if name), "")
-
-
-def _owner(fault: Fault) -> str:
-    """The module whose weights the source has in the place of others, or whose nodes are too many; else empty."""
-    parts = parts_of([fault.exchange] if fault.exchange else [])
-    stored = [part for part in parts if isinstance(part, StoredExchange) and part.kind == "weights"]
-    if stored and len(stored) == len(parts):
-        names = {_shared([part.true.split(".")[:-1] for part in stored])}
-    elif isinstance(fault.exchange, Removal):
-        names = {module_of(node.proto) for node in fault.exchange.nodes}
-    else:
-        return ""
-    owner = names.pop() if len(names) == 1 else ""
-    # The source's own values may show a part of that module.
-    return owner if _is_part(owner, fault.modules) and not fault.part.startswith(f"{owner}.") else ""
-
-
-def _shared(paths: Sequence[Sequence[str]]) -> str:
-    """The module that holds all of the modules."""
-    levels = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))
-    return ".".join(level[0] for level in levels)
-
-
-def _is_part(name: str, landmarks: Set[str]) -> bool:
-    """Whether a name is a module of the source: its output is a landmark, or each of its several outputs is one."""
-    return name in landmarks or any(mark.startswith(f"{name}.") for mark in landmarks)
 
 
 def mended_words(mended: Mended | None) -> str:
