@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -236,9 +237,36 @@ def _reshape(graph: Any, name: str, shape: tuple[int, ...], wanted: tuple[int, .
     # ONNX can infer one changed size. It is the first one, because rows are joined into the first axis.
     if same and not same[0]:
         sizes[0] = -1
-    graph.initializer.append(numpy_helper.from_array(np.array(sizes, "int64"), f"{fresh}.shape"))
-    graph.node.append(onnx.helper.make_node("Reshape", [name, f"{fresh}.shape"], [fresh], fresh))
+    read = _sizes(graph, name, sizes, _last_kept(shape, wanted, same), fresh)
+    graph.node.append(onnx.helper.make_node("Reshape", [name, read], [fresh], fresh))
     return fresh
+
+
+def _last_kept(shape: tuple[int, ...], wanted: tuple[int, ...], same: Sequence[bool]) -> int:
+    """How many of the last sizes are the same, counted from the end, if they are at another place from the start."""
+    if len(shape) == len(wanted):
+        return 0
+    pairs = zip(reversed(shape), reversed(wanted), reversed(same), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1] and not pair[2], pairs))
+
+
+def _sizes(graph: Any, name: str, sizes: list[int], kept: int, fresh: str) -> str:
+    """The name of the new sizes; the last `kept` ones are read from the value itself."""
+    first = sizes[: len(sizes) - kept]
+    graph.initializer.append(numpy_helper.from_array(np.array(first, "int64"), f"{fresh}.shape"))
+    if not kept:
+        return f"{fresh}.shape"
+    for end, at in (("from", -kept), ("to", np.iinfo("int64").max)):
+        graph.initializer.append(numpy_helper.from_array(np.array([at], "int64"), f"{fresh}.{end}"))
+    own, last, whole = f"{fresh}.own", f"{fresh}.last", f"{fresh}.sizes"
+    graph.node.extend(
+        [
+            onnx.helper.make_node("Shape", [name], [own], own),
+            onnx.helper.make_node("Slice", [own, f"{fresh}.from", f"{fresh}.to"], [last], last),
+            onnx.helper.make_node("Concat", [f"{fresh}.shape", last], [whole], whole, axis=0),
+        ]
+    )
+    return whole
 
 
 def rename(node: Any, names: Mapping[str, str]) -> None:

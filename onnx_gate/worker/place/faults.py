@@ -28,6 +28,7 @@ from onnx_gate.worker.place.exchange import (
     Exchange,
     NodesExchange,
     Removal,
+    Several,
     StoredExchange,
     all_of,
     parts_of,
@@ -41,6 +42,8 @@ from onnx_gate.worker.place.siblings import of_siblings
 from onnx_gate.worker.place.values import is_gone, largest_error
 
 MOST_FAULTS = 64
+MOST_PARTS = 12
+"""Most parts of an exchange that are left out one by one, to see which are needed."""
 _ALL_STEPS = 16
 """Noise of a whole graph, as a multiple of the noise of one step."""
 
@@ -306,9 +309,20 @@ class Search:
                 self.unasked.append("exchange")
                 return None
             if self._clears(end, [exchange]):
-                return exchange
+                return self._least(end, exchange)
         whole = self._whole(end, theirs) if self.pairs.truth.bench else None
         return whole if whole and self._clears(end, [whole]) else None
+
+    def _least(self, end: Pair, exchange: Exchange) -> Exchange:
+        """Only the parts of an exchange that the value needs: the others differ by rounding, or change nothing."""
+        if not isinstance(exchange, Several) or len(exchange.parts) > MOST_PARTS:
+            return exchange
+        kept = list(exchange.parts)
+        for part in sorted(exchange.parts, key=_size_of):
+            rest = [one for one in kept if one is not part]
+            if rest and time.monotonic() <= self.until and self._clears(end, [Several(parts=tuple(rest))]):
+                kept = rest
+        return kept[0] if len(kept) == 1 else Several(parts=tuple(kept))
 
     def _brought(self, end: Pair) -> dict[str, Pair]:
         """True value → the given pair; without the pairs of values that the graph computes from the end itself."""
@@ -346,6 +360,14 @@ class Search:
         pairs = self.pairs
         found = _tried(lambda: pairs.bench.run(pairs.feed, [end.value], pairs.given(), _with(pairs, exchanges)))
         return found.get(end.value) if found else None
+
+
+def _size_of(part: StoredExchange | AttributeExchange) -> float:
+    """How much a part changes, as a share of the largest number; attributes and other shapes change most."""
+    if not isinstance(part, StoredExchange) or part.before.shape != part.after.shape or part.after.dtype.kind != "f":
+        return float("inf")
+    most = float(np.abs(part.after).max(initial=0.0))
+    return float(np.abs(part.before - part.after).max(initial=0.0)) / most if most else float("inf")
 
 
 def _is_structure(fault: Fault) -> bool:

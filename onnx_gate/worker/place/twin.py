@@ -92,11 +92,15 @@ def _answered_by(marks: Mapping[str, Array], ends: Mapping[str, Array]) -> bool:
 
 
 def is_rounded(bench: Bench, right: Bench) -> bool:
-    """Whether each stored tensor of lower precision in a file is the rounded copy of a tensor of the right graph."""
+    """Whether most stored tensors of lower precision in a file are rounded copies of tensors of the right graph.
+
+    The others may be wrong besides.
+    """
     wanted = [array for name in sorted(right.stored) if (array := _floats(right.constant(name))) is not None]
     given = [array for name in sorted(bench.stored) if (array := bench.constant(name)) is not None]
     lowered = [array for array in given if array.ndim > 1 and array.dtype.name in _LOWERED]
-    return bool(lowered) and all(any(_alike(array, other) for other in wanted) for array in lowered)
+    copies = sum(any(_alike(array, other) for other in wanted) for array in lowered)
+    return bool(lowered) and 2 * copies > len(lowered)
 
 
 def _floats(array: Array | None) -> Array | None:

@@ -186,7 +186,7 @@ def _structure(fault: Fault) -> str:
     if fault.exchange is None and not fault.nodes:
         return f"the source computes something before `{fault.value}`, and the file has nothing there"
     if fault.exchange is None:
-        return f"{where(fault)} computes something else than the source"
+        return f"{where(fault)} {'compute' if len(fault.nodes) > 1 else 'computes'} something else than the source"
     missing, more = missing_and_more(fault)
     if missing and not more:
         return f"the file has no {_listed(missing)} here, and the source has"
@@ -194,7 +194,7 @@ def _structure(fault: Fault) -> str:
         return f"the file has {_listed(more)} here, and the source hasn't"
     if missing and more:
         return f"the file computes {_listed(more)} where the source computes {_listed(missing)}"
-    return f"{where(fault)} computes something else than the source"
+    return f"{where(fault)} {'compute' if len(fault.nodes) > 1 else 'computes'} something else than the source"
 
 
 def _replaced(fault: Fault) -> str:
