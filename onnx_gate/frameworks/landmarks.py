@@ -15,6 +15,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """Limit in bytes for all values of one run; beyond it, the largest values are dropped first."""
 MOST_STAGES = 32
 """Stages of one model that are kept (such as iterations of a booster), spread evenly over all stages."""
+_MOST_HASHED = 16 * 1024 * 1024
 _NUMBERS = frozenset("fiub")
 
 
@@ -62,13 +63,33 @@ class Landmarks:
         return dict(self._kept)
 
 
+BEFORE = "before "
+"""Start of the name of a value that a module is given."""
+
+
 class Calls:
-    """Keeps the outputs of modules under their paths: `block`, `block#2` the second time, `lstm.0` of a tuple."""
+    """Keeps the outputs of modules under their paths: `block`, `block#2` the second time, `lstm.0` of a tuple.
+
+    What a module is given is kept as `before block` if nothing has returned it.
+    """
 
     def __init__(self, kept: Landmarks, leaves: Callable[[Any], Iterable[tuple[tuple[str, ...], Any]]]) -> None:
         self._kept = kept
         self._leaves = leaves
         self._turns: Counter[str] = Counter()
+        self._known: set[tuple[object, ...]] = set()
+
+    def known(self, given: Any) -> None:
+        """Never keep these values as what a call is given: they are the inputs of the model."""
+        self._known.update(_key(array) for _, array in self._leaves(given))
+
+    def before(self, path: str, given: Any) -> None:
+        """Keep the values that a call is given."""
+        for steps, array in self._leaves(given):
+            key = _key(array)
+            if key and key not in self._known:
+                self._known.add(key)
+                self._kept.keep(BEFORE + ".".join((path, *(steps if steps != ("0",) else ()))), array)
 
     def __call__(self, path: str, answered: Any) -> None:
         """Keep the output of a finished call; `leaves` splits it into arrays."""
@@ -76,7 +97,15 @@ class Calls:
         turn = self._turns[path]
         name = path if turn == 1 else f"{path}#{turn}"
         for steps, array in self._leaves(answered):
+            self._known.add(_key(array))
             self._kept.keep(".".join((name, *steps)), array)
+
+
+def _key(array: Any) -> tuple[object, ...]:
+    """The same for equal arrays only; empty for a large one, which would take too long."""
+    if array is None or array.nbytes > _MOST_HASHED:
+        return ()
+    return array.shape, array.dtype.str, hash(array.tobytes())
 
 
 def spread(count: int, most: int = MOST_STAGES) -> Sequence[int]:

@@ -25,12 +25,21 @@ Watch = Callable[[Any, Calls], contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def hooked(module: Any, heard: Calls) -> Iterator[None]:
-    """Report the output of every named part of a module. TorchScript takes no hooks."""
+    """Report what every named part of a module is given, and what it returns. TorchScript takes no hooks.
+
+    The code between two parts is in forward() of the module around them: only what the next part is given shows it.
+    """
     with contextlib.ExitStack() as hooks:
         for path, part in module.named_modules():
             if path and not isinstance(part, torch.jit.ScriptModule):
+                before = part.register_forward_pre_hook(partial(_hear_before, heard, path), with_kwargs=True)
+                hooks.callback(before.remove)
                 hooks.callback(part.register_forward_hook(partial(_hear, heard, path), always_call=False).remove)
         yield
+
+
+def _hear_before(heard: Calls, path: str, module: Any, args: Any, kwargs: Any) -> None:
+    heard.before(path, (*args, *kwargs.values()))
 
 
 def _hear(heard: Calls, path: str, module: Any, given: Any, answered: Any) -> None:
@@ -43,7 +52,9 @@ def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any], watch: Watc
     parts = Landmarks(MOST_BYTES if program is None else MOST_BYTES // 2)
     if source.program is None and not isinstance(source.module, torch.jit.ScriptModule):
         args, kwargs = _bound(source, spec, feed)
-        rehearse(source.module, watch(source.module, Calls(parts, _arrays)), args, kwargs)
+        calls = Calls(parts, _arrays)
+        calls.known((*args, *kwargs.values()))
+        rehearse(source.module, watch(source.module, calls), args, kwargs)
     if program is None:
         return parts.values()
     merged = _Merged(parts.values(), tensor_names(source, spec))

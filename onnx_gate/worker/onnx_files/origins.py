@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,39 @@ def module_of(node: Any) -> str:
             scopes = [scope for scope in _listed(entry.value)[:-1] if not scope.startswith("_")]
             return scopes[-1] if scopes else ""
     return str(node.name).rpartition("/")[0].strip("/")
+
+
+@dataclass
+class Module:
+    """The nodes that the exporter counted to one module."""
+
+    reads: dict[str, None] = field(default_factory=dict)
+    """What they read from elsewhere."""
+    made: dict[str, None] = field(default_factory=dict)
+    """What they compute, in order."""
+
+
+def modules_in(nodes: Iterable[Any]) -> dict[str, Module]:
+    """The modules that the exporter recorded, by their paths in the source."""
+    found: dict[str, Module] = {}
+    for node in nodes:
+        path = path_of(module_of(node))
+        while path:
+            module = found.setdefault(path, Module())
+            module.reads |= dict.fromkeys(name for name in node.input if name and name not in module.made)
+            module.made |= dict.fromkeys(node.output)
+            path = path.rpartition(".")[0]
+    return found
+
+
+def path_of(module: str) -> str:
+    """The path of a module in the source: older exporters write `body/body.1` for the second part of a sequence."""
+    steps: list[str] = []
+    for step in module.split("/"):
+        if steps and step.startswith(f"{steps[-1]}."):
+            steps.pop()
+        steps.append(step)
+    return ".".join(steps)
 
 
 def _listed(text: str) -> list[str]:

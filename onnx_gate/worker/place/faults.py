@@ -314,11 +314,14 @@ class Search:
         return whole if whole and self._clears(end, [whole]) else None
 
     def _least(self, end: Pair, exchange: Exchange) -> Exchange:
-        """Only the parts of an exchange that the value needs: the others differ by rounding, or change nothing."""
+        """Only the stored tensors that the value needs: the others differ by rounding, or change nothing.
+
+        Attributes stay together: half of one tree and half of another may lead in a circle.
+        """
         if not isinstance(exchange, Several) or len(exchange.parts) > MOST_PARTS:
             return exchange
         kept = list(exchange.parts)
-        for part in sorted(exchange.parts, key=_size_of):
+        for part in sorted((one for one in kept if isinstance(one, StoredExchange)), key=_size_of):
             rest = [one for one in kept if one is not part]
             if rest and time.monotonic() <= self.until and self._clears(end, [Several(parts=tuple(rest))]):
                 kept = rest
@@ -362,9 +365,9 @@ class Search:
         return found.get(end.value) if found else None
 
 
-def _size_of(part: StoredExchange | AttributeExchange) -> float:
-    """How much a part changes, as a share of the largest number; attributes and other shapes change most."""
-    if not isinstance(part, StoredExchange) or part.before.shape != part.after.shape or part.after.dtype.kind != "f":
+def _size_of(part: StoredExchange) -> float:
+    """How much a tensor changes, as a share of its largest number; other shapes change most."""
+    if part.before.shape != part.after.shape or part.after.dtype.kind != "f":
         return float("inf")
     most = float(np.abs(part.after).max(initial=0.0))
     return float(np.abs(part.before - part.after).max(initial=0.0)) / most if most else float("inf")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onnx_gate.frameworks.landmarks import BEFORE
 from onnx_gate.frameworks.plugin import Answers, Feed
 from onnx_gate.records.asked import ProviderSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Along, Mended, Place, PlaceFault, PlaceNode
@@ -355,6 +356,7 @@ def grows_at(along: Sequence[Along]) -> str:
 
 
 def _record(bench: Bench, fault: Fault, folder: str) -> PlaceFault:
+    module, line = words.module(fault), words.line(fault, folder)
     return PlaceFault(
         what=words.what(fault),
         cause=fault.cause,
@@ -362,8 +364,9 @@ def _record(bench: Bench, fault: Fault, folder: str) -> PlaceFault:
             PlaceNode(name=node.proto.name[:500], op=node.proto.op_type[:100]) for node in fault.nodes[:MOST_NODES]
         ),
         count=len(fault.nodes),
-        module=words.module(fault)[:500],
-        line=words.line(fault, folder)[:500],
+        # A line of code says more than the name of the module behind it.
+        module="" if line and module.startswith(BEFORE) else module[:500],
+        line=line[:500],
         reads=tuple(dict.fromkeys(bench.label(name)[:500] for name in fault.starts[:MOST_NODES])),
         value=fault.value[:500],
         error=_finite(fault.error),

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_gate.frameworks.landmarks import BEFORE
 from onnx_gate.records.asked import Tolerance
+from onnx_gate.worker.onnx_files.origins import modules_in
 from onnx_gate.worker.place.bench import LARGEST, MARK, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
 from onnx_gate.worker.place.rounding import rounding_at
 from onnx_gate.worker.place.values import (
@@ -235,7 +237,13 @@ class Pairs:
     def _propose(self) -> None:
         taken = {pair.true for pair in self.found.values()}
         # Pairs that are found by their weights prevent a match by order that is shifted by one block.
-        for propose in (self._by_name, self._by_weights, self._by_order, lambda: self._by_likeness(taken)):
+        for propose in (
+            self._by_name,
+            self._by_module,
+            self._by_weights,
+            self._by_order,
+            lambda: self._by_likeness(taken),
+        ):
             for true, value in list(propose()):
                 if true not in taken and value in self.free and self._add(true, value, proposed=True):
                     taken.add(true)
@@ -245,6 +253,20 @@ class Pairs:
             same = self.truth.named is None or name in self.truth.named
             if same and name in self._shapes and telling(self.truth.values[name]):
                 yield name, name
+
+    def _by_module(self) -> Iterator[tuple[str, str]]:
+        """The ends of each module, if the exporter wrote which nodes belong to it."""
+        if self.truth.bench is not None:
+            return
+        modules = modules_in(node.proto for node in self.bench.nodes)
+        for true, value in self.truth.values.items():
+            if not telling(value):
+                continue
+            path = true.removeprefix(BEFORE)
+            # Of several outputs, the first one is the answer.
+            module = modules.get(path) or modules.get(path.removesuffix(".0"))
+            names = list(module.reads if path != true else [*module.made][-1:]) if module else []
+            yield from ((true, name) for name in names if self._fits(true, name))
 
     def _by_weights(self) -> Iterator[tuple[str, str]]:
         """Pairs of the inputs, and of the outputs, of nodes that read the same weights."""
@@ -274,10 +296,11 @@ class Pairs:
 
     def _by_likeness(self, taken: set[str]) -> Iterator[tuple[str, str]]:
         """Pairs of values with the same shape and nearly the same direction, in the order of both graphs."""
-        free = [name for name in self._looked if name not in self.found and telling(self.free[name])]
+        free = [name for name in self._looked if not self._is_paired(name) and telling(self.free[name])]
+        copies = {self._prints[true] for true in taken if true in self._prints}
         last = -1
         for true in self._prints:
-            if true in taken:
+            if true in taken or self._prints[true] in copies:
                 continue
             truth = self.truth.values[true]
             later = [name for name in free if self.free[name].shape == truth.shape and self._order[name] > last]
@@ -287,6 +310,14 @@ class Pairs:
             if best[0][0] >= _LIKE:
                 last = self._order[best[1]]
                 yield true, best[1]
+
+    def _is_paired(self, name: str) -> bool:
+        """Whether a value has a pair, or is one that has a pair, passed on unchanged."""
+        maker = self.bench.made_by.get(name)
+        while maker is not None and not maker.own and name not in self.found:
+            name = maker.proto.input[0]
+            maker = self.bench.made_by.get(name)
+        return name in self.found
 
     def _by_effect(self) -> int:
         """Add the first pair, from the end, whose true value makes a wrong value right; returns how many were added.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnx_gate.frameworks.landmarks import BEFORE
 from onnx_gate.records.diagnosis.place import PlaceFault
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
@@ -79,9 +80,10 @@ def begins_at(found: Found) -> str:
 
 def describe_fault(fault: PlaceFault) -> str:
     """A description of one fault, in one or two sentences."""
-    where = [f"`{fault.module}`" if fault.module else "", fault.line]
+    behind = fault.module.removeprefix(BEFORE)
+    where = [f"`{behind}`" if behind else "", fault.line]
     named = ", ".join(part for part in where if part)
-    start = f"In {named}: " if named else ""
+    start = f"{'In' if behind == fault.module else 'Before'} {named}: " if named else ""
     text = f"{start}{fault.what}."
     if not start:
         text = f"{text[:1].upper()}{text[1:]}"
