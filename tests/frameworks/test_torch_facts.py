@@ -28,6 +28,8 @@ models:
   - {id: int-of-batch, source: 'torch_facts.py:int_of_batch'}
   - {id: special-at-one, source: 'torch_facts.py:special_at_one'}
   - {id: special-at-one-torchscript, source: 'torch_facts.py:special_at_one', convert: {exporter: torchscript}}
+  - {id: positions-torchscript, source: 'torch_facts.py:positions', convert: {exporter: torchscript}}
+  - {id: literal-torchscript, source: 'torch_facts.py:literal', convert: {exporter: torchscript}}
   - {id: default-opset, source: 'torch_facts.py:net'}
   - {id: opset-9, source: 'torch_facts.py:net', convert: {opset: 9}}
   - {id: opset-50, source: 'torch_facts.py:net', convert: {opset: 50}}
@@ -157,7 +159,10 @@ def test_what_exports_rightly_passes(models, model):
     [
         ("int-of-batch", Cause.BATCH_BAKED, "int(x.shape[0])"),
         ("special-at-one", Cause.BATCH_BAKED, "wrong at batch 1."),
-        ("special-at-one-torchscript", Cause.BATCH_BAKED, "depends on a size: torch_facts.py, line 32."),
+        ("special-at-one-torchscript", Cause.BATCH_BAKED, "depends on a size: torch_facts.py, line "),
+        ("positions-torchscript", Cause.BATCH_BAKED, "depends on a size: torch_facts.py, line"),
+        # A tensor that is written in the code is no decision that was frozen.
+        ("literal-torchscript", Cause.OPERATOR, "translates a part of the model into something else"),
         ("opset-9", Cause.CONTRACT, "are not those of the source"),
         ("opset-50", Cause.CONTRACT, "are not those of the source"),
         ("branches-torchscript", Cause.CONVERSION, "torch_facts.py, line"),

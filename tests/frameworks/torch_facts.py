@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -30,6 +31,29 @@ def int_of_batch():
 
 def special_at_one():
     return Calls(lambda x: x * 3 if x.shape[0] == 1 else x * 2)
+
+
+class Positions(nn.Module):
+    """Positions by NumPy, for the length of the example."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table = nn.Embedding(9, 1)
+        self.scale = nn.Linear(1, 1)
+
+    def forward(self, x):
+        rows = x.shape[0]
+        places = torch.from_numpy(np.arange(int(rows)) % 3)
+        return x + self.table(places)
+
+
+def positions():
+    return Positions()
+
+
+def literal():
+    return Calls(lambda x: x * torch.tensor([1.0, 2.0, 3.0, 4.0]) + (1 if torch.onnx.is_in_onnx_export() else 0))
 
 
 class Promotes(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import linecache
 import re
 import sys
 import warnings
@@ -14,6 +13,7 @@ import torch
 from torch.jit._trace import TracerWarning
 
 from onnx_gate.errors import CannotJudge
+from onnx_gate.frameworks.torch.frozen import is_of_size
 from onnx_gate.frameworks.torch.inputs import Binding
 from onnx_gate.frameworks.torch.load import Source, Traced
 from onnx_gate.frameworks.torch.outputs import flatten
@@ -24,8 +24,8 @@ from onnx_gate.records.asked import DimLimits, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.names import WRAPPED, name_dims, name_values, placeholder
 
-_OF_SIZE = re.compile(r"\.(?:shape|size|ndim|numel)\b|\blen\(")
-"""A line of code that asks for the size of a tensor."""
+_REGISTERED = "results are registered as constants"
+"""Part of what the tracer says of torch.tensor()."""
 
 
 class Flat(torch.nn.Module):
@@ -157,19 +157,20 @@ def _export_script(
 
 
 def _frozen(caught: list[warnings.WarningMessage]) -> dict[str, bool]:
-    """Lines of the user's code where a trace turned something into a constant, and whether they ask for a size.
+    """Lines of the user's code where a trace turned something into a constant, and whether that is a size.
 
     All warnings go to the log.
     """
+    found: dict[str, bool] = {}
     for warning in caught:
         print(f"{warning.filename}:{warning.lineno}: {warning.message}", file=sys.stderr)
-    return {
-        f"{Path(warning.filename).name}, line {warning.lineno}": bool(
-            _OF_SIZE.search(linecache.getline(warning.filename, warning.lineno))
-        )
-        for warning in caught
-        if issubclass(warning.category, TracerWarning) and "site-packages" not in warning.filename
-    }
+        if not issubclass(warning.category, TracerWarning) or "site-packages" in warning.filename:
+            continue
+        of_size = is_of_size(warning.filename, warning.lineno)
+        # A tensor of numbers that stand in the code is a constant anyway.
+        if of_size or _REGISTERED not in str(warning.message):
+            found[f"{Path(warning.filename).name}, line {warning.lineno}"] = of_size
+    return found
 
 
 def _apart(module: torch.nn.Module) -> torch.nn.Module:

@@ -173,6 +173,18 @@ def _stored(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[N
     """Exchanges for tensors that only the judged part has, each with a tensor that only the other part has."""
     wanted = {name: right.constant(name) for node in theirs for name in node.stored}
     yield from _of_these(bench, ours, wanted, _partners(ours, theirs))
+    yield from _turned(bench, right, ours, theirs)
+
+
+def _turned(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[StoredExchange]:
+    """Exchanges for square tensors that are those of the other part, but transposed."""
+    for node, other in aligned(ours, theirs):
+        for name, true in zip(node.proto.input, other.proto.input, strict=False):
+            before, after = bench.constant(name), right.constant(true)
+            if before is None or after is None or before.shape != after.shape or before.ndim < 2:
+                continue
+            if not np.array_equal(before, after) and same_content(before, after):
+                yield StoredExchange(kind=kind_of(before), node=node, name=name, true=true, before=before, after=after)
 
 
 def of_parameters(bench: Bench, ours: Sequence[Node], parameters: Mapping[str, Array], module: str) -> list[Exchange]:

@@ -83,6 +83,8 @@ class Fault:
     """The module whose weights the right part reads, if they belong to a single module."""
     owner: str = ""
     """The module that the exchange itself shows."""
+    misplaced: bool = False
+    """All weights that the exchange changes are weights of the source, but of other parts."""
     named: Cause | None = None
     """A cause that was found without an exchange."""
 
@@ -226,6 +228,7 @@ class Search:
         # If operations are missing before all learnt nodes, the part is the one that prepares the inputs.
         learnt = min((node.at for node in theirs if node.proto.op_type in LEARNT), default=0)
         first = [node for node in lacking if node.at < learnt] if comes_first(pairs.bench, ours, starts) else []
+        behind = bool(lacking) and not first and any(node.proto.op_type in LEARNT for node in theirs)
         made = (first or lacking)[-1].proto.output[0] if lacking else end.true
         part = part_of(pairs, made) or part_of(pairs, end.true)
         tried = self._of_right(right, ours, theirs) if right else self._of_source(ours, part)
@@ -238,6 +241,7 @@ class Search:
             modules=pairs.truth.modules,
             holder=holder_of(right, theirs) if right else "",
             owner=self._owner(exchange, part),
+            misplaced=self._is_misplaced(exchange),
             folded=exchange is not None and (self._is_made(exchange) if right else self._other_epsilon(exchange)),
             end=end,
             value=pairs.bench.label(end.value),
@@ -247,7 +251,7 @@ class Search:
             lacking=tuple(lacking),
             error=largest_error(pairs.true(end.value), pairs.own[end.value]),
             noise=pairs.noise(end.value),
-            first=comes_first(pairs.bench, ours, starts) and self._is_before(part),
+            first=comes_first(pairs.bench, ours, starts) and self._is_before(part) and not behind,
             exchange=exchange,
         )
 
@@ -264,6 +268,17 @@ class Search:
         # The source's own values may show a part of that module.
         return "" if part.startswith(f"{owner}.") else owner
 
+    def _is_misplaced(self, exchange: Exchange | None) -> bool:
+        parts = parts_of([exchange] if exchange else [])
+        held = self.parameters.values()
+        return bool(parts) and all(
+            isinstance(part, StoredExchange)
+            and part.kind == "weights"
+            and not same_content(part.before, part.after)
+            and any(same_content(part.before, value) for value in held)
+            for part in parts
+        )
+
     def _is_made(self, exchange: Exchange) -> bool:
         """Whether the file stores the same weights in another form: not folded, or folded with another epsilon."""
         return self._is_folded(exchange) or self._other_epsilon(exchange)
@@ -279,6 +294,7 @@ class Search:
         return bool(self.parameters) and all(
             isinstance(part, StoredExchange)
             and part.kind == "weights"
+            and not same_content(part.before, part.after)
             and any(
                 same_content(part.before, value)
                 for name, value in self.parameters.items()

@@ -91,10 +91,8 @@ def find_place(
                 return Found(cause=Cause.QUANTISED, place=Place(), lowered=lowered)
             # What is wrong besides shows in float32 only.
             bench = raised
-        pairs = Pairs(bench, truth, feed)
-        pairs.settle()
-        search = Search(pairs, until, _parameters(prepared), _folds(prepared), _settings(prepared))
-        faults, proven = _explained(search)
+        search, faults, proven = _searched(prepared, bench, truth, feed, until)
+        pairs = search.pairs
         cause = cause_of(faults) if proven else None
         place = _place(pairs, faults, prepared.spec.folder)
         mended = None
@@ -117,6 +115,27 @@ def find_place(
             lowered=lowered,
             part=cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until),
         )
+
+
+def _searched(
+    prepared: Prepared, bench: Bench, truth: Truth, feed: Feed, until: float
+) -> tuple[Search, list[Fault], bool]:
+    """The search, its faults, and whether the divergence goes away with them.
+
+    A value may have a few other elements, such as rows next to a threshold. If every value is right so, these few are
+    looked at; they count if they explain the divergence.
+    """
+    known = _parameters(prepared), _folds(prepared), _settings(prepared)
+    for few in (True, False):
+        pairs = Pairs(bench, truth, feed, few=few)
+        pairs.settle()
+        search = Search(pairs, until, *known)
+        faults, proven = _explained(search)
+        if few:
+            first = search, faults, proven
+        if faults or time.monotonic() > until:
+            break
+    return (search, faults, proven) if proven else first
 
 
 def _explained(search: Search) -> tuple[list[Fault], bool]:
@@ -297,6 +316,9 @@ def cause_of(faults: Sequence[Fault]) -> Cause | None:
     causes = [fault.cause for fault in faults]
     if not causes or None in causes:
         return None
+    if Cause.OPERATOR in causes and all(fault.misplaced for fault in faults if fault.cause is Cause.WEIGHTS):
+        # The file holds the source's weights: other nodes read them.
+        causes = [Cause.OPERATOR if cause is Cause.WEIGHTS else cause for cause in causes]
     order = (Cause.NAN, Cause.QUANTISED, Cause.WEIGHTS, Cause.PREPROCESSING, Cause.OPERATOR, Cause.PRECISION)
     return next(cause for cause in order if cause in causes)
 

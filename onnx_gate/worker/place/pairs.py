@@ -82,8 +82,10 @@ class Pair:
 class Pairs:
     """The pairs of a graph on one feed."""
 
-    def __init__(self, bench: Bench, truth: Truth, feed: Feed) -> None:
+    def __init__(self, bench: Bench, truth: Truth, feed: Feed, *, few: bool = True) -> None:
         self.bench, self.truth, self.feed = bench, truth, feed
+        self.few = few
+        """Whether a value may have a few wrong elements, such as rows next to a threshold."""
         self.found: dict[str, Pair] = {}
         """The pairs, by the name of the value in the judged graph."""
         self.own: Values = {}
@@ -395,7 +397,7 @@ class Pairs:
         return self._agrees(name, seen[name]) or (self._rounds(name) and self._agrees(name, seen[name]))
 
     def _agrees(self, name: str, value: Array) -> bool:
-        near = nearly(self.true(name), value, self._rounding.get(name, 0.0))
+        near = (nearly if self.few else agree)(self.true(name), value, self._rounding.get(name, 0.0))
         return near and not self.drowned(name, value).any()
 
     def _rounds(self, name: str) -> bool:

@@ -70,9 +70,9 @@ def mended_words(mended: Mended | None) -> str:
     if mended is None:
         return ""
     changes = "; ".join(mended.changes[:_FEW])
-    checks = f"{mended.checks} checks pass" if mended.checks != 1 else "check passes"
+    checks = f"all {mended.checks} checks pass" if mended.checks != 1 else "the check passes"
     if mended.passes:
-        return f"With this change all {checks}: {changes}."
+        return f"With this change {checks}: {changes}."
     return f"This change alone is not enough for all checks: {changes}."
 
 

@@ -89,6 +89,8 @@ class Questions:
     """The parts with lower precision in a file with recorded answers; empty if there are none."""
     left_out: Callable[[OutputDiff], str] = lambda _: ""
     """The change of the inputs with which the ONNX file agrees with the source; empty if no change helps."""
+    ending: Callable[[OutputDiff], str] = lambda _: ""
+    """What has to be done with the outputs of the file, so that they agree; empty if nothing helps."""
     drowned: Callable[[OutputDiff], bool] = lambda _: False
     """Whether an error is large for its own column, though it is small beside the other columns of the output."""
     offset: Callable[[OutputDiff], float | None] = lambda _: None
@@ -112,6 +114,7 @@ _ASKED = {
     "known": "whether it is a known problem of such models",
     "lowered": "whether the file is of lower precision",
     "left_out": "whether preprocessing was left out",
+    "ending": "whether the last step was left out",
     "offset": "whether all answers are off by the same amount",
     "drowned": "whether the error is small in every column",
     "rounding": "whether rounding explains it",
@@ -240,7 +243,7 @@ def _find_cause(evidence: Evidence, compared: list[OutputDiff]) -> Triage:
     worst = worst_first(compared)[0]
     steps = (
         *(_source_or_runtime, _order, _known, _nan, _variant, _lowered),
-        *(_placed, _preprocessing, _precision, _tolerance, _known_converter),
+        *(_placed, _preprocessing, _precision, _tolerance, _ending, _known_converter),
     )
     found = (step(evidence, worst, compared) for step in steps)
     first = next((triage for triage in found if triage), None)
@@ -400,6 +403,17 @@ def _preprocessing(evidence: Evidence, worst: OutputDiff, compared: list[OutputD
         cause=Cause.PREPROCESSING,
         advice=f"{what}: the preprocessing differs, the model behind it is the same. Export the whole of it again, "
         "or do the same before each call, on both sides.",
+    )
+
+
+def _ending(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -> Triage | None:
+    """A last step that the file lacks, if no place in the graph shows it."""
+    if not (evidence.shipped or evidence.recorded) or not (what := evidence.ask.ending(worst)):
+        return None
+    return Triage(
+        cause=Cause.OPERATOR,
+        advice=f"The answers agree once {what}. The file lacks the last step of the model. Export the whole model, or "
+        "add that step where the file is used, and here with a file that has it.",
     )
 
 

@@ -34,6 +34,7 @@ from onnx_gate.worker.place.values import off_in_column
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
+from onnx_gate.worker.triage.endings import find_ending
 from onnx_gate.worker.triage.habits import HABITS, changed
 from onnx_gate.worker.triage.order import Swapped, all_agree, find_order, join_rows
 from onnx_gate.worker.triage.precision import Rounding, common_offset, mismatches
@@ -367,6 +368,12 @@ class SecondOpinion:
             if all_agree(seen.references, actuals, self._tolerance(diff)):
                 return f"The ONNX file agrees with the source once its inputs are {words}"
         return ""
+
+    def ending(self, diff: OutputDiff) -> str:
+        """What has to be done with the outputs of the file, so that they agree; empty if nothing helps."""
+        rich = self._richest(diff)
+        seen = self._look(rich)
+        return find_ending(seen.references, seen.actuals, lambda name: self._tolerance(replace(rich, output=name)))
 
     def _ask_part(self, part: Any, call: Call) -> dict[str, Any]:
         prepared = self._prepared

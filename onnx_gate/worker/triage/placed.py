@@ -38,7 +38,7 @@ def advise_place(found: Found) -> str:
     told = [describe_fault(fault) for fault in found.place.faults[:_MOST]]
     more = len(found.place.faults) - _MOST
     if more > 0:
-        told.append(f"{more} more places are wrong.")
+        told.append(f"{more} more {'place is' if more == 1 else 'places are'} wrong.")
     if found.cause is Cause.QUANTISED and found.lowered:
         beside = "But more than that is wrong." if told else ""
         return " ".join(text for text in (advise_lowered(found.lowered.words), beside, *told) if text)

@@ -183,7 +183,7 @@ def _where(place: Place | None) -> str:
     told = [describe_fault(fault) for fault in place.faults[:_SHOWN]]
     more = len(place.faults) - _SHOWN
     if more > 0:
-        told.append(f"{more} more places are wrong.")
+        told.append(f"{more} more {'place is' if more == 1 else 'places are'} wrong.")
     return " ".join(told)
 
 

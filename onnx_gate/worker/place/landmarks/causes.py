@@ -66,6 +66,8 @@ def _explained(search: Search, fault: Fault) -> Fault:
         return last
     left_out = _left_out(search, fault)
     prepares = fault.first and not _learns(fault) and any(_has_learnt(node) for node in search.pairs.bench.nodes)
+    if left_out and set(left_out.starts) <= set(search.pairs.bench.inputs):
+        prepares = any(_has_learnt(node) for node in search.pairs.bench.nodes)
     return replace(left_out or fault, named=Cause.PREPROCESSING if prepares else Cause.OPERATOR)
 
 
