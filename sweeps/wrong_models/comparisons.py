@@ -11,11 +11,13 @@ import onnx
 import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer
 from sklearn.tree import DecisionTreeRegressor
 
 from sweeps.wrong_models.boosters import extreme, light
-from sweeps.wrong_models.edits import branches, change_list, nodes
+from sweeps.wrong_models.edits import branches, change_list, nodes, set_attribute
 from sweeps.wrong_models.entry import Array, Model, Random, entry, floats
 from sweeps.wrong_models.sklearn_numbers import number
 
@@ -45,7 +47,12 @@ def compare_as(mode: bytes, *, all_nodes: bool) -> Callable[[onnx.ModelProto, Ra
     def turn(file: onnx.ModelProto, random: Random) -> None:
         node = nodes(file, "TreeEnsembleRegressor", "TreeEnsembleClassifier")[0]
         chosen = branches(node) if all_nodes else [int(random.choice(branches(node)))]
-        change_list(node, "nodes_modes", lambda modes: [modes.__setitem__(place, mode) for place in chosen])
+
+        def change(modes: list[Any]) -> None:
+            for place in chosen:
+                modes[place] = mode
+
+        change_list(node, "nodes_modes", change)
 
     return turn
 
@@ -70,6 +77,19 @@ def histogram_comparison(random: Random) -> Model:
     table = counted(random)
     source = HistGradientBoostingRegressor(max_iter=20, random_state=number(random))
     return model_of(source.fit(even(table), fees(table, random)), table, b"BRANCH_LT")
+
+
+@entry("sklearn", "comparison of a Binarizer")
+def binarizer_comparison(random: Random) -> Model:
+    """A Binarizer compares with `>=`: its threshold is the number just below."""
+    table = counted(random)
+    limit = float(random.integers(40, 70))
+    source = make_pipeline(Binarizer(threshold=limit), LinearRegression()).fit(table, fees(table, random))
+
+    def lower(file: onnx.ModelProto, drawn: Random) -> None:
+        set_attribute(nodes(file, "Binarizer")[0], "threshold", float(np.nextafter(np.float32(limit), np.float32(0))))
+
+    return Model(source=source, inputs=TABLE, own={"X": table}, sabotage=lower)
 
 
 @entry("lightgbm", "comparison")

@@ -559,11 +559,16 @@ def fed_rows(domains: Domains, *names: str) -> list[list[float]]:
     ("function", "level", "limit"),
     [
         (lambda own, x: torch.log1p(x.abs()) > 9.0, lambda row: max(math.log1p(abs(x)) for x in row), 9.0),
+        (
+            lambda own, x: torch.bucketize(torch.log1p(x.clamp(min=0)), torch.tensor([2.0, 5.0, 9.0, 12.0])),
+            lambda row: max(math.log1p(max(x, 0)) for x in row),
+            12.0,
+        ),
         (lambda own, x: x.sum(dim=1) - 2 * x[:, 0] > 3000.0, lambda row: sum(row) - 2 * row[0], 3000.0),
         (lambda own, x: (x @ own.weights).clamp(max=40.0), lambda row: sum(row) * 0.5, 40.0),
         (lambda own, x: x[:, 0] / (x[:, 1].abs() + 1) > 700.0, lambda row: row[0] / (abs(row[1]) + 1), 700.0),
     ],
-    ids=["behind a logarithm", "columns together", "behind a layer", "a ratio"],
+    ids=["behind a logarithm", "edges behind a logarithm", "columns together", "behind a layer", "a ratio"],
 )
 def test_what_no_line_leads_to_is_searched_for(function: Any, level: Any, limit: float) -> None:
     """Both sides are fed close to where the module changes its mind, and one row far beyond, for the end of a clamp."""

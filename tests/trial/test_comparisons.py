@@ -12,8 +12,9 @@ import pytest
 from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Binarizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onnx_gate.vocabulary import Status
@@ -28,6 +29,7 @@ SOURCES: dict[str, Any] = {
     "median": make_pipeline(SimpleImputer(strategy="median"), DecisionTreeClassifier(max_depth=1)).fit(
         MISSING[:, :1], MISSING[:, 0] > 3
     ),
+    "flags": make_pipeline(Binarizer(threshold=50.0), LinearRegression()).fit(ROWS, TARGET),
     "scaled": make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=4, random_state=0)).fit(ROWS, TARGET),
 }
 """The median of `median` is 3, and so is the threshold of its tree: a missing value lies on it."""
@@ -48,7 +50,10 @@ def converted(name: str) -> onnx.ModelProto:
 
 
 def turn(file: onnx.ModelProto, *, only: int | None = None) -> None:
-    """Take `<` for `<=` in all nodes of a tree, or in one of them."""
+    """Take `<` for `<=` in all nodes of a tree, or in one of them; in a Binarizer, `>=` for `>`."""
+    if file.graph.node[0].op_type == "Binarizer":
+        file.graph.node[0].attribute[0].f = float(np.nextafter(np.float32(50), np.float32(0)))
+        return
     modes = next(given for node in file.graph.node for given in node.attribute if given.name == "nodes_modes")
     places = [place for place, mode in enumerate(modes.strings) if mode == b"BRANCH_LEQ"]
     for place in places if only is None else [places[only]]:
@@ -88,7 +93,7 @@ def test_the_file_that_compares_as_its_source_does_passes(judged: Run, name: str
     assert judged[f"{name}-same"].verdict is Status.PASSED
 
 
-@pytest.mark.parametrize("name", ["ages", "imputed", "median"])
+@pytest.mark.parametrize("name", ["ages", "imputed", "median", "flags"])
 @pytest.mark.parametrize("kind", ["other", "last"])
 def test_the_file_that_compares_in_another_way_diverged(judged: Run, name: str, kind: str) -> None:
     """In all nodes, or in the last one alone: a row on the way to it holds its threshold."""

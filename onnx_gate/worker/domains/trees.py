@@ -5,7 +5,7 @@ The leaves are chosen before their paths are computed, so that a large forest co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -105,6 +105,13 @@ def single_cuts_of(trees: Sequence[Tree]) -> dict[int, dict[float, float]]:
         for feature, at, single in zip(features[held], thresholds[held].tolist(), singles[held].tolist(), strict=True):
             found.setdefault(int(feature), {})[at] = single
     return found
+
+
+def single_cuts(values: Iterable[float]) -> dict[float, float]:
+    """The values that float32 holds, each with its number in float32; for comparisons other than `<`."""
+    given = np.array(sorted(set(values)), dtype=np.float64)
+    singles, held = _in_single(given, np.zeros(given.shape, dtype=bool))
+    return dict(zip(given[held].tolist(), singles[held].tolist(), strict=True))
 
 
 def _in_single(thresholds: Array, strict: Array) -> tuple[Array, Array]:
