@@ -63,6 +63,19 @@ def log_bucket(random: Random) -> Model:
     return Model(source=source, inputs={"x": floats(3)}, own={"x": own}, sabotage=move)
 
 
+@entry("torch", "norm of a row of zeros")
+def zero_norm(random: Random) -> Model:
+    """Rows are divided by their norm; the file divides a row of zeros by 0."""
+    source = Formula(lambda x: nn.functional.normalize(x, dim=1))
+    own = random.uniform(0, 50, (ROWS, 3)).astype(np.float32)
+    own[::20] = 0.0
+
+    def unguard(file: onnx.ModelProto, drawn: Random) -> None:
+        change_number(file, 1e-12, 0.0)
+
+    return Model(source=source, inputs={"x": floats(3)}, own={"x": own}, sabotage=unguard)
+
+
 class Tariff(nn.Module):
     """A price that compares the use with the payment."""
 

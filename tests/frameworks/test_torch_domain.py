@@ -579,6 +579,12 @@ def test_what_no_line_leads_to_is_searched_for(function: Any, level: Any, limit:
     assert max(levels) > 1.01 * limit
 
 
+def test_a_row_of_zeros_is_fed_where_its_norm_is_kept_above_an_epsilon() -> None:
+    """No larger row reaches the epsilon, and a file without it divides by 0 there."""
+    found = domains_of(Calls(lambda own, x: torch.nn.functional.normalize(x, dim=1)), FLOATS)
+    assert any(not any(row) for row in fed_rows(found, "x"))
+
+
 def test_two_inputs_that_are_compared_with_each_other_are_fed_on_both_sides() -> None:
     """Neither of them has a threshold of its own."""
     found = domains_of(Calls(lambda own, a, b: torch.where(a - b > 500.0, a, b)), TWO)
