@@ -24,6 +24,8 @@ class Cut:
     """In the values of the input."""
     reach: float = 0.0
     """The largest operand on the way to it, such as the mean that a scaler subtracts: rounding is relative to it."""
+    itself: float | None = None
+    """The cut in float32, where it is fed too: the input itself is compared with it, so that no rounding decides."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,8 @@ class SizeBranch:
     """The operator, with the size on its left."""
     number: int
     """The right side."""
+    longer: bool = False
+    """Whether only sizes beyond the number tell more than smaller ones."""
 
 
 @dataclass(frozen=True, kw_only=True)

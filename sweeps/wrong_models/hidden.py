@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from torch import Tensor, nn
 
-from sweeps.wrong_models.edits import change_list, change_named, change_number, nodes, scale_leaf
+from sweeps.wrong_models.edits import change_list, change_named, change_number, change_tensor, nodes, scale_leaf
 from sweeps.wrong_models.entry import Model, Random, entry, floats
 from sweeps.wrong_models.sklearn_numbers import TABLE, number, readings
 from sweeps.wrong_models.tables import people, spending
@@ -48,6 +48,32 @@ def log_threshold(random: Random) -> Model:
     source = Formula(lambda x: torch.where(torch.log1p(x.clamp(min=0)) > 9.0, x * 0.5, x * 0.25) / 1000)
     own = random.uniform(0, 50_000, (ROWS, 3)).astype(np.float32)
     return Model(source=source, inputs={"x": floats(3)}, own={"x": own}, sabotage=moved(9.0, 9.6))
+
+
+@entry("torch", "edge of a bucket behind a logarithm")
+def log_bucket(random: Random) -> Model:
+    """Incomes are put into buckets by their logarithm; the file has another last edge."""
+    edges = torch.tensor([2.0, 5.0, 9.0, 12.0])
+    source = Formula(lambda x: torch.bucketize(torch.log1p(x.clamp(min=0)), edges).float())
+    own = random.uniform(0, 200_000, (ROWS, 3)).astype(np.float32)
+
+    def move(file: onnx.ModelProto, drawn: Random) -> None:
+        change_tensor(file, lambda name, array: array.shape == (4,), lambda array: array.__setitem__(3, 11.0))
+
+    return Model(source=source, inputs={"x": floats(3)}, own={"x": own}, sabotage=move)
+
+
+@entry("torch", "norm of a row of zeros")
+def zero_norm(random: Random) -> Model:
+    """Rows are divided by their norm; the file divides a row of zeros by 0."""
+    source = Formula(lambda x: nn.functional.normalize(x, dim=1))
+    own = random.uniform(0, 50, (ROWS, 3)).astype(np.float32)
+    own[::20] = 0.0
+
+    def unguard(file: onnx.ModelProto, drawn: Random) -> None:
+        change_number(file, 1e-12, 0.0)
+
+    return Model(source=source, inputs={"x": floats(3)}, own={"x": own}, sabotage=unguard)
 
 
 class Tariff(nn.Module):

@@ -156,6 +156,33 @@ def ids_cut(random: Random) -> Model:
     return Model(source=Bag(size), inputs={"tokens": ids()}, own={"tokens": own}, sabotage=cut, dims={"seq": [2, 6]})
 
 
+class Sharded(nn.Module):
+    """A row of a table for the remainder of an id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(64, 3)
+
+    def forward(self, user: Tensor) -> Tensor:
+        """The row."""
+        return self.table(torch.remainder(user, 64))  # type: ignore[no-any-return]
+
+
+@entry("torch", "ids that pass through float32")
+def ids_through_floats(random: Random) -> Model:
+    """Ids above 16 million become floats and integers again, so that neighbours share a row."""
+    weights(random)
+    own = {"user": random.integers(10**8, 10**9, 120)}
+
+    def narrow(file: onnx.ModelProto, drawn: Random) -> None:
+        there = helper.make_node("Cast", ["user"], ["user_float"], to=TensorProto.FLOAT)
+        back = helper.make_node("Cast", ["user_float"], ["user_back"], to=TensorProto.INT64)
+        put_first(file, "user", back)
+        file.graph.node.insert(0, there)
+
+    return Model(source=Sharded(), inputs={"user": {"dtype": "int64", "shape": ["batch"]}}, own=own, sabotage=narrow)
+
+
 @entry("torch", "half precision on the way")
 def half_on_the_way(random: Random) -> Model:
     """An input is cast to float16, whose largest number is 65,504."""

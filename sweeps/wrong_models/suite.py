@@ -25,6 +25,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "rewritten": ("sklearn", "torch"),
     "hidden": ("sklearn", "torch"),
     "remote": ("sklearn", "torch"),
+    "comparisons": ("sklearn", "lightgbm", "xgboost"),
     "lookalikes": ("sklearn", "torch", "lightgbm", "xgboost"),
 }
 """Modules of this package, and the packages that they need; a family is left out if a package is missing."""

@@ -559,11 +559,16 @@ def fed_rows(domains: Domains, *names: str) -> list[list[float]]:
     ("function", "level", "limit"),
     [
         (lambda own, x: torch.log1p(x.abs()) > 9.0, lambda row: max(math.log1p(abs(x)) for x in row), 9.0),
+        (
+            lambda own, x: torch.bucketize(torch.log1p(x.clamp(min=0)), torch.tensor([2.0, 5.0, 9.0, 12.0])),
+            lambda row: max(math.log1p(max(x, 0)) for x in row),
+            12.0,
+        ),
         (lambda own, x: x.sum(dim=1) - 2 * x[:, 0] > 3000.0, lambda row: sum(row) - 2 * row[0], 3000.0),
         (lambda own, x: (x @ own.weights).clamp(max=40.0), lambda row: sum(row) * 0.5, 40.0),
         (lambda own, x: x[:, 0] / (x[:, 1].abs() + 1) > 700.0, lambda row: row[0] / (abs(row[1]) + 1), 700.0),
     ],
-    ids=["behind a logarithm", "columns together", "behind a layer", "a ratio"],
+    ids=["behind a logarithm", "edges behind a logarithm", "columns together", "behind a layer", "a ratio"],
 )
 def test_what_no_line_leads_to_is_searched_for(function: Any, level: Any, limit: float) -> None:
     """Both sides are fed close to where the module changes its mind, and one row far beyond, for the end of a clamp."""
@@ -572,6 +577,12 @@ def test_what_no_line_leads_to_is_searched_for(function: Any, level: Any, limit:
     assert any(limit < each < 1.01 * limit for each in levels)
     assert any(0.99 * limit < each < limit for each in levels)
     assert max(levels) > 1.01 * limit
+
+
+def test_a_row_of_zeros_is_fed_where_its_norm_is_kept_above_an_epsilon() -> None:
+    """No larger row reaches the epsilon, and a file without it divides by 0 there."""
+    found = domains_of(Calls(lambda own, x: torch.nn.functional.normalize(x, dim=1)), FLOATS)
+    assert any(not any(row) for row in fed_rows(found, "x"))
 
 
 def test_two_inputs_that_are_compared_with_each_other_are_fed_on_both_sides() -> None:

@@ -54,6 +54,30 @@ def test_every_category_and_both_sides_of_every_threshold():
     assert (rows.known, rows.fed) == (400, 400)
 
 
+def test_a_cut_that_no_rounding_decides_is_fed_itself():
+    """Ages are whole numbers, and so are the thresholds of a tree that saw them: `<` and `<=` differ there alone."""
+    cuts = (Cut(at=31.0, itself=31.0), Cut(at=31.5))
+    boxes = tuple({("x", 0): (-np.inf, 31.0), ("x", 1): (float(i), i + 0.5)} for i in range(20))
+    domains = Domains(inputs={"x": Domain(columns={0: known(cuts=cuts), 1: known(cuts=(Cut(at=0.0),))})}, boxes=boxes)
+    rows = plan_domain(spec(X), domains, file_size=SMALL)
+    feed = fed(rows, "x")
+    assert rows is not None
+    assert rows.known == rows.fed == 7 + 20
+    assert not (feed[:, 0] == 31.5).any()
+    # Also on the way to each leaf: a landmark among ordinary values may not reach the node that asks for it.
+    on_it = feed[feed[:, 0] == 31.0]
+    assert all(((on_it[:, 1] > i) & (on_it[:, 1] < i + 0.5)).any() for i in range(20))
+
+
+def test_a_cut_that_the_dtype_cannot_hold_is_not_fed_itself():
+    """float16 has no 4097."""
+    half = InputSpec(name="x", dtype="float16", shape=("batch", 3))
+    domains = Domains(inputs={"x": Domain(columns={0: known(cuts=(Cut(at=4097.0, itself=4097.0),))})})
+    rows = plan_domain(spec(half), domains, file_size=SMALL)
+    assert rows is not None
+    assert rows.known == 2
+
+
 def test_a_row_for_each_box():
     """In the interval of each column that it names, and ordinary in the others."""
     boxes = tuple({("x", 0): (float(i), i + 0.5), ("x", 1): (-np.inf, -100.0)} for i in range(50))

@@ -184,3 +184,53 @@ def test_a_size_that_is_cut_off_at_a_number_is_found(tmp_path: Path, op: str, bo
     path = save(tmp_path / "m.onnx", nodes, [value("x")], [value("y")], {"low": np.array(64), "high": np.array(100)})
     found = read_graph(str(path), "m.onnx").branches
     assert found == tuple(SizeBranch(input="x", axis=0, op="Greater", number=number) for number in numbers)
+
+
+POSITIONS = {
+    "a window": ([("Sub", ["row", "column"], "d"), ("Abs", ["d"], "a"), ("Less", ["a", "64"], "y")], ("Less", 65)),
+    "parts": (
+        [("Cast", ["p"], "f"), ("Div", ["f", "32."], "q"), ("Floor", ["q"], "y")],
+        ("GreaterOrEqual", 33),
+    ),
+    "a cycle": ([("Mod", ["p", "64"], "y")], ("GreaterOrEqual", 65)),
+    "an end": ([("Min", ["p", "64"], "y")], ("Greater", 65)),
+    "one position": ([("Equal", ["p", "64"], "y")], ("GreaterOrEqual", 65)),
+    "a scale": ([("Cast", ["p"], "f"), ("Div", ["f", "32."], "q"), ("Sin", ["q"], "y")], None),
+}
+
+
+@pytest.mark.parametrize("how", POSITIONS)
+def test_positions_that_are_compared_with_a_number_are_found(tmp_path: Path, how: str) -> None:
+    """A window of 64 positions is no window for a shorter row, so that a wrong one is not seen there."""
+    steps, found = POSITIONS[how]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
+        helper.make_node("Squeeze", ["n"], ["size"]),
+        helper.make_node("Range", ["0", "size", "1"], ["p"]),
+        helper.make_node("Unsqueeze", ["p", "first"], ["row"]),
+        helper.make_node("Unsqueeze", ["p", "last"], ["column"]),
+        *(
+            helper.make_node(op, given, [made], to=1) if op == "Cast" else helper.make_node(op, given, [made])
+            for op, given, made in steps
+        ),
+    ]
+    constants = {
+        **{str(number): np.array(number) for number in (0, 1, 64)},
+        "32.": np.float32(32),
+        "first": np.array([0]),
+        "last": np.array([1]),
+    }
+    kind = {"Less": TensorProto.BOOL, "Equal": TensorProto.BOOL, "Mod": TensorProto.INT64, "Min": TensorProto.INT64}
+    output = helper.make_tensor_value_info("y", kind.get(steps[-1][0], TensorProto.FLOAT), None)
+    graph = read_graph(str(save(tmp_path / "m.onnx", nodes, [value("x")], [output], constants)), "m.onnx")
+    assert graph.branches == (
+        (SizeBranch(input="x", axis=0, op=found[0], number=found[1], longer=True),) if found else ()
+    )
+
+
+def test_positions_need_no_shorter_row() -> None:
+    """Its positions are those at the beginning of a longer one."""
+    branch = SizeBranch(input="x", axis=0, op="GreaterOrEqual", number=2, longer=True)
+    assert not untried_branches((branch,), {"x": ("batch",)}, {"batch": {4, 16}})
+    (warning,) = untried_branches((branch,), {"x": ("batch",)}, {"batch": {1}})
+    assert "Add `batches: [1, 2]`" in warning

@@ -323,6 +323,19 @@ def test_large_integers_where_they_become_narrower(kind, to, marks):
     assert set(found.inputs["x"].every.marks if found.inputs and found.inputs["x"].every else ()) == marks
 
 
+def test_large_integers_where_they_become_floats_on_the_way():
+    """An id that comes back from float32 may be that of its neighbour; of an integer that stays a float, it is not."""
+    there = node("Cast", ["x"], ["a"], to=F)
+    back = every(analyse(model([there, node("Cast", ["a"], ["y"], to=I64)], x=(I64, ["b"]))))
+    assert {2**24 + 1, 2**25 + 2} <= set(back.marks)
+    assert not {2**24 + 1} & set(_marks(analyse(model([there, node("Neg", ["a"], ["y"])], x=(I64, ["b"])))))
+
+
+def _marks(found: Domains) -> tuple[Any, ...]:
+    domain = found.inputs.get("x")
+    return domain.every.marks if domain and domain.every else ()
+
+
 def test_negative_numbers_where_a_remainder_is_taken():
     """Whole ones around the multiples; floats keep away from these."""
     whole = every(analyse(model([node("Mod", ["x", "m"], ["y"])], {"m": np.int64(7)}, x=(I64, ["b"]))))

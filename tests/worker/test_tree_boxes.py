@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_gate.worker.domains.trees import Tree, boxes_of, cuts_of, members_of
+from onnx_gate.worker.domains.trees import Tree, boxes_of, cuts_of, members_of, single_cuts_of
 
 # x0 <= 3 ? (x1 <= -2 ? leaf 3 : leaf 4) : leaf 2
 SMALL = Tree(
@@ -94,3 +94,28 @@ def test_a_choice_spreads_over_all_trees() -> None:
     assert counts == [3, 10, 10, 10, 10]
     assert found == boxes_of(trees, "seed", most=43) != boxes_of(trees, "other", most=43)
     assert len(boxes_of(trees, "seed", most=3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("threshold", "strict", "held"),
+    [
+        (31.0, False, True),
+        (31.0, True, True),
+        (np.nextafter(31.0, 32.0), False, True),
+        (np.nextafter(31.0, 30.0), False, False),
+        (np.nextafter(31.0, 32.0), True, False),
+        (31.1, False, False),
+        (1e-35, False, False),
+        (0.0, False, True),
+    ],
+)
+def test_thresholds_that_float32_holds(threshold: float, strict: bool, held: bool) -> None:
+    """The number in float32 goes the same way at the threshold and at the threshold in float32."""
+    tree = Tree(
+        feature=np.array([0, 0, 0]),
+        threshold=np.array([threshold, 0.0, 0.0]),
+        left=np.array([1, -1, -1]),
+        right=np.array([2, -1, -1]),
+        strict=strict,
+    )
+    assert single_cuts_of([tree]) == ({0: {threshold: float(np.float32(threshold))}} if held else {})

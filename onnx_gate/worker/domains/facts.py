@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from onnx_gate.vocabulary import Origin, Scalar
 from onnx_gate.worker.domains.boxes import Leaves, Points, share_out
 from onnx_gate.worker.domains.columns import Column, Columns
 from onnx_gate.worker.domains.seeds import rng_for
-from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of
+from onnx_gate.worker.domains.trees import Interval, Tree, cuts_of, members_of, single_cuts_of
 
 Array = npt.NDArray[Any]
 MOST_CUTS = 512
 """The limit for one column; both sides of more cuts would never be fed."""
+_CROWDED = 2.0**-17
 
 
 @dataclass
@@ -31,6 +32,7 @@ class _Known:
     between: Interval | None = None
     choices: dict[Scalar, None] = field(default_factory=dict)
     cuts: dict[float, float] = field(default_factory=dict)
+    itself: dict[float, float] = field(default_factory=dict)
     marks: dict[Scalar, None] = field(default_factory=dict)
     exact: dict[float, None] = field(default_factory=dict)
     missing: bool = False
@@ -96,6 +98,12 @@ class Facts:
             for at, reach in zip(inputs[kept].tolist(), reaches[kept].tolist(), strict=True):
                 known.cuts[at] = max(reach, known.cuts.get(at, 0.0))
 
+    def add_touched(self, column: Column | None, singles: Mapping[float, float]) -> None:
+        """Add that the input itself is compared with these cuts, each with its number in float32."""
+        known = self._known.get(column.place) if column is not None and column.is_raw else None
+        if column is not None and known is not None and "float" in column.dtype:
+            known.itself.update((at, single) for at, single in singles.items() if at in known.cuts)
+
     def add_choices(
         self, column: Column | None, values: Iterable[Any], *, origin: Origin = Origin.CATEGORIES, beyond: int = 0
     ) -> None:
@@ -150,6 +158,8 @@ class Facts:
         whole = [number for number, column in enumerate(columns) if column is not None and column.is_whole]
         for number, values in cuts_of(trees, whole=whole).items():
             self.add_cuts(_get(columns, number), values, Origin.THRESHOLDS)
+        for number, singles in single_cuts_of(trees).items():
+            self.add_touched(_get(columns, number), singles)
         for number, members in members_of(trees).items():
             self.add_choices(_get(columns, number), members)
             self.add_unusual(_get(columns, number), [max(members) + 1])
@@ -243,12 +253,21 @@ def _cuts(known: _Known) -> tuple[Cut, ...]:
     least = 1e-3 * (float(np.median(sizes)) if sizes else 1.0)
     found: list[Cut] = []
     for at, reach in sorted(known.cuts.items()):
-        cut = Cut(at=at if abs(at) > 1e-30 else 0.0, reach=max(reach, least))
+        cut = Cut(at=at if abs(at) > 1e-30 else 0.0, reach=max(reach, least), itself=known.itself.get(at))
         # The same cut, found in another way.
         if found and cut.at - found[-1].at <= 1e-9 * abs(cut.at):
-            cut = Cut(at=found[-1].at, reach=max(found.pop().reach, cut.reach))
+            cut = replace(found[-1], reach=max(found.pop().reach, cut.reach))
         found.append(cut)
-    return tuple(found)
+    return tuple(_alone(found, least))
+
+
+def _alone(cuts: list[Cut], least: float) -> Iterator[Cut]:
+    """The cuts; one is not fed itself where rounding decides a comparison with it, or with a neighbour."""
+    for number, cut in enumerate(cuts):
+        near = [other for other in cuts[max(0, number - 1) : number + 2] if other is not cut]
+        rounded = cut.reach > max(abs(cut.at), least)
+        crowded = any(abs(other.at - cut.at) <= _CROWDED * max(abs(cut.at), other.reach) for other in near)
+        yield replace(cut, itself=None) if rounded or crowded else cut
 
 
 def _get(columns: Columns, number: int) -> Column | None:

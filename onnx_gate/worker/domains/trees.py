@@ -5,7 +5,7 @@ The leaves are chosen before their paths are computed, so that a large forest co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,6 +20,10 @@ Interval = tuple[float, float]
 _ANYTHING = (-np.inf, np.inf)
 _BEYOND = 1e38
 """A larger threshold is compared with no value that a float32 input can hold."""
+_TINY = 1e-30
+"""A smaller threshold, other than 0, separates 0 from all numbers above it."""
+_LAST_BITS = 4
+"""The middle of two numbers, or the next number in float64, lies at most so many units beside the number meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,39 @@ def cuts_of(trees: Sequence[Tree], *, whole: Collection[int] = ()) -> dict[int, 
             columns.setdefault(int(feature), []).append(thresholds[features == feature])
     merged = {feature: np.unique(np.concatenate(parts)) for feature, parts in sorted(columns.items())}
     return {feature: values[np.isfinite(values)].tolist() for feature, values in merged.items()}
+
+
+def single_cuts_of(trees: Sequence[Tree]) -> dict[int, dict[float, float]]:
+    """Column → the thresholds that float32 holds, each with its number in float32.
+
+    An input that holds this number takes the same way before and after the threshold is rounded to float32.
+    """
+    found: dict[int, dict[float, float]] = {}
+    for tree in trees:
+        inner = np.asarray(tree.left) >= 0
+        inner[list(tree.members)] = False
+        thresholds = np.asarray(tree.threshold, dtype=np.float64)[inner]
+        singles, held = _in_single(thresholds, np.broadcast_to(np.asarray(tree.strict), inner.shape)[inner])
+        features = np.asarray(tree.feature)[inner]
+        for feature, at, single in zip(features[held], thresholds[held].tolist(), singles[held].tolist(), strict=True):
+            found.setdefault(int(feature), {})[at] = single
+    return found
+
+
+def single_cuts(values: Iterable[float]) -> dict[float, float]:
+    """The values that float32 holds, each with its number in float32; for comparisons other than `<`."""
+    given = np.array(sorted(set(values)), dtype=np.float64)
+    singles, held = _in_single(given, np.zeros(given.shape, dtype=bool))
+    return dict(zip(given[held].tolist(), singles[held].tolist(), strict=True))
+
+
+def _in_single(thresholds: Array, strict: Array) -> tuple[Array, Array]:
+    """The thresholds in float32, and which of them float32 holds, up to the last bits of float64."""
+    with np.errstate(all="ignore"):
+        singles = thresholds.astype(np.float32).astype(np.float64)
+        gap = np.where(strict, singles - thresholds, thresholds - singles)
+        held = (gap >= 0) & (gap <= _LAST_BITS * np.spacing(np.abs(thresholds)))
+    return singles, held & np.isfinite(singles) & ((np.abs(singles) > _TINY) | (thresholds == 0))
 
 
 def members_of(trees: Sequence[Tree]) -> dict[int, list[float]]:

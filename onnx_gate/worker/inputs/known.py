@@ -231,9 +231,21 @@ def _sides(given: InputSpec, values: Values) -> Iterator[Scalar]:
         whole = np.unique(np.concatenate([np.floor(at), np.floor(at) + 1]))
         yield from (int(each) for each in whole if can_hold(given, int(each)))
         return
+    yield from itself_of(given, values).values()
     room = 4 * gaps
     yield from (at - 2 * gaps)[below > room].tolist()
     yield from (at + 2 * gaps)[above > room].tolist()
+
+
+def itself_of(given: InputSpec, values: Values | None) -> dict[float, float]:
+    """The cuts that are fed themselves, each with the number to feed."""
+    cuts = values.cuts if values and is_float(given) else ()
+    return {cut.at: cut.itself for cut in cuts if cut.itself is not None and _is_exact(given, cut.itself)}
+
+
+def _is_exact(given: InputSpec, value: float) -> bool:
+    with np.errstate(over="ignore"):
+        return float(dtype_of(given).type(value)) == value
 
 
 def _is_clear(given: InputSpec, value: float, values: Values) -> bool:
@@ -327,7 +339,7 @@ def _join_values(first: Values, second: Values) -> Values:
     cuts = tuple(dict.fromkeys((*first.cuts, *second.cuts)))
     marks = tuple(dict.fromkeys((*first.marks, *second.marks, *(second.choices if first.choices else ()))))
     choices = first.choices or second.choices
-    known = 2 * len({cut.at for cut in cuts}) + len({*choices, *marks})
+    known = _sides_of(cuts) + len({*choices, *marks})
     return Values(
         origins=tuple(dict.fromkeys((*first.origins, *second.origins))),
         centre=first.centre if first.centre is not None else second.centre,
@@ -350,7 +362,11 @@ def _join_values(first: Values, second: Values) -> Values:
 
 
 def _count(values: Values) -> int:
-    return 2 * len(values.cuts) + len({*values.choices, *values.marks}) + values.beyond
+    return _sides_of(values.cuts) + len({*values.choices, *values.marks}) + values.beyond
+
+
+def _sides_of(cuts: Sequence[Cut]) -> int:
+    return 2 * len({cut.at for cut in cuts}) + len({cut.itself for cut in cuts} - {None})
 
 
 def _other_ends(first: Values, second: Values) -> Iterator[Scalar]:
@@ -365,12 +381,16 @@ def fixed_elements(value: Array, given: InputSpec, domain: Domain | None) -> Arr
     if domain is None:
         return np.asarray(fixed)
     if domain.every:
-        fixed |= _is_one_of(value, (*domain.every.choices, *domain.every.exact))
+        fixed |= _is_one_of(value, _held(given, domain.every))
     for column, values in domain.columns.items():
         place = (..., column) if value.ndim > 1 else (...,)
         if column < (value.shape[-1] if value.ndim > 1 else 1):
-            fixed[place] |= _is_one_of(value[place], (*values.choices, *values.exact))
+            fixed[place] |= _is_one_of(value[place], _held(given, values))
     return np.asarray(fixed)
+
+
+def _held(given: InputSpec, values: Values) -> tuple[Scalar, ...]:
+    return (*values.choices, *values.exact, *itself_of(given, values).values())
 
 
 def _is_one_of(value: Array, choices: Sequence[Scalar]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx_gate.vocabulary import Origin
 from onnx_gate.wording.hints import listed
 from onnx_gate.wording.numbers import plural, scalar
 from onnx_gate.worker.inputs.data import Dataset
+from onnx_gate.worker.inputs.generate import is_float
 
 Array = npt.NDArray[Any]
 _MOST_NAMED = 5
@@ -52,7 +54,7 @@ def lacking(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[str
 
 
 def excluded(spec: ModelSpec, domains: Domains) -> Iterator[str]:
-    """One sentence for each input whose `range` or `values` exclude a value that the model tests for."""
+    """One sentence for each input whose `range` or `values` exclude missing values, or one that the model tests for."""
     for given in spec.inputs or ():
         domain = domains.inputs.get(given.name)
         known = [*([domain.every] if domain.every else []), *domain.columns.values()] if domain else []
@@ -64,11 +66,16 @@ def excluded(spec: ModelSpec, domains: Domains) -> Iterator[str]:
                 f"`{key}` of `{given.name}` excludes {told}, and the model tests for it: what follows was not "
                 f"compared. Fix: let `{key}` contain it, or give `data` that does"
             )
+        if is_float(given) and not _may_hold(given, math.nan) and any(values.missing for values in known):
+            yield (
+                f"`{key}` of `{given.name}` excludes missing values, and the model has learnt what to do with one: "
+                f"that was not compared. Fix: remove `{key}`, or give `data` with missing values"
+            )
 
 
 def _may_hold(given: InputSpec, value: float) -> bool:
     if given.values is not None:
-        return value in given.values
+        return value in given.values or (value != value and any(each != each for each in given.values))
     return given.range is None or given.range[0] <= value <= given.range[1]
 
 

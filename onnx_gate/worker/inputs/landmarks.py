@@ -24,6 +24,7 @@ from onnx_gate.worker.inputs.known import (
     draw_known,
     draws_known,
     finite_ends,
+    itself_of,
     landmarks_of,
     mend_rows,
     shrunk,
@@ -44,6 +45,8 @@ _MISSING_ROWS = 16
 _PAIR_ROWS = 8
 """Rows for each pair of columns that are missing together; a tree may test both, one after the other."""
 _MOST_PAIR_ROWS = 128
+_MOST_ENDS = 256
+"""Rows on an end of the way to a leaf."""
 _APART = 4
 """One row in this many may hold values that the source might refuse; more if the other values leave room."""
 
@@ -210,11 +213,14 @@ class _Plan:
         rest = max(1, self._most - len(apart))
         cells = min(needed, max(rest - wanted, rest // 2))
         boxes = self._some(self._domains.boxes, rest - cells)
-        self._arrays = self._ordinary(cells + len(boxes) + len(apart))
+        ends = self._some(list(self._ends(boxes)), min(_MOST_ENDS, rest - cells - len(boxes)))
+        self._arrays = self._ordinary(cells + len(boxes) + len(apart) + len(ends))
         fed = sum(self._scatter(column, each, cells) for column, each in zip(columns, landmarks, strict=True))
         placed = [self._box(cells + i, box) for i, box in enumerate(boxes)]
         for i, (chosen, value) in enumerate(apart):
             self._apart(cells + len(boxes) + i, chosen, value)
+        for i, (box, place, value) in enumerate(ends):
+            self._touch(cells + len(boxes) + len(apart) + i, box, place, value)
         return fed + sum(placed) + len(apart)
 
     def finish(self, *, known: int, fed: int, long: Feed | None) -> DomainRows | None:
@@ -304,6 +310,26 @@ class _Plan:
             array = self._arrays[name]
             array[(row, ..., column) if array.ndim > 1 else row] = value
         return bool(found)
+
+    def _ends(self, boxes: Sequence[Box]) -> Iterator[tuple[Box, Place, float]]:
+        """Each end of a box that is fed itself: in an ordinary row, it seldom reaches the node that compares it."""
+        itself = {
+            (given.name, column): itself_of(given, values)
+            for given in self._spec.inputs or ()
+            if (domain := self._domains.inputs.get(given.name)) and draws_known(given, domain)
+            for column, values in domain.columns.items()
+        }
+        for box in boxes:
+            for place, sides in box.items():
+                for side in dict.fromkeys(sides):
+                    if isinstance(side, int | float) and (value := itself.get(place, {}).get(side)) is not None:
+                        yield box, place, value
+
+    def _touch(self, row: int, box: Box, place: Place, value: float) -> None:
+        """Move the row into the box, and one of its columns to the end of the box."""
+        self._box(row, box)
+        array = self._arrays[place[0]]
+        array[(row, ..., place[1]) if array.ndim > 1 else row] = value
 
     def _reach(self, name: str, column: int, values: Values | None) -> float:
         """The largest operand before any cut of a column; cached, because thousands of boxes need it."""

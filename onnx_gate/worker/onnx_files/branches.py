@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -38,6 +38,8 @@ _NUMBERS = (
     *(onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE),
 )
 _BOUNDED = ("Min", "Max", "Clip")
+_KEPT = ("Squeeze", "Unsqueeze", "Cast", "Identity", "Reshape", "Expand", "Abs", "Floor")
+"""Operators that leave positions, or the size of a difference, unchanged."""
 _MOST_NUMBERS = 16
 """Most elements of a constant that is followed: a shape has few."""
 Numbers = list[Fraction]
@@ -76,6 +78,8 @@ class _Walk:
 
     def __init__(self, graph: Any) -> None:
         self._items: dict[str, _Items] = {}
+        self._positions: dict[str, _Size] = {}
+        """Values that hold 0, 1, 2, … along a dimension, or differences of these: the largest one."""
         self._shapes = {value.name: tuple(_inputs_own(value)) for value in graph.input}
         named = {
             dim.dim_param: size
@@ -91,6 +95,7 @@ class _Walk:
         for tensor in graph.initializer:
             self._keep(tensor.name, _numbers(tensor))
         for node in graph.node:
+            yield from self._counted(node)
             if node.op_type in COMPARISONS and len(node.input) == 2:
                 yield from self._compared(node)
             elif node.op_type in _BOUNDED:
@@ -124,6 +129,34 @@ class _Walk:
         if node.op_type in ("Mul", "Add", "Sub") and second is not None and len(first) == len(second) == 1:
             return [_computed(node.op_type, first[0], second[0])]
         return None
+
+    def _counted(self, node: Any) -> Iterator[SizeBranch]:
+        """Positions that are compared with a number, cut off at it, or divided by it: no shorter size shows that."""
+        if node.op_type == "Range":
+            self._begin(node)
+        largest = next((self._positions[name] for name in node.input if name in self._positions), None)
+        if largest is None:
+            return
+        number = next((items[0] for name in node.input if len(items := self._items.get(name, ())) == 1), None)
+        if node.op_type in _KEPT or (node.op_type == "Sub" and all(name in self._positions for name in node.input)):
+            self._positions[node.output[0]] = largest
+        if _is_whole(node) and largest.factor < 1:
+            yield from _reached("GreaterOrEqual", largest, Fraction(1))
+        if not isinstance(number, Fraction) or number <= 0:
+            return
+        if node.op_type == "Div":
+            self._positions[node.output[0]] = largest.times(1 / number)
+        elif node.op_type == "Mod":
+            yield from _reached("GreaterOrEqual", largest, number)
+        elif node.op_type in _BOUNDED:
+            yield from _reached("Greater", largest, number)
+        elif node.op_type in COMPARISONS and node.input[0] in self._positions:
+            yield from _reached(node.op_type if node.op_type != "Equal" else "GreaterOrEqual", largest, number)
+
+    def _begin(self, node: Any) -> None:
+        start, end, step = (self._items.get(name, (None,))[0] for name in node.input)
+        if start == 0 and step == 1 and isinstance(end, _Size):
+            self._positions[node.output[0]] = end.plus(Fraction(-1))
 
     def _shape(self, node: Any) -> Sequence[_Item] | None:
         shape = self._shapes.get(node.input[0]) if node.input else None
@@ -162,6 +195,19 @@ def _solved(op: str, size: _Size, number: Fraction) -> Iterator[SizeBranch]:
         return
     whole = _ROUNDED[op](bound) if op in _ROUNDED else int(bound)
     yield SizeBranch(input=size.input, axis=size.axis, op=op, number=whole)
+
+
+def _reached(op: str, largest: _Size, number: Fraction) -> Iterator[SizeBranch]:
+    """The same for positions: a longer row has those of a shorter one, so that only longer ones tell more."""
+    yield from (replace(branch, longer=True) for branch in _solved(op, largest, number))
+
+
+def _is_whole(node: Any) -> bool:
+    """Whether a node makes integers of floats."""
+    types = [attribute.i for attribute in node.attribute if attribute.name == "to"]
+    return node.op_type == "Floor" or (
+        node.op_type == "Cast" and types[:1] in ([onnx.TensorProto.INT32], [onnx.TensorProto.INT64])
+    )
 
 
 def _inputs_own(value: Any) -> Iterator[_Item]:
@@ -220,6 +266,8 @@ def untried_branches(
         other = [size for size in (branch.number - 1, branch.number, branch.number + 1) if size > 0]
         seen = {compare(size, branch.number) for size in tried}
         missing = next((size for size in other if {compare(size, branch.number)} - seen), None)
+        if branch.longer and missing is not None and missing < max(tried, default=0):
+            continue
         if tried and missing is not None and len(seen) == 1:
             warnings.append(_tell(branch, str(dim), sorted(tried), missing))
     return warnings

@@ -14,6 +14,7 @@ from onnx_gate.vocabulary import Origin
 from onnx_gate.worker.domains.columns import Columns
 from onnx_gate.worker.domains.facts import Facts
 from onnx_gate.worker.domains.seeds import rng_for
+from onnx_gate.worker.domains.trees import single_cuts
 from onnx_gate.worker.domains.weights import spreads_of
 
 Array = npt.NDArray[Any]
@@ -119,7 +120,8 @@ def _edges(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
     if hasattr(model, "bin_edges_"):
         for column, edges in zip(columns, model.bin_edges_, strict=True):
             facts.add_range(column, float(edges[0]), float(edges[-1]))
-            facts.add_cuts(column, np.asarray(edges)[1:-1].tolist(), Origin.RANGES)
+            facts.add_cuts(column, inner := np.asarray(edges)[1:-1].tolist(), Origin.RANGES)
+            facts.add_touched(column, single_cuts(inner))
     for column, spline in zip(columns, getattr(model, "bsplines_", ()), strict=False):
         knots = np.asarray(spline.t, dtype=np.float64)[spline.k : len(spline.t) - spline.k]
         facts.add_range(column, float(knots[0]), float(knots[-1]))
@@ -136,6 +138,7 @@ def _constants(facts: Facts, model: Any, columns: Columns, seed: str) -> None:
     if isinstance(at, int | float) and not isinstance(at, bool) and not selects:
         for column in columns:
             facts.add_cuts(column, (float(at),), Origin.THRESHOLDS)
+            facts.add_touched(column, single_cuts((float(at),)))
 
 
 def _counts(facts: Facts, model: Any, columns: Columns, seed: str) -> None:

@@ -36,6 +36,7 @@ class Switches:
             self._add(cut=result < call["self"], lifted=result > call["self"], kept=result == call["self"])
         elif call.name in _COUNTED and self._is_hidden(tracer, call["self"]):
             self._pick(result)
+            self._rank(result)
         elif call.name in _PICKED and self._is_hidden(tracer, call[_PICKED[call.name]]):
             self._pick(call[_PICKED[call.name]])
         elif call.name == "index":
@@ -63,6 +64,13 @@ class Switches:
             rows = self._by_row(tensor)
             if rows is not None and place is not None and rows.any():
                 self.found[place, outcome] = np.asarray(rows.any(axis=1))
+
+    def _rank(self, counts: torch.Tensor) -> None:
+        """Note how far each row gets: unlike rows of a table, counts are in order, so that ends can be searched."""
+        place, rows = self._next(), self._by_row(counts)
+        if place is not None and rows is not None:
+            for number in np.unique(rows).tolist():
+                self.found[place, f"at least {number}"] = np.asarray((rows >= number).any(axis=1))
 
     def _pick(self, indices: torch.Tensor) -> None:
         place, rows = self._next(), self._by_row(indices)

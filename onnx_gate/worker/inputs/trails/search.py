@@ -30,7 +30,7 @@ ROWS = 37
 """Rows in each run: a size that no other dimension is likely to have."""
 MOST_FOUND = 512
 MOST_WEIGHTS = 5_000_000
-_SIZES = (10.0, 100.0, 1e3, 1e4, 1e5)
+_SIZES = (10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 0.0)
 _ID_SIZES = (15, 25, 40, 60, 100, 250, 1000, 10_000, 100_000)
 _MORE_RUNS = 8
 """More runs, with ids as large as the model accepts, if several ids together select rows of a table."""

@@ -72,6 +72,8 @@ class Part:
     """Whether a separate constant was applied to each column, which means that they are scaled."""
     whole: bool = False
     """Whether it was rounded to an integer on the way."""
+    digits: int = 0
+    """If an integer became a float on the way: the bits of the narrowest such float."""
     lookup: Lookup | None = None
     """If set, x is the value that this table has for the input."""
 

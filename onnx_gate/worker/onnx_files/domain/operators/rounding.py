@@ -33,12 +33,17 @@ def _changed_kind(step: Step, flow: Flow, to: int) -> Callable[[Part], Part]:
             findings.mask(part, sure=was not in FLOATS)
         elif was in FLOATS and to in INTEGERS:
             findings.mark_cast(part, _without_negatives((-1.0, *HALVES), to))
+            if part.digits:
+                # The next integers that the float on the way could not hold.
+                findings.mark_cast(part, [2.0**part.digits + 1, 2.0 ** (part.digits + 1) + 2])
         elif was in INTEGERS and to in INTEGERS:
             findings.mark_cast(part, _ends(was, to))
     if was in FLOATS and to in FLOATS and FLOATS[was] > FLOATS[to]:
         return lambda part: replace(part, coarse=part.coarse * 2.0 ** (FLOATS[was] - FLOATS[to]))
     if was in FLOATS and to in INTEGERS:
-        return lambda part: replace(part, whole=True)
+        return lambda part: replace(part, whole=True, digits=0)
+    if was in INTEGERS and to in FLOATS:
+        return lambda part: replace(part, digits=FLOATS[to])
     return lambda part: part
 
 
