@@ -75,6 +75,8 @@ def build():
     names = [os.environ.get("HF_HOME"), "HF_HUB_OFFLINE" in os.environ]
     if (HERE / "native/libtiny.so").exists():
         ctypes.CDLL(str(HERE / "native/libtiny.so"))
+    read = ctypes.CDLL(None)
+    read.close(read.open(str(HERE / "data/native.bin").encode(), 0))
     rng = np.random.default_rng(0)
     rows = scaled(rng.normal(size=(40, 3)))
     return Ridge().fit(rows, rows @ np.asarray(weights) + more.sum())
@@ -166,6 +168,7 @@ def make_zoo(place: Path) -> Zoo:
     (folder / "data/weights.json").write_text(json.dumps([1.0, 2.0, 3.0]))
     np.save(folder / "data/more.npy", np.arange(3.0))
     (folder / "data/large.bin").write_bytes(b"0" * 100)
+    (folder / "data/native.bin").write_bytes(b"0" * 100)
     (folder / "data/target.txt").write_text("one")
     (folder / "data/link.txt").symlink_to("target.txt")
     (folder / "parts/a.txt").write_text("a")
