@@ -138,6 +138,9 @@ class Recorder:
     def _book(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             self._hear_open(*arguments[:3])
+        elif event == "sqlite3.connect" and arguments[0] not in ("", ":memory:"):
+            # Opened by native code, which may also write; so the system doesn't count it as read.
+            self._hear_open(arguments[0], None, 0)
         elif event in ("os.listdir", "os.scandir"):
             self._hear_folder(arguments[0])
         elif event == "os.rename":
