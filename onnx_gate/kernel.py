@@ -7,9 +7,10 @@ import mmap
 import os
 import resource
 import signal
+import struct
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ MOST_PROCESSES = 1024
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 37, 38
 _MAP_FIXED = 0x10
+_IN_CLOSE_NOWRITE, _IN_ONLYDIR, _IN_ISDIR, _IN_Q_OVERFLOW = 0x10, 0x01000000, 0x40000000, 0x4000
+_EVENTS = 1 << 16
 INSTALLER = 64000
 """The user that installs the requirements."""
 ENDER = 64001
@@ -86,6 +89,43 @@ def adopt_orphans(adopt: bool = True) -> bool:
     _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(before))
     _prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
     return bool(before.value)
+
+
+class Reads:
+    """Files in some folders that are read, as the system says: also by native code, and also by other processes."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._folders: dict[int, str] = {}
+        self._fd = -1
+        self.lost = False
+        """Whether there were more of them than the system remembers."""
+        if sys.platform == "linux":
+            libc = ctypes.CDLL(None, use_errno=True)
+            self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            # A file that was opened to be written doesn't count.
+            asked = ctypes.c_uint32(_IN_CLOSE_NOWRITE | _IN_ONLYDIR)
+            for folder in folders if self._fd >= 0 else ():
+                number = libc.inotify_add_watch(self._fd, os.fsencode(folder), asked)
+                if number >= 0:
+                    self._folders[number] = folder
+
+    def take(self) -> Iterator[str]:
+        """The files that were closed since the last call, after they were read."""
+        while self._folders and (events := self._next()):
+            place = 0
+            while place < len(events):
+                number, kind, _, size = struct.unpack_from("=iIII", events, place)
+                name = events[place + 16 : place + 16 + size].rstrip(b"\0")
+                place += 16 + size
+                self.lost |= bool(kind & _IN_Q_OVERFLOW)
+                if name and not kind & _IN_ISDIR and number in self._folders:
+                    yield os.path.join(self._folders[number], os.fsdecode(name))  # noqa: PTH118
+
+    def _next(self) -> bytes:
+        try:
+            return os.read(self._fd, _EVENTS)
+        except OSError:
+            return b""
 
 
 def end_all(user: int) -> None:

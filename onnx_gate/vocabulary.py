@@ -236,6 +236,8 @@ class Touch(StrEnum):
     """A file that was opened to be read, mapped into memory, or imported, even if it doesn't exist."""
     SEEN = "seen"
     """A file that was looked for and not opened: whether it exists, and how large it is."""
+    READ = "read"
+    """A file that the system saw being read meanwhile, by native code of the model or by another process."""
     FOLDER = "folder"
     """A folder that was listed."""
     DESCRIPTIONS = "descriptions"

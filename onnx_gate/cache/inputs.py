@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from onnx_gate.cache.entry import Head
 from onnx_gate.cache.facts import asked_of, files_of, is_limit
@@ -45,10 +46,22 @@ class Reported:
         """Why the inputs of the model are not all known; empty if they are."""
         return self.opaque or ("" if self.whole else "its process did not report all that it read")
 
+    def without_reads(self, known: Collection[str]) -> Reported:
+        """This report without files that others have read meanwhile, or that lie in folders which others have read.
+
+        These others are named by their real paths.
+        """
+        left = {name: None for name in self.names[Touch.READ] if not _is_known(os.path.realpath(name), known)}
+        return replace(self, names={**self.names, Touch.READ: left})
+
     def joined(self, other: Reported) -> Reported:
         """This report together with that of another process, which has read files for this model."""
         names = {kind: {**other.names[kind], **self.names[kind]} for kind in Touch}
         return Reported(names=names, whole=self.whole and other.whole, opaque=self.opaque or other.opaque)
+
+
+def _is_known(path: str, known: Collection[str]) -> bool:
+    return path in known or any(str(folder) in known for folder in Path(path).parents)
 
 
 def take_inputs(spec: ModelSpec, reported: Reported, now: Fingerprints) -> tuple[Inputs, tuple[str, ...]]:
@@ -58,7 +71,7 @@ def take_inputs(spec: ModelSpec, reported: Reported, now: Fingerprints) -> tuple
     inputs: Inputs = {ASKED: asked_of(spec, places), FACT: dict(now.facts)}
     # A file that the manifest names counts even if only native code has read it.
     named = {kind: [places.name(path) for path in names[kind]] for kind in _BY_NAME}
-    named[Touch.FILE] += map(places.name, files_of(spec))
+    named[Touch.FILE] += map(places.name, (*names[Touch.READ], *files_of(spec)))
     named[Touch.LIBRARY] = [each for path in names[Touch.LIBRARY] for each in libraries_of(path, places)]
     named[Touch.VARIABLE] = list(names[Touch.VARIABLE])
     for kind, chosen in named.items():

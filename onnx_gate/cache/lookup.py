@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from onnx_gate.cache.entry import Damaged, Entry, Head, PartKind, describe_part, pack, read_entry, write_entry
-from onnx_gate.cache.facts import asked_of, run_facts
+from onnx_gate.cache.facts import asked_of, files_of, run_facts
 from onnx_gate.cache.fingerprints import Fingerprints, TooMuch
 from onnx_gate.cache.inputs import (
     ASKED,
@@ -42,7 +42,7 @@ from onnx_gate.records.asked import ModelSpec, RunOptions
 from onnx_gate.records.result import Cached, ModelResult
 from onnx_gate.repository.credentials import find_credentials
 from onnx_gate.repository.root import find_repository
-from onnx_gate.vocabulary import WEAK_INPUTS, Status
+from onnx_gate.vocabulary import WEAK_INPUTS, Status, Touch
 from onnx_gate.wording.numbers import size
 
 LARGEST_FILES = 512 * 1024 * 1024
@@ -179,6 +179,10 @@ class Cache:
         self._bases: set[str] = set()
         self._waiting: list[tuple[ModelSpec, _Heard, Head, Files]] = []
         self._known: dict[str, Reported] = {}
+        self._ours = frozenset(map(os.path.realpath, (manifest, *apart)))
+        self._alive: set[str] = set()
+        self._beside: dict[str, set[str]] = {}
+        self._own_reads: dict[str, frozenset[str]] = {}
         self._again: dict[str, Head] = {}
         if options.isolation == "uids":
             folder.chmod(0o700)
@@ -224,6 +228,8 @@ class Cache:
 
     def hear(self, model_id: str, event: object) -> None:
         """Take in an event that a worker reports about a model that runs."""
+        if model_id not in self._heard:
+            self._begin(model_id)
         heard = self._heard.setdefault(model_id, _Heard())
         if isinstance(event, Touched | Recorded):
             heard.reported.hear(event)
@@ -249,15 +255,24 @@ class Cache:
         """Write an entry for a model that has passed; returns why there is none, else an empty text."""
         heard = self._heard.pop(spec.id, None) or _Heard()
         self._running.discard(spec.id)
+        self._alive.discard(spec.id)
+        self._own_reads[spec.id] = frozenset(
+            map(os.path.realpath, (*heard.reported.names[Touch.FILE], *files_of(spec)))
+        )
         if spec.id in self._bases:
             self._known[spec.id] = heard.reported
         if why := why_not(result):
             return why
-        if spec.variant and spec.base in self._running:
-            # Its file may come from the process of its model, which is still running.
+        if self._has_to_wait(spec, heard.reported):
             self._waiting.append((spec, heard, head, files))
             return ""
         return self._write(spec, heard, head, files)
+
+    def _has_to_wait(self, spec: ModelSpec, reported: Reported) -> bool:
+        """Whether what is known about the model's inputs depends on models that may still be running."""
+        # The file of a variant may come from the process of its model. Files were read meanwhile, maybe by others.
+        follows = spec.variant is not None and spec.base in self._running
+        return follows or bool(self._unexplained(spec.id, reported).names[Touch.READ])
 
     def _write(self, spec: ModelSpec, heard: _Heard, head: Head, files: Files) -> str:
         try:
@@ -285,8 +300,23 @@ class Cache:
             asked = {ASKED: asked_of(spec, self._after.places)}
             return {kind: dict(found) for kind, found in before.inputs.items()} | asked, before.searched
         base = self._known.get(spec.base) if spec.variant else None
-        reported = heard.reported.joined(base) if base else heard.reported
+        reported = self._unexplained(spec.id, heard.reported.joined(base) if base else heard.reported)
         return reported.why_unknown or take_inputs(spec, reported, self._after)
+
+    def _begin(self, model_id: str) -> None:
+        """Remember which models run beside this one."""
+        self._beside.setdefault(model_id, set()).update(self._alive)
+        for other in self._alive:
+            self._beside[other].add(model_id)
+        self._alive.add(model_id)
+
+    def _unexplained(self, model_id: str, reported: Reported) -> Reported:
+        """The report with those files read meanwhile that the model itself may have read.
+
+        Others were read by a model beside it, as that model has reported, or are the gate's own.
+        """
+        others = (self._own_reads.get(other, frozenset()) for other in self._beside.get(model_id, ()))
+        return reported.without_reads(self._ours.union(*others)) if reported.names[Touch.READ] else reported
 
     def close(self) -> Iterator[tuple[str, str]]:
         """Write the entries that have waited, and enforce the size limit; yields which models are not kept, and why."""

@@ -83,7 +83,7 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     """Tell the parent everything there is to know about one model."""
     stage, started = "load", time.monotonic()
     said: list[Event] = []
-    recorder = Recorder(apart=Path(job.scratch).parents[1], within=(Path(job.spec.folder),)) if job.records else None
+    recorder = _record(job) if job.records else None
     send = recorder.sending(send) if recorder else send
     watch = watch_factory(job)
 
@@ -125,6 +125,11 @@ def judge(job: Job, send: Send, read_log: Callable[[], str]) -> None:
     if recorder:
         _tell_touched(recorder, send)
     send(Done())
+
+
+def _record(job: Job) -> Recorder:
+    folder = Path(job.spec.folder)
+    return Recorder(apart=Path(job.scratch).parents[1], within=(folder,), repository=find_repository(folder))
 
 
 def _tell_touched(recorder: Recorder, send: Send) -> None:

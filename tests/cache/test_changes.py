@@ -130,6 +130,8 @@ MISSES: dict[str, tuple[str, Change, str]] = {
     "an installed module that it could not import": ("made", in_library("extra_plugin.py", "x = 1"), "extra_plugin"),
     "a part of a package that it could not import": ("made", write("helpers/extra.py"), "helpers/extra"),
     "a library that only the linker reads": ("made", append("native/libtiny.so", b"\0"), "native/libtiny.so"),
+    "a file that native code opens and closes": ("made", flip("data/native.bin"), "data/native.bin"),
+    "a database": ("made", flip("data/rows.db"), "data/rows.db"),
     "a variable that it reads": ("made", environ("HF_HOME", "/elsewhere"), "HF_HOME"),
     "a variable that it looks for": ("made", environ("HF_HUB_OFFLINE", "1"), "HF_HUB_OFFLINE"),
     "a variable of native libraries": ("file", environ("OMP_SCHEDULE", "static"), "OMP_SCHEDULE"),

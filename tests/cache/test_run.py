@@ -65,6 +65,39 @@ def kept(runs: list[Run]) -> list[str]:
     return [model.id for model in runs[1].result.models if model.cached]
 
 
+def test_files_that_another_model_reads_meanwhile_are_no_input(tmp_path: Path) -> None:
+    """The system does not say who reads a file. Both models run at once, and each reads its own file all the time."""
+    build = """
+import ctypes, pathlib, time
+import numpy as np
+from sklearn.linear_model import Ridge
+HERE = pathlib.Path(__file__).parent
+libc = ctypes.CDLL(None)
+
+def build():
+    {name} = HERE / "{name}.txt"
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        {reads}
+        time.sleep(0.01)
+    return Ridge().fit(np.eye(3), np.ones(3))
+"""
+    python, native = "{0}.read_bytes()", "libc.close(libc.open(bytes({0}), 0))"
+    for name, reads in (("a", python), ("b", native)):
+        (tmp_path / f"{name}.py").write_text(build.format(name=name, reads=reads.format(name)))
+        (tmp_path / f"{name}.txt").write_text("one")
+    source = "  - {{id: {0}, source: '{0}.py:build', framework: sklearn, {1}}}\n"
+    models = "".join(source.format(name, INPUTS) for name in "ab")
+    runs = judged(tmp_path, models)
+    assert kept(runs) == ["a", "b"]
+    (tmp_path / "a.txt").write_text("two")
+    changed, _ = judged(tmp_path, models)
+    assert kept([changed, changed]) == ["b"]
+    (tmp_path / "b.txt").write_text("two")
+    changed, _ = judged(tmp_path, models)
+    assert "b" not in kept([changed, changed])
+
+
 def test_what_is_never_kept(tmp_path: Path) -> None:
     """Failures, skips, times, and what depends on things that nobody sees."""
     doubler(tmp_path / "m.onnx")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
+import sqlite3
 import sys
 import time
 from base64 import urlsafe_b64encode
@@ -45,7 +47,7 @@ models:
     batches: [2]
 """
 MADE = """\
-import ctypes, importlib, json, os
+import ctypes, importlib, json, os, sqlite3
 from pathlib import Path
 import numpy as np
 from helpers.scaling import scaled
@@ -75,6 +77,11 @@ def build():
     names = [os.environ.get("HF_HOME"), "HF_HUB_OFFLINE" in os.environ]
     if (HERE / "native/libtiny.so").exists():
         ctypes.CDLL(str(HERE / "native/libtiny.so"))
+    read = ctypes.CDLL(None)
+    read.close(read.open(str(HERE / "data/native.bin").encode(), 0))
+    table = sqlite3.connect(HERE / "data/rows.db")
+    table.execute("select * from rows").fetchall()
+    table.close()
     rng = np.random.default_rng(0)
     rows = scaled(rng.normal(size=(40, 3)))
     return Ridge().fit(rows, rows @ np.asarray(weights) + more.sum())
@@ -166,6 +173,9 @@ def make_zoo(place: Path) -> Zoo:
     (folder / "data/weights.json").write_text(json.dumps([1.0, 2.0, 3.0]))
     np.save(folder / "data/more.npy", np.arange(3.0))
     (folder / "data/large.bin").write_bytes(b"0" * 100)
+    with contextlib.closing(sqlite3.connect(folder / "data/rows.db")) as table:
+        table.execute("create table rows (a)")
+    (folder / "data/native.bin").write_bytes(b"0" * 100)
     (folder / "data/target.txt").write_text("one")
     (folder / "data/link.txt").symlink_to("target.txt")
     (folder / "parts/a.txt").write_text("a")

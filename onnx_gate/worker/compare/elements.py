@@ -16,7 +16,7 @@ import numpy.typing as npt
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.worker.compare.differing import RowCount
 
-CHUNK = 1 << 18
+CHUNK = 3 << 16
 # Wider than float32's rounding: an element this near its limit is compared again in float64.
 _DOUBTFUL = 1 - 1e-5
 _SUMMED = 1 << 12
@@ -78,8 +78,12 @@ class Elements:
     def _add_fast(self, r: Floats, a: Floats, buffers: _Buffers, rows: RowCount | None) -> bool:
         """Add a chunk in its own dtype; False, with nothing added, where that is not exact enough."""
         n, d, scale = r.size, buffers.first, buffers.second
+        # All that reads `r` comes first, while it is still in the cache.
         np.subtract(a, r, out=d)
-        sum_dd, sum_dr, sum_rr = float(np.dot(d, d)), float(np.dot(d, r)), float(np.dot(r, r))
+        sum_dr, sum_rr = float(np.dot(d, r)), float(np.dot(r, r))
+        lowest, highest = float(_least(r)), float(_most(r))
+        np.abs(r, out=scale)
+        sum_dd = float(np.dot(d, d))
         np.abs(d, out=d)
         # `argmax` is faster than `max`, and misses no NaN either: it returns the position of the first one.
         at = int(d.argmax())
@@ -88,15 +92,14 @@ class Elements:
             return False
         if largest > 0 and sum_dd < _VANISHING * n:
             return False
-        lowest, highest = self._look_at_range(r, buffers)
-        np.abs(r, out=scale)
+        self._look_at_range(r, lowest, highest, buffers)
+        zeros = self._add_relative(buffers, nonzero=not lowest <= 0.0 <= highest, same=not largest)
+        sum_abs = _sum(d, buffers.ones) if largest else 0.0
         wrong = self._look_at_use(r, a, at, self._least_of_note(lowest, highest), buffers) if largest else None
         if rows is not None:
             rows.skip(n) if wrong is None else rows.add(wrong)
         if self._worst_rank[0] <= 0:
             self._remember_worst((0, largest), at)
-        sum_abs = _sum(d, buffers.ones) if largest else 0.0
-        zeros = self._add_relative(buffers, nonzero=not lowest <= 0.0 <= highest, same=not largest)
         self._add_sums(n, n - zeros, largest, sum_abs, sum_dd, sum_dr, sum_rr)
         return True
 
@@ -106,12 +109,11 @@ class Elements:
         if same:
             return 0 if nonzero else int(scale.size - np.count_nonzero(np.not_equal(scale, 0, out=buffers.marks)))
         np.divide(d, scale, out=work)
-        zeros, largest = 0, float(work.max())
+        zeros, largest = 0, float(_most(work))
         if not math.isfinite(largest):
             zeros = int(np.count_nonzero(np.equal(scale, 0, out=buffers.marks)))
-            scale[buffers.marks] = np.inf
-            np.divide(d, scale, out=work)
-            largest = float(work.max())
+            work[buffers.marks] = 0.0
+            largest = float(_most(work))
         self.max_rel = max(self.max_rel, largest)
         self.sum_rel += _sum(work, buffers.ones)
         return zeros
@@ -125,7 +127,8 @@ class Elements:
         """Update `used`; which elements are out of tolerance, None if there are none; `at` differs most."""
         d, tolerance = buffers.first, self.tolerance
         if d[at] > tolerance.atol * _DOUBTFUL or not least:
-            return self._count_mismatches(r, a, at, self._compute_shares(r, a, buffers), buffers)
+            most, unit = self._compute_shares(r, a, buffers)
+            return self._count_mismatches(r, a, at, unit, buffers) if most > unit * _DOUBTFUL else None
         if d[at] > least:
             more = np.greater(d, d.dtype.type(least), out=buffers.marks)
             if np.count_nonzero(more) > _MANY * r.size:
@@ -135,12 +138,14 @@ class Elements:
                 self._use(*_distances(r, a, more.nonzero()[0]))
         return None
 
-    def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> float:
-        """Each difference as a share of what the tolerance allows, in units that are returned.
+    def _compute_shares(self, r: Floats, a: Floats, buffers: _Buffers) -> tuple[float, float]:
+        """Each difference as a share of what the tolerance allows; returns the largest share, and their unit.
 
-        The largest ones are computed in float64.
+        The shares take the place of the absolute references. The largest ones are computed in float64.
         """
-        d, scale, share = buffers.first, buffers.second, buffers.third
+        d, scale = buffers.first, buffers.second
+        # In place: a third array costs as much as the computation.
+        share = scale
         atol, rtol = self.tolerance.atol, self.tolerance.rtol
         low, high = _ORDINARY
         if low <= rtol <= high and atol <= rtol * high:
@@ -152,15 +157,15 @@ class Elements:
             np.multiply(scale, d.dtype.type(rtol), out=share)
             np.add(share, d.dtype.type(atol), out=share)
         np.divide(d, share, out=share)
-        most = share.max()
+        most = _most(share)
         if math.isnan(most):
             # 0 / 0: no difference, where no difference is allowed.
             share[np.isnan(share, out=buffers.marks)] = 0.0
-            most = share.max()
+            most = _most(share)
         if most > self.used * unit * _DOUBTFUL:
             more = np.greater_equal(share, most * d.dtype.type(_DOUBTFUL), out=buffers.marks).nonzero()[0]
             self._use(*_distances(r, a, more))
-        return unit
+        return float(most), unit
 
     def _use(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> None:
         differing = distance > 0
@@ -171,19 +176,17 @@ class Elements:
         share[np.isnan(share)] = 1.0
         self.used = max(self.used, float(share.max()))
 
-    def _count_mismatches(self, r: Floats, a: Floats, at: int, unit: float, buffers: _Buffers) -> Mask | None:
-        """Which elements have a share above `unit`: are out of tolerance; None if there are none; `at` differs most."""
-        d, share, beyond, sure = buffers.first, buffers.third, buffers.marks, buffers.more_marks
+    def _count_mismatches(self, r: Floats, a: Floats, at: int, unit: float, buffers: _Buffers) -> Mask:
+        """Which elements have a share above `unit`: are out of tolerance; `at` differs most."""
+        d, share, beyond, sure = buffers.first, buffers.second, buffers.marks, buffers.more_marks
         count = int(np.count_nonzero(np.greater(share, share.dtype.type(unit * _DOUBTFUL), out=beyond)))
-        if not count:
-            return None
-        np.greater(share, share.dtype.type(unit / _DOUBTFUL), out=sure)
-        doubtful = np.not_equal(beyond, sure, out=beyond).nonzero()[0]
-        if doubtful.size < count:
-            self.mismatched += count - doubtful.size
+        certain = int(np.count_nonzero(np.greater(share, share.dtype.type(unit / _DOUBTFUL), out=sure)))
+        if certain:
+            self.mismatched += certain
             worst = at if sure[at] else int(np.multiply(d, sure, out=share).argmax())
             self._remember_worst((1, float(d[worst])), worst)
-        if doubtful.size:
+        if certain < count:
+            doubtful = np.not_equal(beyond, sure, out=beyond).nonzero()[0]
             distance, r64 = _distances(r, a, doubtful)
             indeed = self._beyond(distance, r64)
             self._count(distance, indeed, doubtful)
@@ -211,7 +214,7 @@ class Elements:
         self, r: npt.NDArray[np.float64], a: npt.NDArray[np.float64], positions: npt.NDArray[np.intp]
     ) -> Mask:
         """Add the finite elements of a chunk; which of them are out of tolerance."""
-        self._look_at_range(r)
+        self._look_at_range(r, float(r.min()), float(r.max()))
         d = np.abs(a - r)
         beyond = self._beyond(d, r)
         self._count(d, beyond, positions)
@@ -227,14 +230,12 @@ class Elements:
         self._add_sums(r.size, int(relative.size), float(d.max()), *sums)
         return beyond
 
-    def _look_at_range(self, r: Floats, buffers: _Buffers | None = None) -> tuple[float, float]:
-        lowest, highest = float(r.min()), float(r.max())
+    def _look_at_range(self, r: Floats, lowest: float, highest: float, buffers: _Buffers | None = None) -> None:
         self.lowest, self.highest = min(self.lowest, lowest), max(self.highest, highest)
         if self.lowest >= 0.0 and self.highest <= 1.0:
             above = np.greater(r, SATURATED, out=buffers.marks if buffers else None)
             below = np.less(r, 1 - SATURATED, out=buffers.more_marks if buffers else None)
             self.saturated += r.size - int(np.count_nonzero(np.logical_and(above, below, out=above)))
-        return lowest, highest
 
     def _beyond(self, distance: npt.NDArray[np.float64], r: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         # `not (d <= limit)`, so that a NaN counts as out of tolerance.
@@ -328,11 +329,15 @@ def _distances(
     return np.abs(a[positions].astype(np.float64) - wide), wide
 
 
+# The methods of an array call these, by way of Python: for thousands of chunks, that takes a while.
+_least, _most, _total = np.minimum.reduce, np.maximum.reduce, np.add.reduce
+
+
 def _sum(values: Floats, ones: Floats) -> float:
     """The sum of a chunk, as products with a short vector: it stays in the nearest cache."""
     whole = values.size // ones.size * ones.size
-    parts = values[:whole].reshape(-1, ones.size) @ ones
-    return float(parts.sum(dtype=np.float64)) + float(np.dot(values[whole:], ones[: values.size - whole]))
+    total = float(_total(values[:whole].reshape(-1, ones.size) @ ones, dtype=np.float64))
+    return total if whole == values.size else total + float(np.dot(values[whole:], ones[: values.size - whole]))
 
 
 class _Buffers:

@@ -2,7 +2,8 @@
 
 Python's audit events name the files that are opened and the folders that are listed; an import finder that finds
 nothing hears which modules are looked for; `os.stat` and `os.environ` are wrapped, since nobody audits them. What
-native code reads by itself is seen where it is mapped into memory or still open when somebody looks.
+native code reads by itself is seen where it is mapped into memory or still open when somebody looks; in the repository,
+the system says which files were read meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from onnx_gate.kernel import Reads
 from onnx_gate.protocol import Event, ProviderDone, Recorded, Stage, Touched
 from onnx_gate.records.bounds import LONGEST_NAME
 from onnx_gate.vocabulary import Touch
@@ -25,6 +27,9 @@ MOST = 20_000
 MOST_CHARACTERS = 2_000_000
 """Of all of them."""
 _AT_ONCE = 500
+_MOST_FOLDERS = 2_000
+"""Folders of the repository that are watched; those near its root come first."""
+_NOT_WATCHED = frozenset({".git", "__pycache__", "node_modules"})
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _SYSTEM = ("/proc", "/sys", "/dev", "/run")
 _IMPORTING = "<frozen importlib._bootstrap_external>"
@@ -66,9 +71,10 @@ class Recorder:
     """Takes note from when it is made, to the end of the process.
 
     `apart` is a folder that doesn't count; that the folders above those of `within` are there is nobody's input.
+    Reads in the `repository` are watched.
     """
 
-    def __init__(self, *, apart: Path, within: Sequence[Path] = ()) -> None:
+    def __init__(self, *, apart: Path, within: Sequence[Path] = (), repository: Path | None = None) -> None:
         self._apart = (str(apart), *_SYSTEM, *_python(), str(Path(__file__).parents[1]))
         # Whoever walks upwards from its own folder passes through these, wherever the repository lies.
         self._above = frozenset(str(each) for folder in (apart, Path.cwd(), *within) for each in folder.parents)
@@ -80,6 +86,9 @@ class Recorder:
         self._submodules: dict[str, None] = {}
         self._variables: set[str] = set()
         self._opaque: dict[str, None] = {}
+        self._repository = f"{repository}{os.sep}"
+        self._reads = Reads(_folders_of(str(repository), self._apart) if repository else ())
+        self._read: dict[str, None] = {}
         self._listen()
 
     def _listen(self) -> None:
@@ -129,6 +138,9 @@ class Recorder:
     def _book(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             self._hear_open(*arguments[:3])
+        elif event == "sqlite3.connect" and arguments[0] not in ("", ":memory:"):
+            # Opened by native code, which may also write; so the system doesn't count it as read.
+            self._hear_open(arguments[0], None, 0)
         elif event in ("os.listdir", "os.scandir"):
             self._hear_folder(arguments[0])
         elif event == "os.rename":
@@ -167,7 +179,10 @@ class Recorder:
         return send_and_look
 
     def look(self) -> None:
-        """What native code holds now: mapped into memory, or open."""
+        """What native code holds now, mapped into memory or open, and what was read since the last look."""
+        self._read |= dict.fromkeys(self._reads.take())
+        if self._reads.lost:
+            self._opaque["more files were read at once than the system remembers"] = None
         with suppress(OSError):
             for line in _lines("/proc/self/maps"):
                 fields = line.split(maxsplit=5)
@@ -223,6 +238,8 @@ class Recorder:
             ours = name in self._above or name.endswith(f"{os.sep}.git")
             if not ours and name not in self._files and name not in self._written and not _is_inside(name, sites):
                 self._sort(name, Touch.SEEN, touched, ())
+        for name in self._read_by_others():
+            self._sort(name, Touch.READ, touched, sites)
         for kind, name in self._folders:
             if not _is_inside(name, sites) or name in sites:
                 self._sort(name, kind, touched, ())
@@ -233,6 +250,14 @@ class Recorder:
         touched[Touch.SEARCHED] = {name: None for each in sys.path if (name := _absolute(each or "."))}
         touched[Touch.VARIABLE] = dict.fromkeys(self._variables)
         return touched
+
+    def _read_by_others(self) -> list[str]:
+        """What was read, but not by Python in this process."""
+        left = [name for name in self._read if name not in self._files and name not in self._written]
+        here = [name for name in (*self._files, *self._written) if name.startswith(self._repository)] if left else []
+        # A link may lead to the file that was read.
+        ours = set(map(os.path.realpath, here))
+        return [name for name in left if os.path.realpath(name) not in ours]
 
     def _sort(self, name: str, kind: Touch, touched: dict[Touch, dict[str, None]], sites: Sequence[str]) -> None:
         """A file of an installed package counts as that package."""
@@ -247,6 +272,24 @@ class Recorder:
                 return
         if not _is_inside(name, self._apart):
             touched[kind][name] = None
+
+
+def _folders_of(repository: str, apart: Sequence[str]) -> list[str]:
+    """The folders of the repository, without environments that packages are installed in."""
+    found = [repository]
+    for folder in found:
+        with suppress(OSError), os.scandir(folder) as entries:
+            inside = [
+                entry for entry in entries if entry.name not in _NOT_WATCHED and entry.is_dir(follow_symlinks=False)
+            ]
+            found += [
+                each.path
+                for each in inside
+                if each.path not in apart and not os.path.exists(os.path.join(each.path, "pyvenv.cfg"))  # noqa: PTH110, PTH118
+            ]
+        if len(found) >= _MOST_FOLDERS:
+            break
+    return found[:_MOST_FOLDERS]
 
 
 def _absolute(path: Any) -> str:
