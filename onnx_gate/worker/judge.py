@@ -45,8 +45,8 @@ from onnx_gate.worker.trial.doubts.overflow import overflow_warning
 from onnx_gate.worker.trial.latency import measure_latency
 from onnx_gate.worker.trial.prepare import prepare
 from onnx_gate.worker.trial.prepared import Prepared
-from onnx_gate.worker.trial.randomness import draws
-from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
+from onnx_gate.worker.trial.repeats.randomness import draws
+from onnx_gate.worker.trial.repeats.repeatability import Twice, case_to_repeat
 from onnx_gate.worker.trial.run import failure_of, run_case, run_doubtful
 from onnx_gate.worker.trial.unrounded import GivenComparison, GivenFinding
 from onnx_gate.worker.variants.in_place import half_session

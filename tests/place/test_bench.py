@@ -14,7 +14,7 @@ from onnx_gate.records.asked import SessionSpec
 from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.place.bench import Bench
 from onnx_gate.worker.place.columns import find_order, reordered, search_order
-from onnx_gate.worker.place.differences import other_epsilon
+from onnx_gate.worker.place.exchanges.differences import other_epsilon
 from onnx_gate.worker.place.values import Layout, agree, layouts, nearly, noise_of, wrong_share
 
 W = np.arange(6, dtype="float32").reshape(2, 3)

@@ -14,7 +14,7 @@ import torch
 from onnx import numpy_helper
 from torch import nn
 
-from onnx_gate.frameworks.torch.folded import folds
+from onnx_gate.frameworks.torch.inside.folded import folds
 from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import run_manifest
 

@@ -15,7 +15,7 @@ import torch
 
 from onnx_gate.records.result import ModelResult
 from onnx_gate.vocabulary import Cause, Status
-from onnx_gate.worker.place.exchange import store
+from onnx_gate.worker.place.exchanges.exchange import store
 from tests.conftest import run_manifest
 from tests.place.shipped import ship
 

@@ -11,7 +11,7 @@ from onnx import helper
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.vocabulary import Cause, Status
-from onnx_gate.worker.triage.endings import find_ending
+from onnx_gate.worker.triage.forgotten.last import find_ending
 from tests.conftest import run_manifest
 from tests.onnx_models import save, value
 

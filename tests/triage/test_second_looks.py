@@ -19,7 +19,7 @@ from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.share import Share
 from onnx_gate.worker.triage.causes import NOBODY, Questions, find_cause
 from onnx_gate.worker.triage.evidence import SecondOpinion
-from onnx_gate.worker.triage.habits import HABITS, changed
+from onnx_gate.worker.triage.forgotten.first import HABITS, changed
 from onnx_gate.worker.triage.order import all_agree, find_order, telling
 from onnx_gate.worker.triage.precision import Rounding, common_offset
 from onnx_gate.worker.triage.sizes import Fixed, fixed_sizes

@@ -12,7 +12,7 @@ from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual
 from onnx_gate.vocabulary import Cause, Status
 from onnx_gate.worker.inputs.calls import Case
-from onnx_gate.worker.trial.repeatability import Twice, case_to_repeat
+from onnx_gate.worker.trial.repeats.repeatability import Twice, case_to_repeat
 from tests.conftest import Run, run_manifest
 from tests.onnx_models import I32, doubler, save, value
 

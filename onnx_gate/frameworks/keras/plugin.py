@@ -102,7 +102,7 @@ def landmarks(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Mapping[
         predict(source, spec, feed)
     if BACKEND != "torch":
         return _PLUGIN.landmarks(source.inner, spec, feed)
-    from onnx_gate.frameworks.torch.landmarks import landmarks as of_torch
+    from onnx_gate.frameworks.torch.inside.landmarks import landmarks as of_torch
 
     return of_torch(source.inner, spec, feed, watch=lambda module, heard: watched_layers(source.model, heard))
 

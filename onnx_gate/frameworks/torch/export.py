@@ -13,10 +13,10 @@ import torch
 from torch.jit._trace import TracerWarning
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks.torch.frozen import is_of_size
 from onnx_gate.frameworks.torch.inputs import Binding
 from onnx_gate.frameworks.torch.load import Source, Traced
 from onnx_gate.frameworks.torch.outputs import flatten
+from onnx_gate.frameworks.torch.refusals.frozen import is_of_size
 from onnx_gate.frameworks.torch.refusals.messages import export_failed
 from onnx_gate.frameworks.torch.refusals.specialised import find_specialised
 from onnx_gate.frameworks.torch.refusals.spots import line_that_calls

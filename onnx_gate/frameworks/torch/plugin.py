@@ -16,10 +16,10 @@ from onnx_gate.frameworks.plugin import Plugin, in_double
 from onnx_gate.frameworks.torch.domain import find_domains
 from onnx_gate.frameworks.torch.export import export
 from onnx_gate.frameworks.torch.files import takes_of_module
-from onnx_gate.frameworks.torch.folded import folds
 from onnx_gate.frameworks.torch.inputs import bind, dtype_fix, tensors_of, wrong_dtypes
+from onnx_gate.frameworks.torch.inside.folded import folds
+from onnx_gate.frameworks.torch.inside.landmarks import landmarks, tensor_names
 from onnx_gate.frameworks.torch.known import find_known
-from onnx_gate.frameworks.torch.landmarks import landmarks, tensor_names
 from onnx_gate.frameworks.torch.load import Source, load_source
 from onnx_gate.frameworks.torch.operators import keep_operators
 from onnx_gate.frameworks.torch.outputs import as_answer, name_outputs

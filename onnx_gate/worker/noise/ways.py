@@ -23,7 +23,7 @@ from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.noise.moved import moved
 from onnx_gate.worker.noise.wide_graph import open_moved, open_wide
 from onnx_gate.worker.onnx_files.files import all_graphs
-from onnx_gate.worker.onnx_files.widened import as_double
+from onnx_gate.worker.onnx_files.precision.widened import as_double
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
 

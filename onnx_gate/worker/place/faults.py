@@ -12,7 +12,7 @@ import numpy as np
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.place.bench import LEARNT, Array, Bench, Node, learns
-from onnx_gate.worker.place.differences import (
+from onnx_gate.worker.place.exchanges.differences import (
     aligned,
     candidates,
     comes_first,
@@ -23,7 +23,7 @@ from onnx_gate.worker.place.differences import (
     removals,
     same_content,
 )
-from onnx_gate.worker.place.exchange import (
+from onnx_gate.worker.place.exchanges.exchange import (
     AttributeExchange,
     Exchange,
     NodesExchange,
@@ -33,12 +33,12 @@ from onnx_gate.worker.place.exchange import (
     all_of,
     parts_of,
 )
-from onnx_gate.worker.place.folded import Fold, of_folds
+from onnx_gate.worker.place.exchanges.folded import Fold, of_folds
+from onnx_gate.worker.place.exchanges.resized import of_other_sizes
+from onnx_gate.worker.place.exchanges.siblings import of_siblings
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.owners import holder_of, owner_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
-from onnx_gate.worker.place.resized import of_other_sizes
-from onnx_gate.worker.place.siblings import of_siblings
 from onnx_gate.worker.place.values import is_gone, largest_error
 
 MOST_FAULTS = 64

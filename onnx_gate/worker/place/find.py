@@ -20,7 +20,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.log import log_aside
-from onnx_gate.worker.onnx_files.lowered import Lowered, lowered_in
+from onnx_gate.worker.onnx_files.precision.lowered import Lowered, lowered_in
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import Array, Bench
 from onnx_gate.worker.place.cut.part import Part, cut_out

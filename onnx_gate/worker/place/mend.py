@@ -22,7 +22,7 @@ from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import MARK, Bench
-from onnx_gate.worker.place.exchange import all_of
+from onnx_gate.worker.place.exchanges.exchange import all_of
 from onnx_gate.worker.place.faults import Fault
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared

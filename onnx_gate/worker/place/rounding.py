@@ -15,8 +15,8 @@ import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 
 from onnx_gate.worker.log import log_aside
-from onnx_gate.worker.onnx_files.lowered import is_lowered
-from onnx_gate.worker.onnx_files.widened import as_double, widen
+from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
+from onnx_gate.worker.onnx_files.precision.widened import as_double, widen
 from onnx_gate.worker.place.bench import Array, Bench, Feed
 from onnx_gate.worker.runtime.options import session_options
 

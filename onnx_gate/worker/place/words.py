@@ -12,7 +12,7 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
 from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import LEARNT, MARK, Array
-from onnx_gate.worker.place.exchange import AttributeExchange, NodesExchange, StoredExchange, parts_of
+from onnx_gate.worker.place.exchanges.exchange import AttributeExchange, NodesExchange, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
 from onnx_gate.worker.place.owners import is_part
 

@@ -24,7 +24,7 @@ from onnx_gate.worker.compare.form import same_bits
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Call, spread_calls
 from onnx_gate.worker.onnx_files.graph import read_graph
-from onnx_gate.worker.onnx_files.lowered import lowered_in
+from onnx_gate.worker.onnx_files.precision.lowered import lowered_in
 from onnx_gate.worker.place.columns import Reordered, reordered, search_order
 from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
@@ -34,8 +34,8 @@ from onnx_gate.worker.place.values import off_in_column
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
-from onnx_gate.worker.triage.endings import find_ending
-from onnx_gate.worker.triage.habits import HABITS, changed
+from onnx_gate.worker.triage.forgotten.first import HABITS, changed
+from onnx_gate.worker.triage.forgotten.last import find_ending
 from onnx_gate.worker.triage.order import Swapped, all_agree, find_order, join_rows
 from onnx_gate.worker.triage.precision import Rounding, common_offset, mismatches
 from onnx_gate.worker.triage.provider import Precise, all_but_gone

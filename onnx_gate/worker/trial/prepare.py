@@ -33,8 +33,8 @@ from onnx_gate.worker.trial.domains import feed_domain, source_domains, with_sea
 from onnx_gate.worker.trial.fixed import also_answered
 from onnx_gate.worker.trial.outputs import check_rules, differences_of_form, match_outputs
 from onnx_gate.worker.trial.prepared import Prepared, answer_call
-from onnx_gate.worker.trial.randomness import ask_watched, draws
 from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_padded, refusal, why_refused, with_answered_rows
+from onnx_gate.worker.trial.repeats.randomness import ask_watched, draws
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
 from onnx_gate.worker.user_code import failed, require_access

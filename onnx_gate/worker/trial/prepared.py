@@ -18,8 +18,8 @@ from onnx_gate.records.strength import Strength
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.compare.form import parts_of
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.trial.randomness import ask_watched
 from onnx_gate.worker.trial.reference import answers_by_row
+from onnx_gate.worker.trial.repeats.randomness import ask_watched
 from onnx_gate.worker.trial.samples import Samples
 from onnx_gate.worker.trial.unrounded import Unrounded
 

@@ -18,7 +18,7 @@ from onnx import helper, inliner, numpy_helper
 
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.onnx_files.files import LARGE, all_graphs, save, size_of
-from onnx_gate.worker.onnx_files.lowered import DTYPES, EXACT
+from onnx_gate.worker.onnx_files.precision.lowered import DTYPES, EXACT
 from onnx_gate.worker.runtime.options import session_options
 from onnx_gate.worker.runtime.session import Session, open_session
 from onnx_gate.worker.runtime.tensors import tensors_in

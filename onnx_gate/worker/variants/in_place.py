@@ -14,7 +14,7 @@ from onnx_gate.wording.numbers import plural
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.inputs.cases import plan_cases
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
-from onnx_gate.worker.onnx_files.lowered import computing_in_half
+from onnx_gate.worker.onnx_files.precision.lowered import computing_in_half
 from onnx_gate.worker.runtime.session import Session
 
 Feed = dict[str, Any]

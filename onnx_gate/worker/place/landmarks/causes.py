@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.onnx_files.lowered import is_lowered
+from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
 from onnx_gate.worker.place.bench import LEARNT, Array, Node, is_learnt
-from onnx_gate.worker.place.exchange import Removal
+from onnx_gate.worker.place.exchanges.exchange import Removal
 from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.pairs import Pairs

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_gate.worker.onnx_files.blueprint import nodes_in
-from onnx_gate.worker.onnx_files.lowered import is_lowered
+from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
 from onnx_gate.worker.place.bench import Array, Bench
 from onnx_gate.worker.place.values import layouts
 

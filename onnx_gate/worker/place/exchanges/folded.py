@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from onnx_gate.worker.place.bench import Array, Bench, Node
-from onnx_gate.worker.place.differences import MOST_TRIED
-from onnx_gate.worker.place.exchange import Several, StoredExchange
+from onnx_gate.worker.place.exchanges.differences import MOST_TRIED
+from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
 from onnx_gate.worker.place.values import layouts
 
 Fold = Mapping[str, Array]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_gate.worker.place.bench import Array, Bench, Node
-from onnx_gate.worker.place.exchange import Several, StoredExchange
+from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
 from onnx_gate.worker.place.values import Layout, layouts
 
 MOST_SIBLINGS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onnx_gate.worker.place.bench import Bench, Node
-from onnx_gate.worker.place.differences import aligned, computing, kind_of, same_content
-from onnx_gate.worker.place.exchange import Several, StoredExchange
+from onnx_gate.worker.place.exchanges.differences import aligned, computing, kind_of, same_content
+from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
 
 
 def of_other_sizes(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> list[Several]:

@@ -13,8 +13,8 @@ from onnx_gate.worker.domains.seeds import rng_for
 from onnx_gate.worker.inputs.calls import Call, Case, Feed
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.dims import longest, named_dims, shortest
-from onnx_gate.worker.inputs.edge_rows import BY_ROWS, Supply
-from onnx_gate.worker.inputs.edge_values import FILLED, SCATTERED, fill, scatter
+from onnx_gate.worker.inputs.edges.rows import BY_ROWS, Supply
+from onnx_gate.worker.inputs.edges.values import FILLED, SCATTERED, fill, scatter
 from onnx_gate.worker.inputs.known import generate
 
 _ROWS = 3

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import defs
 
-from onnx_gate.worker.onnx_files.lowered import is_lowered
+from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
 from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt, learns
-from onnx_gate.worker.place.exchange import (
+from onnx_gate.worker.place.exchanges.exchange import (
     AttributeExchange,
     Exchange,
     ExchangeKind,

@@ -1,0 +1,1 @@
+"""Files of lower precision, and files made wider."""

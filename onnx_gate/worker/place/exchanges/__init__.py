@@ -1,0 +1,1 @@
+"""What can be exchanged between a wrong part and a right one."""

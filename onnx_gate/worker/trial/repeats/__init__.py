@@ -1,0 +1,1 @@
+"""Whether both sides answer the same input twice in the same way."""
