@@ -20,8 +20,9 @@ _MEANINGS = (
     (
         "locale with name",
         Cause.INVALID_MODEL,
-        "install the locale that it names (Debian: the package locales; en_US.UTF-8 by default), or convert "
-        "with one that is there, such as `convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`",
+        "install the locale that it names (Debian: `apt-get install locales`, then `localedef -i en_US -f UTF-8 "
+        "en_US.UTF-8`), or convert with one that every glibc has: "
+        "`convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`, with the class of your vectorizer",
     ),
     ("Imputer(1)", Cause.UNSUPPORTED_OPERATOR, "declare the inputs as float32: the runtime imputes no double"),
     (

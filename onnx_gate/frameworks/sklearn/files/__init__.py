@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_gate.frameworks.sklearn import INFO
+from onnx_gate.frameworks.sklearn.files.locales import locale_options
 from onnx_gate.records.seen import Seen, SeenInput
 from onnx_gate.worker.contents.files import Files, built_by_name, read_entry
 from onnx_gate.worker.contents.pickles import (
@@ -32,6 +33,7 @@ _PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "sklego")
 _WIDTHS = ("n_features_in_", "_n_features_in", "_n_features")
 _INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_")
 _TEXTS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
+_CONVERTED_TEXTS = ("CountVectorizer", "TfidfVectorizer")
 _NO_STEPS = (None, "passthrough", "drop")
 
 
@@ -75,6 +77,7 @@ def _described(held: Any) -> Seen:
     columns = texts_of(_attribute(held, "feature_names_in_"))
     inputs, basis = _inputs(held, columns)
     question = "" if inputs else "how many columns does it take, and are they all numbers?"
+    convert, convert_note = locale_options(thing.kind for thing in walk(held) if _lowers(thing))
     return Seen(
         role="model",
         framework="sklearn",
@@ -83,7 +86,14 @@ def _described(held: Any) -> Seen:
         inputs=inputs,
         basis=basis,
         question=question,
+        convert=convert,
+        convert_note=convert_note,
     )
+
+
+def _lowers(thing: Thing) -> bool:
+    """Whether it turns texts into lower case, and skl2onnx converts it."""
+    return thing.kind in _CONVERTED_TEXTS and bool(thing.get("lowercase"))
 
 
 def takes(source: Any) -> Seen | None:
