@@ -43,6 +43,8 @@ def facts(model: ModelResult, *, log: bool = True) -> Iterable[Md]:
         yield md("reference: {}", model.reference)
     if model.cached:
         yield text(verdicts.recalled(model.cached))
+    if needless := verdicts.needless_allowance(model):
+        yield prose(needless)
     yield from map(prose, model.notes)
     if log and model.log:
         yield md("log: {}", code(model.log))
