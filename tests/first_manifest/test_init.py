@@ -18,6 +18,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from onnx_gate.cli.main import main
 from onnx_gate.first_manifest.survey import Surveyor
@@ -470,3 +471,34 @@ def test_a_text_model_loads_on_this_machine(top: Path) -> None:
     options = {"options": {"TfidfVectorizer": {"locale": "C.UTF-8"}}} if needed else {}
     assert {name: model.convert for name, model in models.items()} == {"lower": options, "given": {}, "shipped": {}}
     assert ("# this machine lacks the locale en_US.UTF-8" in Path("onnx-gate.yml").read_text()) == needed
+
+
+@pytest.mark.extras
+def test_a_pickled_booster_says_its_columns(top: Path) -> None:
+    """The estimator keeps no names, its booster does: in a pickle, and in the binary form of a file."""
+    import xgboost
+
+    frame = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0] * 5, "income": range(20)})
+    model = xgboost.XGBRegressor(n_estimators=2).fit(frame, frame["age"])
+    joblib.dump(model, top / "pickled.joblib", compress=3)
+    model.save_model(top / "binary.ubj")
+    frame.assign(id=range(20), member=[True, False] * 10).to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    assert QUESTION not in Path("onnx-gate.yml").read_text()
+    for spec in load_manifest(Path("onnx-gate.yml")).models:
+        assert spec.columns == ("age", "income"), spec.id
+
+
+def test_truth_values_are_numbers(top: Path) -> None:
+    """What a converter takes: bools are refused by most."""
+    frame = pd.DataFrame({"age": [30.0, 40.0] * 5, "member": [True, False] * 5, "city": ["rome", "oslo"] * 5})
+    reader = ColumnTransformer([("as it is", "passthrough", ["age"]), ("words", OneHotEncoder(), ["member", "city"])])
+    joblib.dump(make_pipeline(reader, LogisticRegression()).fit(frame, [1, 0] * 5), top / "m.joblib")
+    frame.to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    (model,) = load_manifest(Path("onnx-gate.yml")).models
+    assert {given.name: given.dtype for given in model.inputs or ()} == {
+        "age": "float32",
+        "member": "float32",
+        "city": "string",
+    }
