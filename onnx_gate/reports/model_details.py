@@ -107,8 +107,8 @@ def _computed(model: ModelResult) -> Iterable[Md]:
 
 
 HOW = (
-    "Median and 95th percentile of warm runs, taken in turns on the same feed; arrays in, arrays out, so copies to a "
-    "device are part of it; both sides at one thread."
+    "Median and 95th percentile of warm runs, taken in turns on the same feed. Arrays go in and come out, so copies to "
+    "a device are part of it. Both sides use one thread."
 )
 WEAK = "The source is the same file, run on the CPU without optimisations."
 _MOST_ROWS = 100

@@ -132,7 +132,7 @@ def saved_by(title: str, version: str, distribution: str, installed: str, *, wha
     return OtherVersion(
         told=f"{what} was saved by {title} {version}, and {installed} is installed",
         fix=f"pin it: add the line `{distribution}=={version}` to the file that the `requirements` input names (at "
-        f"home: pip install '{distribution}=={version}'); or load it with {version}, and save it again with "
+        f"home: pip install '{distribution}=={version}'). Or load it with {version}, and save it again with "
         f"{installed}. If pip has no such version for Python {python}, only saving it again is left",
     )
 

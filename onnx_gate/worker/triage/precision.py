@@ -185,7 +185,7 @@ def advise(rounding: Rounding, diff: OutputDiff) -> str:
     if rounding.how == "ties":
         return (
             f"Of the labels that differ in the batch looked at, {many} are ties: the two best scores of the source are "
-            f"at most {number(rounding.size)} apart there, and the scores of both sides differ by "
+            f"at most {number(rounding.size)} apart there. The scores of both sides differ by "
             f"{number(rounding.other)}. Rounding to float32 decides them either way. "
             + _change_or_allow("break the ties in the source, such as with an odd number of trees", diff)
         )
@@ -198,7 +198,7 @@ def advise(rounding: Rounding, diff: OutputDiff) -> str:
     if rounding.how == "narrowed":
         return (
             "On the same inputs with the digits that float32 holds, both sides agree (of the mismatches, "
-            f"{many} are gone): the ONNX model computes in float32 inside, as trees do, whatever the schema says. "
+            f"{many} are gone). So the ONNX model computes in float32 inside, as trees do, whatever the schema says. "
             "Declare the inputs as float32, and feed the source the same values."
         )
     if rounding.how == "own-noise":

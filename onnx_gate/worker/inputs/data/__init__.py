@@ -28,7 +28,7 @@ _SHOWN = 12
 _MOST_NOTES = 4
 """Most notes that are shown: the notes of several parts are usually the same."""
 _TWO_BATCHES = (
-    "the inputs have different numbers of rows, and the .onnx doesn't say that their first dimensions are one: they "
+    "the inputs have different numbers of rows, and the .onnx doesn't say that their first dimensions are one. They "
     "are taken for several, and the data was fed as it is, without `batches`"
 )
 
