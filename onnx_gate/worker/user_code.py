@@ -165,7 +165,7 @@ def other_version(error: BaseException) -> OtherVersion | None:
     return OtherVersion(
         told=f"it was saved by another version of {title} than {installed}, which is installed: {why}",
         fix=f"pin the version that saved it: add the line `{line}` to the file that the `requirements` input names"
-        f"{'' if known else ' (`pip freeze` tells it, where the model was trained)'}; or save it again with "
+        f"{'' if known else ' (run `pip freeze` where the model was trained)'}. Or save it again with "
         f"{distribution} {installed}",
     )
 

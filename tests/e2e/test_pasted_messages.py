@@ -13,8 +13,10 @@ from typing import Any
 
 import joblib
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
+from skl2onnx import to_onnx
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -160,3 +162,15 @@ def test_each_command_runs(tmp_path: Path, command: str) -> None:
     words += ["--shards", "2"] if words == ["plan"] else []
     done = subprocess.run([*gate, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_inputs_under_other_names_are_no_bug_of_the_gate(tmp_path: Path) -> None:
+    """The file can't be fed, so nothing can be asked about a feed; following the fix helps."""
+    joblib.dump(LinearRegression().fit(ROWS, ROWS @ [1.0, 2.0, 3.0]), tmp_path / "linear.joblib")
+    onnx.save(to_onnx(joblib.load(tmp_path / "linear.joblib"), ROWS[:1].astype(np.float32)), tmp_path / "linear.onnx")
+    named = {"inputs": {"features": {"dtype": "float32", "shape": ["batch", 3]}}}
+    entry = {"source": "linear.joblib", "onnx": "linear.onnx", "strength": False}
+    found = run(tmp_path, {"version": 1, "models": [{"id": "a", **entry, **named}, {"id": "b", **entry}]})
+    assert "leave `inputs` out" in " ".join(messages(found["a"]))
+    assert "Please report it" not in " ".join(messages(found["a"]))
+    assert found["b"].verdict is Status.PASSED

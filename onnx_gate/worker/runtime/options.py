@@ -164,8 +164,8 @@ def _not_in_opset(text: str) -> tuple[Cause, str] | None:
         known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
         return Cause.UNSUPPORTED_OPERATOR, (
             f"no opset of ONNX has an operator {op}{_did_you_mean(op, known)}. If it is your own, export it under a "
-            "domain of its own, and name the library that holds it with `ort_custom_ops`; else build it of operators "
-            "that there are"
+            "domain of its own, and name the library that holds it with `ort_custom_ops`. Else build it from "
+            "operators that exist"
         )
     gone = [schema.since_version for schema in schemas if schema.deprecated]
     first = min(schema.since_version for schema in schemas if not schema.deprecated)
