@@ -19,7 +19,16 @@ from onnx_gate.wording.numbers import plural, seconds
 from onnx_gate.wording.repro import shows_again
 from onnx_gate.wording.strength import row_of
 from onnx_gate.wording.text import LONGEST, one_line, shorten
-from onnx_gate.wording.verdicts import difference, failure, farthest_check, is_allowed, outcome, reason, urgency
+from onnx_gate.wording.verdicts import (
+    difference,
+    failure,
+    farthest_check,
+    is_allowed,
+    needless_allowance,
+    outcome,
+    reason,
+    urgency,
+)
 
 _MARKS = {Status.PASSED: "✔", Status.DIVERGED: "✘", Status.ERROR: "!", Status.SKIPPED: "-"}
 _WARNS = "⚠"
@@ -109,6 +118,8 @@ class PlainProgress:
         self._print(f"[{self._done}/{self._total}] {result_line(result)}")
         for warning in result.coverage.warnings if result.coverage else ():
             self._print(one_line(f"{_WARNS} {result.id}: {warning}"))
+        if needless := needless_allowance(result):
+            self._print(one_line(f"{result.id}: {needless}"))
         for command in shows_again(result.repro)[:1] if result.repro else ():
             self._print(one_line(f"{result.id}: shows it again, in the output folder: {command}"))
         for provider, why in _skips(result):

@@ -82,14 +82,14 @@ def _agrees(given: SeenInput, array: SeenColumn) -> bool:
 
 
 def _typed(entry: Entry, data: SeenData) -> Entry:
-    """The model with text inputs for text columns, whatever the model's file says about them."""
-    texts = {column.name for column in data.columns if column.dtype in ("string", "bool")}
-    types = {column.name: column.dtype for column in data.columns}
+    """The model with text inputs for text columns, whatever the model's file says about them.
+
+    Truth values stay numbers, 0 and 1: few converters take bools.
+    """
+    texts = {column.name for column in data.columns if column.dtype == "string"}
     if len(entry.seen.inputs) < 2:
         return entry
-    inputs = tuple(
-        replace(given, dtype=types[given.name]) if given.name in texts else given for given in entry.seen.inputs
-    )
+    inputs = tuple(replace(given, dtype="string") if given.name in texts else given for given in entry.seen.inputs)
     return replace(entry, seen=replace(entry.seen, inputs=inputs))
 
 
@@ -102,7 +102,7 @@ def _described_by(entry: Entry, data: SeenData, shown: str) -> Entry:
         else tuple(
             SeenInput(
                 name=column.name,
-                dtype=column.dtype if column.dtype in ("string", "bool") else "float32",
+                dtype="string" if column.dtype == "string" else "float32",
                 shape=("batch", 1),
             )
             for column in data.columns

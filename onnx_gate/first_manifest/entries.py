@@ -57,6 +57,11 @@ class Entry:
         """What `inputs` has to list: nothing if an .onnx file says it."""
         return () if self.onnx or self.seen.shipped else self.seen.inputs
 
+    @property
+    def convert(self) -> Mapping[str, Any]:
+        """Options of the conversion: none if an .onnx file is checked instead."""
+        return {} if self.onnx else self.seen.convert
+
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:

@@ -106,7 +106,14 @@ def _loaded(entry: Entry, surveyor: Surveyor, folder: Path) -> Entry:
         )
     if not seen.inputs:
         return entry
-    known = replace(entry.seen, inputs=seen.inputs, basis=seen.basis, columns=seen.columns or entry.seen.columns)
+    known = replace(
+        entry.seen,
+        inputs=seen.inputs,
+        basis=seen.basis,
+        columns=seen.columns or entry.seen.columns,
+        convert=seen.convert or entry.seen.convert,
+        convert_note=seen.convert_note or entry.seen.convert_note,
+    )
     return replace(entry, seen=known, questions=(seen.question,) if seen.question else ())
 
 

@@ -60,6 +60,9 @@ def _entry_lines(entry: Entry, folder: Path) -> Iterator[str]:
     for question in entry.questions:
         yield _comment(question, 4, mark=QUESTION)
     yield from _input_lines(entry)
+    if entry.convert:
+        yield _comment(entry.seen.convert_note, 4)
+        yield f"    convert: {flow(entry.convert)}"
     yield from (f"    {key}: {flow(value)}" for key, value in entry.keys.items())
     if "data" not in entry.keys:
         yield "    # data: test.csv  # real rows (.csv, .npz, .npy, .parquet); without them inputs are generated"

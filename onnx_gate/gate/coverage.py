@@ -24,6 +24,9 @@ from onnx_gate.wording.text import shorten
 
 SATURATED_SHARE = 0.99
 NAN_SHARE = 0.2
+_ROUNDING = 2**-20
+"""The relative difference below which float32 values may differ by rounding alone."""
+_NO_VARIETY = "a model that ignores its inputs would pass; feed rows that differ (`data`)"
 _LONGEST_LABEL = 40
 _COLUMNS = "min_column_snr_db"
 _FEW_COLUMNS = 10
@@ -196,12 +199,14 @@ def _within_tolerance(name: str, checks: list[Check]) -> str:
             f"no element of {name} is larger than {number(largest)}, and atol allows {number(atol)}: "
             "a model that always answers 0 would pass"
         )
+    if highest - lowest <= _ROUNDING * largest:
+        return f"the elements of {name} differ by rounding only: {_NO_VARIETY}"
     near = 0.0 if lowest < 0 < highest else smallest
     if highest - lowest <= 2 * (atol + rtol * near):
         return (
             f"{name} stays between {scalar(lowest)} and {scalar(highest)}, which the tolerance doesn't tell apart: "
-            f"a model that always answers the middle would pass; add {_rule_to_paste(checks)}, or an `atol` below "
-            f"{number((highest - lowest) / 10)} with `rtol: 0`"
+            f"a model that always answers the middle would pass; add {_rule_to_paste(checks)}, or "
+            f"{_tolerance_to_paste(checks, below=(highest - lowest) / 10)}"
         )
     return ""
 
@@ -211,11 +216,14 @@ def _flat(name: str, checks: list[Check]) -> str:
     spread = _last_spread(checks)
     if spread is None or not spread.flat or any(_is_bound(check) for check in checks):
         return ""
+    if spread.deviation <= _ROUNDING * abs(spread.mean):
+        which = name if spread.columns == 1 else f"column {spread.column} of {name}"
+        return f"the answers in {which} differ by rounding only: {_NO_VARIETY}"
     varies = (
         f"varies by {number(spread.deviation)} (standard deviation over {spread.rows:,} rows) about "
         f"{scalar(spread.mean)}, and the tolerance allows {number(spread.allowed)}"
     )
-    paste = f"add {_rule_to_paste(checks)}, or an `atol` below {number(spread.deviation / 10)} with `rtol: 0`"
+    paste = f"add {_rule_to_paste(checks)}, or {_tolerance_to_paste(checks, below=spread.deviation / 10)}"
     if spread.flat == spread.columns:
         which = f"{name} {varies}" if spread.columns == 1 else f"column {spread.column} of {name} {varies}"
         which += f", and so for all {spread.columns:,} columns" if spread.columns > 1 else ""
@@ -257,9 +265,17 @@ def _other_winners(name: str, checks: list[Check]) -> Iterable[str]:
 
 
 def _rule_to_paste(checks: list[Check]) -> str:
+    return f"`outputs: {{{_name_to_paste(checks)}: {{{_COLUMNS}: 20}}}}`"
+
+
+def _tolerance_to_paste(checks: list[Check], below: float) -> str:
+    # One digit, and not above the bound: half of it, however it is rounded.
+    return f"`outputs: {{{_name_to_paste(checks)}: {{rtol: 0, atol: {below / 2:.0e}}}}}`"
+
+
+def _name_to_paste(checks: list[Check]) -> str:
     # JSON is valid YAML, whatever characters the name contains.
-    name = checks[0].output if checks[0].output.isidentifier() else json.dumps(checks[0].output)
-    return f"`outputs: {{{name}: {{{_COLUMNS}: 20}}}}`"
+    return checks[0].output if checks[0].output.isidentifier() else json.dumps(checks[0].output)
 
 
 def _last_spread(checks: list[Check]) -> Spread | None:

@@ -142,7 +142,8 @@ def describe_scope(manifest: Manifest, options: RunOptions) -> Scope:
         )
         for spec in manifest.models
     )
-    return make_scope(manifest.sha256, _count(options), models, options.providers, manifest.rules)
+    scope = make_scope(manifest.sha256, _count(options), models, options.providers, manifest.rules)
+    return replace(scope, judged_sha256=manifest.judged_sha256)
 
 
 def make_scope(

@@ -239,7 +239,9 @@ def _counted(model: ModelResult) -> Status:
 def _cause(verdict: Status, found: Findings, first_error: Check | None) -> Cause | None:
     if verdict is Status.DIVERGED:
         contract = all(diff.contract for diff in found.diffs.values() if diff.breaches)
-        return found.triage.cause if found.triage else Cause.CONTRACT if contract else Cause.UNKNOWN
+        if found.triage:
+            return found.triage.cause
+        return Cause.CONTRACT if contract else Cause.UNKNOWN if found.ended else Cause.INTERRUPTED
     return first_error.cause if verdict is Status.ERROR and first_error else None
 
 
@@ -269,7 +271,7 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
     if failures or any(failure.provider is None for failure in found.failures):
         return
     if not found.ended:
-        message = "the run was interrupted before this provider was compared, so nothing is known of the model on it."
+        message = _interrupted(expected, diffs)
         fix = (
             "run it again; with `--resume`, only what is left is run (in the same output folder, and without a "
             "reference). If a time limit of the job ended it, raise that limit, or split the manifest (`--shard`)."
@@ -283,6 +285,18 @@ def _provider_checks(found: Findings, provider: ProviderSpec) -> Iterable[Check]
         if provider.min_speedup is not None and len(answers) == len(diffs):
             yield _not_compared(provider.name, "latency", "min_speedup is set, and no speed-up was measured")
         yield from _missing(found, expected, answers)
+
+
+def _interrupted(expected: Expectation | None, diffs: Sequence[OutputDiff]) -> str:
+    if not diffs or expected is None:
+        return "the run was interrupted before this provider was compared, so nothing is known of the model on it."
+    wrong = sum(bool(diff.breaches) for diff in diffs)
+    told = f"{wrong:,} of them diverged" if wrong else "none of them diverged"
+    planned = len(expected.cases) * len(expected.outputs) + len(expected.given)
+    return (
+        f"the run was interrupted on this provider after {len(diffs):,} of {max(planned, len(diffs)):,} comparisons; "
+        f"{told}."
+    )
 
 
 def _missing(found: Findings, expected: Expectation, diffs: list[OutputDiff]) -> Iterable[Check]:

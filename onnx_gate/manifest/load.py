@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from onnx_gate.manifest.schema import Model, Settings, Version
 from onnx_gate.manifest.schema.section import Section, keys_of
 from onnx_gate.manifest.shared_rules import find_shared_rules
 from onnx_gate.manifest.specs import SpecBuilder
-from onnx_gate.manifest.text import refuse_file
+from onnx_gate.manifest.text import digest, refuse_file
 from onnx_gate.manifest.yaml_tree import read_tree
 from onnx_gate.records.asked import Manifest, ModelSpec
 from onnx_gate.repository.root import find_repository
@@ -42,7 +43,28 @@ def load_manifest(path: Path, *, sources_here: bool = True) -> Manifest:
     if report.problems:
         raise ManifestError(report.problems)
     rules = find_shared_rules(tree, models, report)
-    return Manifest(path=shown, models=tuple(models), sha256=tree.sha256, warnings=report.warnings, rules=rules)
+    return Manifest(
+        path=shown,
+        models=tuple(models),
+        sha256=tree.sha256,
+        judged_sha256=_judged_digest(tree.data),
+        warnings=report.warnings,
+        rules=rules,
+    )
+
+
+def _judged_digest(data: dict[str, Any]) -> str:
+    """A digest of what the manifest asks for: comments, layout and `allow_failure` change no comparison."""
+    asked = {
+        **data,
+        "defaults": _without_allowing(data.get("defaults") or {}),
+        "models": [_without_allowing(model) for model in data["models"]],
+    }
+    return digest(json.dumps(asked, sort_keys=True, default=str))
+
+
+def _without_allowing(keys: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in keys.items() if name != "allow_failure"}
 
 
 def _refuse_link_away(path: Path, shown: str) -> None:

@@ -35,7 +35,7 @@ _EXAMPLES = {
     "batches": "write `batches: [1, 7, 32]`",
     "shape": "write `shape: [batch, 4]`",
     "timeout": "write seconds, such as `timeout: 300`",
-    "dims": "write `dims: {seq: [1, 16, 128]}`",
+    "dims": "write sizes by dimension, such as `dims: {seq: [1, 16, 128]}`",
     "range": "write `range: [0, 1]`",
 }
 _NO_ROWS = "remove it; a batch of no rows is the edge case `empty-batch`"
@@ -99,7 +99,8 @@ class Reporter:
             known = _keys_at(schema, detail["loc"][:-1])
             self.add(trail, *unknown_key(str(trail[-1]), known), key=True)
         elif kind == "missing":
-            self.add(trail[:-1], f"the key {trail[-1]!r} is missing", f"add `{trail[-1]}:`")
+            fix = "add `version: 1`" if trail == ("version",) else f"add `{trail[-1]}:`"
+            self.add(trail[:-1], f"the key {trail[-1]!r} is missing", fix)
         elif kind == "onnx_gate":
             message = f"{_got(got, context)}, expected {context['expected']}"
             self.add(trail, message, context["fix"], key=is_key or context["key"])

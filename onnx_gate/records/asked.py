@@ -328,6 +328,8 @@ class Manifest:
     """In the order of the file."""
     sha256: str = ""
     """Of the file's text."""
+    judged_sha256: str = ""
+    """Of what it asks for: comments, layout and `allow_failure` don't count."""
     warnings: tuple[ManifestWarning, ...] = ()
     """What may be wrong in it, in the order of the file."""
     rules: tuple[SharedRule, ...] = ()

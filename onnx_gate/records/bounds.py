@@ -15,7 +15,7 @@ Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 """Of a case, an output, a node, an option."""
 Text = Annotated[str, Field(max_length=10_000)]
 """Sentences for a reader."""
-LimitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+LimitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39})?$")]
 """The name of a limit, as manifests have it."""
 Count = Annotated[int, Field(ge=0, le=2**63)]
 """Of elements, nodes, rows, bytes."""

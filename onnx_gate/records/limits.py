@@ -171,7 +171,7 @@ def allowed_mismatches(total: int, max_mismatch: float) -> int:
     return math.floor(max_mismatch * total + _SLACK)
 
 
-MAX_ROWS = "max_mismatched_rows"
+MAX_ROWS = "given.max_mismatch"
 """The limit of the case `given`, whose check counts rows instead of elements: no row of the table above."""
 _FEWEST_ROWS = 3
 

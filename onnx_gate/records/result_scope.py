@@ -40,6 +40,8 @@ class Scope:
     __pydantic_config__: ClassVar[Config] = JSON
     manifest_sha256: str
     """Of the manifest's text."""
+    judged_sha256: str = ""
+    """Of what the manifest asks for: comments, layout and `allow_failure` don't count; empty if unknown."""
     plan_sha256: str
     """Of the manifest's digest and of who holds which model."""
     shards: int

@@ -43,6 +43,8 @@ def facts(model: ModelResult, *, log: bool = True) -> Iterable[Md]:
         yield md("reference: {}", model.reference)
     if model.cached:
         yield text(verdicts.recalled(model.cached))
+    if needless := verdicts.needless_allowance(model):
+        yield prose(needless)
     yield from map(prose, model.notes)
     if log and model.log:
         yield md("log: {}", code(model.log))
@@ -105,8 +107,8 @@ def _computed(model: ModelResult) -> Iterable[Md]:
 
 
 HOW = (
-    "Median and 95th percentile of warm runs, taken in turns on the same feed; arrays in, arrays out, so copies to a "
-    "device are part of it; both sides at one thread."
+    "Median and 95th percentile of warm runs, taken in turns on the same feed. Arrays go in and come out, so copies to "
+    "a device are part of it. Both sides use one thread."
 )
 WEAK = "The source is the same file, run on the CPU without optimisations."
 _MOST_ROWS = 100

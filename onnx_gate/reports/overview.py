@@ -133,6 +133,8 @@ def _why_cell(model: ModelResult) -> Md:
 def _notes(model: ModelResult) -> Iterable[str]:
     """What was not compared, whether the pass has a warning, and how much of the tolerance it uses."""
     yield from gaps.of_model(model)
+    if verdicts.needless_allowance(model):
+        yield "no longer needs `allow_failure`"
     if model.coverage and model.coverage.warnings:
         yield f"{verdicts.ALLOWED} with a warning"
     if model.headroom is not None:
@@ -162,7 +164,7 @@ def _provider_cell(model: ModelResult, provider: str) -> Md:
         return md("{} {:,} of {:,} diverged", icon, counts[status], counts.total())
     if status is Status.PASSED:
         return md("{} {:,} passed", ICONS[status], counts[status])
-    return md("{} {}", ICONS[status], verdicts.NOT_RUN if verdicts.was_not_run_on(model, provider) else status)
+    return md("{} {}", ICONS[status], verdicts.outcome_on(model, provider))
 
 
 def skipped(result: GateResult) -> list[Md]:

@@ -72,13 +72,20 @@ def merge_parts(
         started_at=min(part.result.started_at for part in ordered),
         seconds=max(part.result.seconds for part in ordered),
         manifest=first.manifest,
-        scope=make_scope(parts[0].scope.manifest_sha256, 1, whole, _providers_of_all(fleet, providers), rules),
+        scope=_whole_scope(parts, whole, _providers_of_all(fleet, providers)),
         problems=(*told, *misspelt),
         warnings=_warnings(ordered, unused),
         environment=replace(first.environment, providers=_provider_states(ordered)),
         parts=tuple(_part(part) for part in ordered),
         models=models,
     )
+
+
+def _whole_scope(parts: Sequence[Found], models: Sequence[AskedModel], providers: Sequence[str]) -> Scope:
+    scope = parts[0].scope
+    agreed = {part.scope.judged_sha256 for part in parts}
+    made = make_scope(scope.manifest_sha256, 1, models, providers, scope.rules)
+    return replace(made, judged_sha256=scope.judged_sha256 if len(agreed) == 1 else "")
 
 
 def _warnings(parts: Sequence[Found], unused: Iterable[ManifestWarning]) -> tuple[ManifestWarning, ...]:

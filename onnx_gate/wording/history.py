@@ -63,8 +63,8 @@ def caveats(baseline: Baseline) -> list[str]:
     told = []
     if manifest:
         told.append(
-            f"The baseline is of another manifest ({_side(manifest[0].was)}, this run {_side(manifest[0].now)}): "
-            "models, inputs or tolerances may differ by intent."
+            f"The baseline was made with another manifest, or before it was edited ({_side(manifest[0].was)}, this run "
+            f"{_side(manifest[0].now)}): models, inputs or tolerances may differ by intent."
         )
     if machine:
         ran = first(map(_difference, machine), _MOST_DIFFERENCES)

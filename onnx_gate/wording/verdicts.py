@@ -26,6 +26,8 @@ ICONS = {Status.PASSED: "✅", Status.DIVERGED: "❌", Status.ERROR: "🟥", Sta
 ALLOWED = "⚠️"
 NOT_RUN = "not run"
 """The word for what an interrupted run did not get to: an error to the job, but nothing is wrong with the model."""
+NOT_FINISHED = "not run to the end"
+"""The same for what had been compared in part."""
 
 WORST_FIRST = (Status.DIVERGED, Status.ERROR, Status.PASSED, Status.SKIPPED)
 
@@ -69,7 +71,7 @@ def headline(result: GateResult) -> str:
 
 
 def was_not_run(model: ModelResult) -> bool:
-    """Whether the run was interrupted before anything was known about the model."""
+    """Whether the model has no verdict only because the run was interrupted."""
     return model.verdict is Status.ERROR and model.cause is Cause.INTERRUPTED
 
 
@@ -88,12 +90,31 @@ def failure(model: ModelResult) -> str:
     """What happened to a model that did not pass, in words."""
     if model.verdict is Status.DIVERGED:
         return "diverged"
-    return NOT_RUN if was_not_run(model) else "could not be judged"
+    return _not_run(model.checks) if was_not_run(model) else "could not be judged"
 
 
 def outcome(model: ModelResult) -> str:
     """The verdict on a model in one word, or that it was not run."""
-    return NOT_RUN if was_not_run(model) else str(model.verdict)
+    return _not_run(model.checks) if was_not_run(model) else str(model.verdict)
+
+
+def outcome_on(model: ModelResult, provider: str) -> str:
+    """The same for one of its providers, which has checks."""
+    if was_not_run_on(model, provider):
+        return _not_run(check for check in model.checks if check.provider == provider)
+    return str(provider_status(model, provider))
+
+
+def _not_run(checks: Iterable[Check]) -> str:
+    return NOT_FINISHED if any(check.status is Status.PASSED for check in checks) else NOT_RUN
+
+
+def needless_allowance(model: ModelResult) -> str:
+    """A sentence for a model that was allowed to fail and passed; empty for all others."""
+    skipped = any(check.status is Status.SKIPPED for check in model.checks)
+    if not model.allow_failure or model.verdict is not Status.PASSED or skipped:
+        return ""
+    return "it passes, so it no longer needs `allow_failure`: remove the key, and a later divergence fails the job"
 
 
 def run_icon(result: GateResult) -> str:

@@ -65,11 +65,11 @@ NOT_HELD = (
 )
 TOO_SLOW = (
     "The answers agree with the source's; what is missed is the limit on speed, `min_speedup`. Times are ratios of one "
-    "machine at one thread: look at the table of latencies, at which batch sizes it is too slow, and at the nodes that "
-    "run elsewhere than on the provider."
+    "machine at one thread. The table of latencies shows at which batch sizes it is too slow. Look also at the nodes "
+    "that run elsewhere than on the provider."
 )
 READS_MANY = (
-    f"its code has read {MOST_FILES:,} files of the repository, and maybe more: a change of those beyond that does not "
+    f"its code has read {MOST_FILES:,} files of the repository, and maybe more. A change of those beyond that does not "
     "make the reference stale, so make it again when they change"
 )
 READS_OUTSIDE = (

@@ -132,7 +132,7 @@ def saved_by(title: str, version: str, distribution: str, installed: str, *, wha
     return OtherVersion(
         told=f"{what} was saved by {title} {version}, and {installed} is installed",
         fix=f"pin it: add the line `{distribution}=={version}` to the file that the `requirements` input names (at "
-        f"home: pip install '{distribution}=={version}'); or load it with {version}, and save it again with "
+        f"home: pip install '{distribution}=={version}'). Or load it with {version}, and save it again with "
         f"{installed}. If pip has no such version for Python {python}, only saving it again is left",
     )
 
@@ -165,7 +165,7 @@ def other_version(error: BaseException) -> OtherVersion | None:
     return OtherVersion(
         told=f"it was saved by another version of {title} than {installed}, which is installed: {why}",
         fix=f"pin the version that saved it: add the line `{line}` to the file that the `requirements` input names"
-        f"{'' if known else ' (`pip freeze` tells it, where the model was trained)'}; or save it again with "
+        f"{'' if known else ' (run `pip freeze` where the model was trained)'}. Or save it again with "
         f"{distribution} {installed}",
     )
 

@@ -21,14 +21,14 @@ MENDABLE = ("weights", "operator", "preprocessing", "output-order", "label-order
 """Causes that an exchange can mend."""
 INTRO = """\
 What *right* rests on: the true cause is known, because the fault was put there. Before the gate sees a model,
-plain code (the framework and ONNX Runtime, nothing of the gate) proves two things: the wrong model is beyond
+plain code (the framework and ONNX Runtime, nothing of the gate) proves two things. The wrong model is beyond
 its limits on the inputs, and its healthy look-alike is not. The look-alike was made in the same way, and
 differs by rounding only.
 
 The faults are those that happen to people. The models are drawn at random: architectures, sizes, weights, which
-layer is wrong and by how much, which exporter wrote a shipped file, and what other tools did to it (renamed;
-names and metadata stripped; simplified by ONNX Runtime; BatchNorm folded). `--seed` makes other models with the
-same faults.
+layer is wrong and by how much, and which exporter wrote a shipped file. Other tools may have changed it
+(renamed; names and metadata stripped; simplified by ONNX Runtime; BatchNorm folded). `--seed` makes other
+models with the same faults.
 
 - *Converted*: the fault comes in through the gate's own conversion: a branch for deployment, a translation or a
   converter that is off, a predict method of one's own.
@@ -42,7 +42,7 @@ module of the fault, or the module around it.
 Not here: TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which
 this machine has no real fault; and `weak-inputs`, which no divergence has. If two causes describe a fault
 equally well, either is right. Examples are a converter of scikit-learn that is known to be off, and other
-weights or another operator if only answers were recorded: without the source nobody can tell them apart."""
+weights or another operator if only answers were recorded. Without the source nobody can tell them apart."""
 
 
 def named(each: Marked) -> str:

@@ -63,6 +63,12 @@ def refusals(text: str) -> list[str]:
     return [f"{shown(part)}: {why} (in: {shown(holes)})" for part, refused in found if (why := _filled(part, refused))]
 
 
+def commands_in(text: str) -> list[str]:
+    """The commands in a text, between backticks or not."""
+    marked = [part for part in _SNIPPET.findall(text) if _COMMAND.fullmatch(part)]
+    return [*marked, *(part for part in _COMMAND.findall(_SNIPPET.sub(" ", text)) if _is_whole(part))]
+
+
 def is_for_pasting(snippet: str) -> bool:
     """Whether it is a key with a value, a command or an option, and not the name of something."""
     return bool(_YAML.fullmatch(snippet) or _COMMAND.match(snippet) or re.match(r"--[a-z]|run --", snippet))

@@ -15,12 +15,16 @@ import onnx
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from onnx_gate.cli.main import main
 from onnx_gate.first_manifest.survey import Surveyor
 from onnx_gate.first_manifest.text import QUESTION, quoted
 from onnx_gate.first_manifest.workflow import PLACE, workflow_text
+from onnx_gate.frameworks.sklearn.files.locales import is_there, locale_options
 from onnx_gate.manifest.load import load_manifest
 from tests.conftest import REPOSITORY
 from tests.contract.test_layers import HEAVY
@@ -435,3 +439,66 @@ def test_dimensions_of_a_file_have_sizes_to_try(top: Path, capsys: Capture) -> N
     assert main(["init"]) == 0
     assert load_manifest(Path("onnx-gate.yml")).models[0].dims == {"seq": (1, 16), "x_dim2": (1, 16)}
     assert main(["run", "--output", "report"]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ((), {}),
+        (("en_US.UTF-8",), {}),
+        (("C.UTF-8",), {"options": {"TfidfVectorizer": {"locale": "C.UTF-8"}}}),
+        (("en_US.UTF-8", "C.UTF-8"), {}),
+    ],
+)
+def test_a_locale_is_named_only_if_the_default_is_missing(there: tuple[str, ...], expected: object) -> None:
+    """A text model must load on this machine; where it does, nothing is added to the manifest."""
+    options, note = locale_options(["TfidfVectorizer", "TfidfVectorizer"], there.__contains__)
+    assert options == expected
+    assert bool(note) == bool(options)
+    assert locale_options([], there.__contains__) == ({}, "")
+
+
+def test_a_text_model_loads_on_this_machine(top: Path) -> None:
+    """Only vectorizers that lower texts ask for a locale; a file that is checked instead has its own."""
+    texts = ["good film", "bad film"] * 3
+    for name, lowercase in (("lower", True), ("given", False), ("shipped", True)):
+        model = make_pipeline(TfidfVectorizer(lowercase=lowercase), LogisticRegression()).fit(texts, [1, 0] * 3)
+        joblib.dump(model, top / f"{name}.joblib")
+    save_onnx(top / "shipped.onnx")
+    assert main(["init"]) == 0
+    models = {model.id: model for model in load_manifest(Path("onnx-gate.yml")).models}
+    needed = not is_there("en_US.UTF-8") and is_there("C.UTF-8")
+    options = {"options": {"TfidfVectorizer": {"locale": "C.UTF-8"}}} if needed else {}
+    assert {name: model.convert for name, model in models.items()} == {"lower": options, "given": {}, "shipped": {}}
+    assert ("# this machine lacks the locale en_US.UTF-8" in Path("onnx-gate.yml").read_text()) == needed
+
+
+@pytest.mark.extras
+def test_a_pickled_booster_says_its_columns(top: Path) -> None:
+    """The estimator keeps no names, its booster does: in a pickle, and in the binary form of a file."""
+    import xgboost
+
+    frame = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0] * 5, "income": range(20)})
+    model = xgboost.XGBRegressor(n_estimators=2).fit(frame, frame["age"])
+    joblib.dump(model, top / "pickled.joblib", compress=3)
+    model.save_model(top / "binary.ubj")
+    frame.assign(id=range(20), member=[True, False] * 10).to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    assert QUESTION not in Path("onnx-gate.yml").read_text()
+    for spec in load_manifest(Path("onnx-gate.yml")).models:
+        assert spec.columns == ("age", "income"), spec.id
+
+
+def test_truth_values_are_numbers(top: Path) -> None:
+    """What a converter takes: bools are refused by most."""
+    frame = pd.DataFrame({"age": [30.0, 40.0] * 5, "member": [True, False] * 5, "city": ["rome", "oslo"] * 5})
+    reader = ColumnTransformer([("as it is", "passthrough", ["age"]), ("words", OneHotEncoder(), ["member", "city"])])
+    joblib.dump(make_pipeline(reader, LogisticRegression()).fit(frame, [1, 0] * 5), top / "m.joblib")
+    frame.to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    (model,) = load_manifest(Path("onnx-gate.yml")).models
+    assert {given.name: given.dtype for given in model.inputs or ()} == {
+        "age": "float32",
+        "member": "float32",
+        "city": "string",
+    }

@@ -162,7 +162,7 @@ def test_what_exports_rightly_passes(models, model):
         ("special-at-one-torchscript", Cause.BATCH_BAKED, "depends on a size: torch_facts.py, line "),
         ("positions-torchscript", Cause.BATCH_BAKED, "depends on a size: torch_facts.py, line"),
         # A tensor that is written in the code is no decision that was frozen.
-        ("literal-torchscript", Cause.OPERATOR, "translates a part of the model into something else"),
+        ("literal-torchscript", Cause.CONVERSION, "doesn't compute what the source computes"),
         ("opset-9", Cause.CONTRACT, "are not those of the source"),
         ("opset-50", Cause.CONTRACT, "are not those of the source"),
         ("branches-torchscript", Cause.CONVERSION, "torch_facts.py, line"),

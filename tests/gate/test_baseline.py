@@ -327,6 +327,23 @@ def test_what_differs_beside_the_models_is_listed() -> None:
     }
 
 
+def test_a_manifest_that_asks_for_the_same_is_no_other_one() -> None:
+    """Its text differs in a comment or in `allow_failure`; without that knowledge the text counts."""
+    here = [AskedModel(id="m", line=3, framework="torch", providers={"cpu": False}, shard=1)]
+
+    def run(text: str, judged: str) -> GateResult:
+        return gate(GOOD, scope=replace(make_scope(text * 64, 1, here, ()), judged_sha256=judged))
+
+    for old, new, expected in (
+        (run("0", "same"), run("1", "same"), ()),
+        (run("0", "was"), run("1", "now"), ("manifest",)),
+        (run("0", ""), run("1", ""), ("manifest",)),
+        (run("0", ""), run("0", "now"), ()),
+    ):
+        made = against(old, new).baseline
+        assert made and tuple(each.what for each in made.differences) == expected
+
+
 def test_the_same_machine_and_manifest_differ_in_nothing() -> None:
     """And the time of the day is no difference."""
     made = against(gate(GOOD, started_at="2026-01-01T00:00:00+00:00"), gate(GOOD))

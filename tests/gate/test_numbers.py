@@ -476,7 +476,7 @@ def test_rows_that_contradict_themselves() -> None:
         (replace(wrong, status=Status.PASSED, breaches=(), message=""), "beyond its limits"),
         (replace(right, total=20), "it compared 20 rows, and has 10"),
         (replace(right, cosine=1.0), "it counts rows, and its cosine is 1"),
-        (replace(right, limits={"max_mismatched_rows": 2.0}), "expected 0 to 1"),
+        (replace(right, limits={"given.max_mismatch": 2.0}), "expected 0 to 1"),
         (replace(right, limits={**right.limits, "max_mismatch": 1.0}), "max_mismatch is not for such an output"),
         (replace(right, total=0, rows=0, max_abs=None), "compared no row"),
         (replace(wrong, max_abs=0.5), "the worst element differs by 1"),

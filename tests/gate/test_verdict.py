@@ -13,6 +13,8 @@ from onnx_gate.records.asked import Location, ModelSpec, ProviderSpec
 from onnx_gate.records.found import Expectation, Failure, OutputDiff, Triage
 from onnx_gate.records.result import Check, Coverage, ModelResult
 from onnx_gate.vocabulary import BreachKind, Cause, Status
+from onnx_gate.wording.verdicts import failure as failure_of
+from onnx_gate.wording.verdicts import needless_allowance, outcome
 from tests.golden.families import FAMILIES
 from tests.golden.records import breaches_of
 
@@ -98,7 +100,7 @@ def test_an_expectation_without_its_diff_is_an_error(missing: tuple[str, str]) -
     assert [check.case for check in judged.checks if check.status is ERROR] == [" ".join(missing)]
 
 
-ROWS = {"max_mismatched_rows": 0.01}
+ROWS = {"given.max_mismatch": 0.01}
 
 
 def test_the_data_as_given_is_expected_as_well() -> None:
@@ -162,6 +164,35 @@ def test_a_worker_that_never_ended_is_an_error(events: tuple[Any, ...]) -> None:
     judged = judge_model(found(*events, ended=False))
     assert judged.verdict is ERROR
     assert "interrupted" in judged.error
+
+
+def test_an_interrupted_model_says_how_far_it_came() -> None:
+    """Half of it is compared: what is known stands beside what is missing."""
+    judged = judge_model(found(expectation(("a", "b")), diff("a"), ended=False))
+    assert (judged.verdict, judged.cause) == (ERROR, Cause.INTERRUPTED)
+    assert "after 1 of 2 comparisons; none of them diverged." in judged.error
+    assert (failure_of(judged), outcome(judged)) == ("not run to the end", "not run to the end")
+    early = judge_model(found(expectation(("a", "b")), ended=False))
+    assert outcome(early) == "not run"
+    assert "nothing is known of the model on it" in early.error
+
+
+def test_a_divergence_whose_triage_was_interrupted_has_no_unknown_cause() -> None:
+    """It is known why there is no cause: nobody could look for it."""
+    judged = judge_model(found(expectation(("a", "b")), bad("a"), ended=False))
+    assert (judged.verdict, judged.cause) == (DIVERGED, Cause.INTERRUPTED)
+    assert "after 1 of 2 comparisons; 1 of them diverged." in judged.error
+    assert judge_model(found(expectation(), bad())).cause is Cause.UNKNOWN
+
+
+def test_a_model_that_passes_does_not_need_to_be_allowed_to_fail() -> None:
+    """It is said so that the key goes; not of a model that another machine may see fail."""
+    allowed = spec(allow_failure=True)
+    assert "remove the key" in needless_allowance(judge_model(found(expectation(), diff(), of=allowed)))
+    assert not needless_allowance(judge_model(found(expectation(), bad(), of=allowed)))
+    assert not needless_allowance(judge_model(found(expectation(), diff())))
+    both = spec(ProviderSpec(name="cpu"), ProviderSpec(name="cuda"), allow_failure=True)
+    assert not needless_allowance(judge_model(found(expectation(), diff(), no_gpu(), of=both)))
 
 
 @pytest.mark.parametrize("statuses", [set(some) for n in range(5) for some in combinations(Status, n)])

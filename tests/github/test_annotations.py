@@ -151,7 +151,7 @@ def test_what_an_interrupted_run_did_not_reach_is_not_run() -> None:
     """It is an error to the job, but nothing is wrong with the model."""
     lines = [parse(line)[2] for line in result_annotations(FAMILIES["cancelled"]())]
     assert [line.partition(":")[0] for line in lines] == [
-        "running not run (interrupted)",
+        "running not run to the end (interrupted)",
         "waiting not run (interrupted)",
     ]
 

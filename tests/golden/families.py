@@ -308,9 +308,10 @@ def all_skipped() -> GateResult:
 def cancelled() -> GateResult:
     """A run that was stopped: what was judged stays, what wasn't did not pass."""
     unfinished = "the run was interrupted before this provider was compared"
+    half = "the run was interrupted on this provider after 1 of 4 comparisons; none of them diverged."
     return gate(
         model("done", floats("batch=7", "logits", 1e-7)),
-        model("running", floats("batch=1", "y", 1e-7), error("cpu", "run", Cause.INTERRUPTED, unfinished), line=9),
+        model("running", floats("batch=1", "y", 1e-7), error("cpu", "run", Cause.INTERRUPTED, half), line=9),
         model("waiting", error("cpu", "run", Cause.INTERRUPTED, unfinished), line=15, convert=None, seconds=0.0),
         complete=False,
         exit_code=143,

@@ -127,7 +127,7 @@ def given_rows(output: str, wrong: int, rows: int, *, reference: Any, actual: An
         max_abs=abs(actual - reference) if is_float else None,
         worst=Worst(index=(3,), reference=reference, actual=actual),
         tolerance=TOLERANCE if is_float else None,
-        limits={"max_mismatched_rows": 0.01},
+        limits={"given.max_mismatch": 0.01},
         breaches=breaches_of(BreachKind.GIVEN, words) if diverged else (),
         message=words if diverged else "",
         **given,

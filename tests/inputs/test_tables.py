@@ -203,6 +203,29 @@ def test_a_gap_in_a_csv_of_whole_numbers_is_nan(tmp_path):
     assert np.isnan(load_dataset(spec(data, PAY), ()).inputs["pay"]).tolist() == [[False], [True]]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_truth_values_of_a_csv_are_numbers_where_numbers_are_asked_for(tmp_path, dtype):
+    """Few converters take bools; a column that also holds other words stays an error."""
+    path = tmp_path / "d.csv"
+    data = Location(file=str(path), shown="d.csv")
+    member = InputSpec(name="member", dtype=dtype, shape=("batch", 1))
+    path.write_text("member\nTrue\nFalse\ntrue\n")
+    assert load_dataset(spec(data, member), ()).inputs["member"].tolist() == [[1], [0], [1]]
+    path.write_text("member\nTrue\nperhaps\n")
+    with pytest.raises(CannotJudge, match="column 'member' holds text of 4 characters"):
+        load_dataset(spec(data, member), ())
+
+
+def test_a_table_with_too_many_columns_says_how_to_choose(tmp_path):
+    """Such as one with the answers in it."""
+    path = tmp_path / "d.csv"
+    path.write_text("age,pay,bought\n1,2,0\n")
+    matrix = InputSpec(name="X", dtype="float32", shape=("batch", 2))
+    with pytest.raises(CannotJudge, match=r"has 3 columns \(age, pay, bought\), and the input 'X' takes 2") as caught:
+        load_dataset(spec(Location(file=str(path), shown="d.csv"), matrix), ())
+    assert "`columns: [age, pay]`" in caught.value.fix
+
+
 def recorded_in(data: Location, **dtypes: str):
     """What is read of columns that are outputs, all of the shape [N, 1] but for those that nobody declares."""
     model = ModelSpec(**{**vars(spec(data, PAY)), "framework": "onnx"})

@@ -159,6 +159,25 @@ def test_unknown_keys_are_refused_at_every_depth(project: Project, keys: str, pa
     assert problem.fix.startswith("did you mean '")
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("version: 1\nmodels:\n  - {source: m.onnx, id: a}  # a comment\n", True),
+        ("version: 1\nmodels: [{id: a, source: m.onnx, allow_failure: true}]\n", True),
+        ("version: 1\ndefaults: {allow_failure: true}\nmodels: [{id: a, source: m.onnx}]\n", True),
+        ("version: 1\nmodels: [{id: a, source: m.onnx, batches: [1]}]\n", False),
+        ("version: 1\ndefaults: {batches: [1]}\nmodels: [{id: a, source: m.onnx}]\n", False),
+        ("version: 1\nmodels: [{id: b, source: m.onnx}]\n", False),
+    ],
+)
+def test_what_is_judged_is_known_by_a_digest(project: Project, text: str, same: bool) -> None:
+    """Comments, layout and `allow_failure` change no comparison."""
+    first = project.load("version: 1\nmodels: [{id: a, source: m.onnx}]\n")
+    other = project.load(text)
+    assert (first.judged_sha256 == other.judged_sha256) is same
+    assert first.sha256 != other.sha256
+
+
 # ── Ids ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

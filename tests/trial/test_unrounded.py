@@ -217,7 +217,7 @@ def test_the_manifest_may_allow_a_share_or_note_it_only(models: Run) -> None:
     for name in ("allowed", "by-rule"):
         assert models[name].verdict is Status.PASSED
         [check] = models.checks(name, case="given")
-        assert check.limits == {"max_mismatched_rows": 0.9}
+        assert check.limits == {"given.max_mismatch": 0.9}
         assert "differs from the source: `variable` in" in told(models, name)[1]
     assert models["noted"].verdict is Status.PASSED
     noted, warned = told(models, "noted")

@@ -14,6 +14,7 @@ from onnx_gate.worker.contents.files import Files, built_by_name
 _HEAD = 1024 * 1024
 _MOST = 256 * 1024 * 1024
 _UBJ_SIGNS = (b"{L", b"{#", b"{i", b"{$")
+_MOST_COLUMNS = 100_000
 _MADE_UP = re.compile(r"Column_\d+|f?\d+")
 
 
@@ -48,12 +49,39 @@ def look_at_xgboost(path: Path, start: bytes) -> Seen | None:
     if not text.startswith((b"{", *_UBJ_SIGNS)) or not re.search(rb'"learner"\s*:|learner\{', _head(path)):
         return None
     with path.open("rb") as file:
-        content = file.read(_MOST)
+        return columns_of_xgboost(file.read(_MOST))
+
+
+def columns_of_xgboost(content: bytes) -> Seen:
+    """What a model of XGBoost says of its columns, in its JSON or binary form, also within a pickle."""
     # The last one belongs to the learner: each tree has one too, before it.
     widths = re.findall(rb'num_feature"?\s*(?::\s*"|S[iUIlL].{1,8}?)(\d{1,9})', content, re.DOTALL)
-    named = re.search(rb'"feature_names"\s*:\s*(\[[^\]]{0,1000000}\])', content)
-    columns = tuple(map(str, json.loads(named[1]))) if named else ()
+    columns = _names_in_json(content) or _names_in_ubj(content)
     return _model("xgboost", int(widths[-1]) if widths else len(columns), columns, "num_feature of the file")
+
+
+def _names_in_json(content: bytes) -> tuple[str, ...]:
+    named = re.search(rb'"feature_names"\s*:\s*(\[[^\]]{0,1000000}\])', content)
+    return tuple(map(str, json.loads(named[1]))) if named else ()
+
+
+def _names_in_ubj(content: bytes) -> tuple[str, ...]:
+    """The names of the columns in the binary form: a list with its length, and texts with theirs."""
+    found = re.search(rb"feature_names\[#L(.{8})", content, re.DOTALL)
+    if not found:
+        return ()
+    names, place = [], found.end()
+    for _ in range(min(_long(found[1]), _MOST_COLUMNS)):
+        size = _long(content[place + 2 : place + 10])
+        if content[place : place + 2] != b"SL" or place + 10 + size > len(content):
+            return ()
+        names.append(content[place + 10 : place + 10 + size].decode("utf-8", "replace"))
+        place += 10 + size
+    return tuple(names)
+
+
+def _long(raw: bytes) -> int:
+    return int.from_bytes(raw, "big")
 
 
 def look_at_catboost(path: Path, start: bytes) -> Seen | None:

@@ -69,7 +69,7 @@ def _scaled(source: Any, boosters: list[Any]) -> Triage | None:
     )
     if any(library_of(model) == "lightgbm" for model in boosters):
         way = (
-            "Drop it and train again, trees don't need scaled features. (LightGBM's thresholds are float64: casting to "
+            "Drop it and train again, trees don't need scaled features. (LightGBM's thresholds are float64. Casting to "
             f"float64 before it and back to float32 after it, {cast}, is exact only where the thresholds are rounded "
             "down, as they are in the conversion done here.)"
         )

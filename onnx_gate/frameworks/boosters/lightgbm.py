@@ -42,9 +42,9 @@ _LINKS: dict[str, Link] = {
 """Objectives that are missing here answer their raw scores."""
 _CLASSIFIERS = ("binary", "multiclass", "multiclassova")
 _ROUNDED = (
-    "thresholds were rounded down to float32, which routes every float32 row as LightGBM's float64 thresholds do, "
-    "but for numbers of at most 1e-35 that are not 0, which LightGBM takes for 0; onnxmltools alone rounds to the "
-    "nearest, and rows that lie between go the other way"
+    "thresholds were rounded down to float32, which routes every float32 row as LightGBM's float64 thresholds do. "
+    "Only numbers of at most 1e-35 go another way: LightGBM takes them for 0. onnxmltools alone rounds to the nearest, "
+    "and rows that lie between go the other way"
 )
 # Bits of a split's decision type: is it categorical, where do missing values go, which values count as missing.
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING_ZERO, _MISSING_NAN = 1, 2, 4, 8

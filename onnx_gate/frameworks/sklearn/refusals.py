@@ -50,7 +50,7 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
         "FunctionTransformer",
         Cause.UNSUPPORTED_OPERATOR,
         "a Python function can't be converted: call it before the model, in the code that feeds it, and judge what "
-        f"comes after it; or use a transformer that skl2onnx knows, or {_REGISTER}",
+        f"comes after it. Or use a transformer that skl2onnx knows, or {_REGISTER}",
     ),
     (
         "same type",

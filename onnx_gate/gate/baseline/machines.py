@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from onnx_gate.records.bounds import LONGEST_NAME
 from onnx_gate.records.history.past import Difference, PastRun
 from onnx_gate.records.result import Environment, GateResult
+from onnx_gate.records.result_scope import Scope
 
 _MOST = 100
 _SHOWN = 12
@@ -46,9 +47,14 @@ def past_run(result: GateResult, commit: str) -> PastRun:
 def _of_the_manifest(old: GateResult, result: GateResult) -> Iterator[tuple[str, str, str]]:
     if old.manifest != result.manifest:
         yield "manifest", _short(old.manifest), _short(result.manifest)
-    elif old.scope and result.scope:
+    elif old.scope and result.scope and not _asks_the_same(old.scope, result.scope):
         was, now = (each.manifest_sha256[:_SHOWN] for each in (old.scope, result.scope))
         yield "manifest", was, now
+
+
+def _asks_the_same(old: Scope, new: Scope) -> bool:
+    """Whether only comments, layout or `allow_failure` differ."""
+    return bool(old.judged_sha256) and old.judged_sha256 == new.judged_sha256
 
 
 def _of_the_machines(old: GateResult, result: GateResult) -> Iterator[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -84,7 +85,8 @@ def _meant(option: str, info: ProviderInfo) -> str:
 
 
 def _unknown(name: str, *, key: bool = False) -> PydanticCustomError:
-    fix = suggest(name, SHORT_NAMES) or "give a provider of your own its `library: path/to/lib.so`"
+    own = f"for a provider of your own, write `providers: {{{name}: {{library: path/to/lib.so}}}}`"
+    fix = suggest(name, SHORT_NAMES) or (own if re.fullmatch(_PLUGIN, name) else "write one of these names")
     return refuse(f"unknown provider {name!r}", f"one of {', '.join(PROVIDERS)}", fix, key=key)
 
 

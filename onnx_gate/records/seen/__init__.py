@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from onnx_gate.vocabulary import JSON, Config
 
@@ -51,6 +51,10 @@ class Seen:
     """What could not be known of the inputs, as a question to the user."""
     columns: tuple[str, ...] = ()
     """Names of the columns that it was trained on, in their order."""
+    convert: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the conversion without which the .onnx would not load on this machine."""
+    convert_note: str = ""
+    """Why it needs them, in words."""
     reason: str = ""
     """Why it can't be a source, and what to do."""
     tensors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,8 @@ def _columns(spec: ModelSpec, domains: Domains, dataset: Dataset) -> Iterator[tu
         for column, values in domain.columns.items():
             held = [array if array.ndim < 2 else array[..., column] for array in arrays if _has(array, column)]
             if held:
-                yield _named(given, dataset, column, arrays[0]), values, _joined(held)
+                names = dataset.columns.get(given.name, spec.columns or ())
+                yield _named(given, names, column, arrays[0]), values, _joined(held)
 
 
 def _has(array: Array, column: int) -> bool:
@@ -121,8 +122,7 @@ def _stand_ins(values: Values, held: Array) -> Iterator[str]:
         yield from (scalar(value) for value in values.exact if not (held == value).any())
 
 
-def _named(given: InputSpec, dataset: Dataset, column: int, array: Array) -> str:
-    names = dataset.columns.get(given.name, ())
+def _named(given: InputSpec, names: Sequence[str], column: int, array: Array) -> str:
     if column < len(names):
         return f"`{names[column]}`"
     return f"`{given.name}`" if array.ndim < 2 or array.shape[-1] == 1 else f"column {column} of `{given.name}`"

@@ -20,8 +20,9 @@ _MEANINGS = (
     (
         "locale with name",
         Cause.INVALID_MODEL,
-        "install the locale that it names (Debian: the package locales; en_US.UTF-8 by default), or convert "
-        "with one that is there, such as `convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`",
+        "install the locale that it names (Debian: `apt-get install locales`, then `localedef -i en_US -f UTF-8 "
+        "en_US.UTF-8`), or convert with one that every glibc has: "
+        "`convert: {options: {TfidfVectorizer: {locale: C.UTF-8}}}`, with the class of your vectorizer",
     ),
     ("Imputer(1)", Cause.UNSUPPORTED_OPERATOR, "declare the inputs as float32: the runtime imputes no double"),
     (
@@ -163,8 +164,8 @@ def _not_in_opset(text: str) -> tuple[Cause, str] | None:
         known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
         return Cause.UNSUPPORTED_OPERATOR, (
             f"no opset of ONNX has an operator {op}{_did_you_mean(op, known)}. If it is your own, export it under a "
-            "domain of its own, and name the library that holds it with `ort_custom_ops`; else build it of operators "
-            "that there are"
+            "domain of its own, and name the library that holds it with `ort_custom_ops`. Else build it from "
+            "operators that exist"
         )
     gone = [schema.since_version for schema in schemas if schema.deprecated]
     first = min(schema.since_version for schema in schemas if not schema.deprecated)

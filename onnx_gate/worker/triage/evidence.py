@@ -280,7 +280,8 @@ class SecondOpinion:
     def known(self, diff: OutputDiff) -> Triage | None:
         """The known problem of this kind of model on this feed."""
         prepared = self._prepared
-        if self.recorded:
+        # A breach of the file itself has no case, and so no feed.
+        if self.recorded or diff.case not in self._cases:
             return None
         feed = self._worst_row(diff) if prepared.framework.answers_by_row else self._call(diff).feed
         return prepared.framework.known_cause(prepared.source, prepared.spec, feed)

@@ -53,7 +53,7 @@ def advise_lowered(lowered: str, *, recorded: bool = False) -> str:
     weights = "" if recorded else ", and holds the weights of the source rounded to that"
     return (
         f"The file is of lower precision than {than}: it has {lowered}{weights}. "
-        "Ship the file in float32, or judge it as what it is: let the gate make the `variants` "
+        "Ship the file in float32, or judge it as what it is. For that, let the gate make the `variants` "
         "of the model, or give its `outputs` limits for that precision (`min_snr_db`, `min_top1`)."
     )
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.records.found import OutputDiff
-from onnx_gate.wording.numbers import number
+from onnx_gate.wording.numbers import number, percent
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -185,33 +185,36 @@ def advise(rounding: Rounding, diff: OutputDiff) -> str:
     if rounding.how == "ties":
         return (
             f"Of the labels that differ in the batch looked at, {many} are ties: the two best scores of the source are "
-            f"at most {number(rounding.size)} apart there, and the scores of both sides differ by "
-            f"{number(rounding.other)}. Rounding to float32 decides them either way. A{_allow(diff)[1:]}, or break the "
-            "ties in the source, such as with an odd number of trees."
+            f"at most {number(rounding.size)} apart there. The scores of both sides differ by "
+            f"{number(rounding.other)}. Rounding to float32 decides them either way. "
+            + _change_or_allow("break the ties in the source, such as with an odd number of trees", diff)
         )
     if rounding.how == "judge":
         return (
             f"Rounding explains it: the source itself is {number(rounding.size)} away from its own answer in float64, "
-            f"and ONNX Runtime {number(rounding.other)}. Neither is more right. A{_allow(diff)[1:]}, or run both in a "
-            "wider type."
+            f"and ONNX Runtime {number(rounding.other)}. Neither is more right. "
+            + _change_or_allow("run both in a wider type", diff)
         )
     if rounding.how == "narrowed":
         return (
             "On the same inputs with the digits that float32 holds, both sides agree (of the mismatches, "
-            f"{many} are gone): the ONNX model computes in float32 inside, as trees do, whatever the schema says. "
+            f"{many} are gone). So the ONNX model computes in float32 inside, as trees do, whatever the schema says. "
             "Declare the inputs as float32, and feed the source the same values."
         )
     if rounding.how == "own-noise":
         return (
             "The source's own answers change as much when its inputs change by a rounding (of the mismatches, "
-            f"{many}): it moves values across a split, a threshold or a tie{off_by(diff)}. Where a step rounds to "
-            "float32 before trees, such as a scaler, cast to float64 before it and back after it, or drop it. "
-            f"Else {_allow(diff)}."
+            f"{many}): it moves values across a split, a threshold or a tie{off_by(diff)}. If a step "
+            "before trees rounds to float32, such as a scaler, change that step. "
+            + _change_or_allow("cast to float64 before it and back after it, or drop it", diff)
         )
     return (
         f"The same conversion in float64 agrees with the source (of the mismatches, {many} are gone): the "
-        f"conversion is right, and rounding to float32 is what differs{off_by(diff)}. Declare the inputs as "
-        f"float64, cast to float64 before the step that loses digits and back after it, or: {_allow(diff)}."
+        f"conversion is right, and rounding to float32 is what differs{off_by(diff)}. "
+        + _change_or_allow(
+            "declare the inputs as float64, or cast to float64 before the step that loses digits and back after it",
+            diff,
+        )
     )
 
 
@@ -249,18 +252,44 @@ _MOST_OFFERED = 0.01
 """Largest `atol` that is suggested, as a share of the largest value of an output."""
 
 
+_MOST_ALLOWED = 0.1
+"""Largest share of wrong elements that a suggestion allows: a limit that lets more pass is no check."""
+
+
+def _change_or_allow(change: str, diff: OutputDiff) -> str:
+    """What to change, and a rule to paste instead, unless too much is wrong for any rule."""
+    if _share(diff) <= _MOST_ALLOWED or not _needs_share(diff):
+        return f"{change[:1].upper()}{change[1:]}. Or {_allow(diff)}."
+    wrong = percent(diff.mismatched, diff.total)
+    return f"{change[:1].upper()}{change[1:]}. No limit helps: it would have to allow {wrong} of the elements."
+
+
+def _share(diff: OutputDiff) -> float:
+    return diff.mismatched / max(1, diff.total)
+
+
+def _needs_share(diff: OutputDiff) -> bool:
+    """Whether only a share of wrong elements could be allowed: labels, and floats of which a few are far off."""
+    if diff.tolerance is None:
+        return True
+    size = max((abs(end) for end in (diff.lowest, diff.highest) if end is not None), default=math.inf)
+    # Such a wide atol would accept anything.
+    return bool(diff.mismatched) and 1.5 * _farthest(diff) > _MOST_OFFERED * size
+
+
+def _farthest(diff: OutputDiff) -> float:
+    return diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else 0.0
+
+
 def _allow(diff: OutputDiff) -> str:
     """A suggestion with a rule that the user can paste."""
     if diff.tolerance is None:
         agreed = math.floor(100 * (1 - diff.mismatched / max(1, diff.total))) / 100
         return f"allow it with `outputs: {{{diff.output}: {{min_agreement: {agreed:g}}}}}`"
-    largest = diff.max_abs if diff.max_abs is not None and math.isfinite(diff.max_abs) else 0.0
-    size = max((abs(end) for end in (diff.lowest, diff.highest) if end is not None), default=math.inf)
-    if diff.mismatched and 1.5 * largest > _MOST_OFFERED * size:
-        # Such a wide atol would accept anything. Here a few elements are far off, not all elements a little.
-        share = math.ceil(1000 * diff.mismatched / max(1, diff.total)) / 1000
+    if _needs_share(diff):
+        share = math.ceil(1000 * _share(diff)) / 1000
         return f"allow the share of elements that differ with `outputs: {{{diff.output}: {{max_mismatch: {share:g}}}}}`"
-    rule = f"rtol: {diff.tolerance.rtol:g}, atol: {round_up(1.5 * largest):g}"
+    rule = f"rtol: {diff.tolerance.rtol:g}, atol: {round_up(1.5 * _farthest(diff)):g}"
     return f"allow it with `outputs: {{{diff.output}: {{{rule}}}}}`, if that is good enough"
 
 

@@ -171,7 +171,7 @@ def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong:
     return (
         f"The ONNX file has a size of {dim!r} built in: it is wrong at {dim}={bad} and right at {dim}={good}. Look for "
         f"a number that forward() makes of that size (`int(x.shape[…])`, a fixed reshape, a mask or table of one "
-        f"length), or for an export without a dynamic {dim!r}; if the model takes no other size, write the number "
+        f"length), or for an export without a dynamic {dim!r}. If the model takes no other size, write the number "
         "instead of the name in `inputs`."
     )
 

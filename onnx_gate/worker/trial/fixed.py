@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.protocol import Event, Stage
+from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.found import Graph
 from onnx_gate.wording.hints import listed
 from onnx_gate.worker.inputs.calls import Call, Feed
@@ -59,11 +60,12 @@ def _shorter(feed: Feed, axes: list[_Axis]) -> Feed:
 
 def _schema(prepared: Prepared) -> str:
     """The schema of the file, as a line of the manifest."""
-    inputs = (
-        f"{each.name}: {{dtype: {each.dtype}, shape: [{', '.join(map(str, each.shape))}]}}"
-        for each in prepared.spec.inputs or ()
-    )
+    inputs = (f"{each.name}: {_declared(each)}" for each in prepared.spec.inputs or ())
     return f"`inputs: {{{', '.join(inputs)}}}`"
+
+
+def _declared(given: InputSpec) -> str:
+    return f"{{dtype: {given.dtype}, shape: [{', '.join(map(str, given.shape))}]}}"
 
 
 def _named(axes: list[_Axis]) -> str:

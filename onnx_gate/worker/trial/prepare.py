@@ -51,8 +51,8 @@ WEAK_REFERENCE = (
 
 LEFT_OUT = "{}: generated rows that the source does not answer were replaced ({})"
 DEFAULTED = (
-    "{}: default values were fed, since the source answers no row with the values that the model seems to know ({}); "
-    "state what it takes with `range` or `values` in `inputs`, or give `data`"
+    "{}: default values were fed, since the source answers no row with the values that the model seems to know ({}). "
+    "State what it takes with `range` or `values` in `inputs`, or give `data`"
 )
 
 
@@ -291,7 +291,7 @@ def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers
 
 
 NAME_INPUTS = (
-    "name the inputs in `inputs` as the .onnx does, or leave `inputs` out, which takes them from the file; where the "
+    "name the inputs in `inputs` as the .onnx does, or leave `inputs` out, which takes them from the file. If the "
     "names of the manifest are those that are served, export the file again with them"
 )
 

@@ -28,11 +28,11 @@ IN_HALF = (
 )
 NOT_IN_HALF = (
     "not computed in half precision: this CPU computes most of it in float32, so that the differences on a GPU are "
-    "larger; rounding to float16 after each node was not possible: {}"
+    "larger. Rounding to float16 after each node was not possible: {}"
 )
 FILE_NOT_IN_HALF = (
     "not computed in half precision: {} of the file {} in float16, and this CPU computes most of that in float32, so "
-    "that the differences on a GPU are larger; judge the file on the provider that serves it"
+    "that the differences on a GPU are larger. Judge the file on the provider that serves it"
 )
 HALF = "half"
 """The folder inside the worker's own, for a copy of the model that rounds like float16."""

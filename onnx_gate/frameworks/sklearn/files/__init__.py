@@ -9,9 +9,11 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from onnx_gate.frameworks.boosters.files import columns_of_xgboost
 from onnx_gate.frameworks.sklearn import INFO
+from onnx_gate.frameworks.sklearn.files.locales import locale_options
 from onnx_gate.records.seen import Seen, SeenInput
 from onnx_gate.worker.contents.files import Files, built_by_name, read_entry
 from onnx_gate.worker.contents.pickles import (
@@ -32,6 +34,7 @@ _PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "sklego")
 _WIDTHS = ("n_features_in_", "_n_features_in", "_n_features")
 _INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_")
 _TEXTS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
+_CONVERTED_TEXTS = ("CountVectorizer", "TfidfVectorizer")
 _NO_STEPS = (None, "passthrough", "drop")
 
 
@@ -52,9 +55,18 @@ def look(path: Path, start: bytes) -> Seen | None:
     try:
         with path.open("rb") as file:
             held = read_pickle(unpacked(file))
+            booster = _booster_of(held, file)
     except NotRead as error:
         return _other(f"its pickle can't be read ({str(error)[:200]}); save it again") if known else None
-    return _described(held) if known or _is_estimator(held) else None
+    return _described(held, booster) if known or _is_estimator(held) else None
+
+
+def _booster_of(held: Any, file: IO[bytes]) -> Seen | None:
+    """What the booster in an estimator of XGBoost says of its columns, which the estimator doesn't keep."""
+    if not isinstance(held, Thing) or held.package != "xgboost":
+        return None
+    file.seek(0)
+    return columns_of_xgboost(unpacked(file).read(LARGEST))
 
 
 def _other(reason: str) -> Seen:
@@ -67,14 +79,18 @@ def _is_estimator(held: Any) -> bool:
     return held.package in _PACKAGES or any(held.get(name) is not None for name in ("_sklearn_version", *_WIDTHS))
 
 
-def _described(held: Any) -> Seen:
+def _described(held: Any, booster: Seen | None = None) -> Seen:
     if not _is_estimator(held):
         what = f"a {held.name}" if isinstance(held, Thing) else f"a {type(held).__name__}"
         return _other(f"it holds {what[:120]}, which is no estimator; if there is a model in it, save that itself")
-    what = f"a {held.kind} of {held.package if held.package != 'sklearn' else INFO.title}"
+    article = "an" if held.kind.startswith(("A", "E", "I", "O", "XGB")) else "a"
+    what = f"{article} {held.kind} of {held.package if held.package != 'sklearn' else INFO.title}"
     columns = texts_of(_attribute(held, "feature_names_in_"))
     inputs, basis = _inputs(held, columns)
+    if booster is not None and not inputs:
+        inputs, basis, columns = booster.inputs, booster.basis, booster.columns
     question = "" if inputs else "how many columns does it take, and are they all numbers?"
+    convert, convert_note = locale_options(thing.kind for thing in walk(held) if _lowers(thing))
     return Seen(
         role="model",
         framework="sklearn",
@@ -83,7 +99,14 @@ def _described(held: Any) -> Seen:
         inputs=inputs,
         basis=basis,
         question=question,
+        convert=convert,
+        convert_note=convert_note,
     )
+
+
+def _lowers(thing: Thing) -> bool:
+    """Whether it turns texts into lower case, and skl2onnx converts it."""
+    return thing.kind in _CONVERTED_TEXTS and bool(thing.get("lowercase"))
 
 
 def takes(source: Any) -> Seen | None:

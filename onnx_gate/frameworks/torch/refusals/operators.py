@@ -9,7 +9,7 @@ from onnx_gate.frameworks.torch.refusals.idiom import TORCH, Idiom
 
 _OF_WEIGHTS = (
     "ONNX has no operator for it. If it depends on weights alone, compute it in __init__ and keep the result with "
-    "self.register_buffer(…); if it depends on the inputs, compute it outside of the model and make the result an input"
+    "self.register_buffer(…). If it depends on the inputs, compute it outside of the model and make the result an input"
 )
 _COUNTED = "write `(boundaries < x.unsqueeze(-1)).sum(-1)`, with <= for right=True"
 _INSTEAD = {

@@ -281,7 +281,7 @@ def _of_for(statement: ast.For) -> Rewrite:
     counter = _text(statement.target)
     limit = _text(_AsTensor().visit(copy.deepcopy(turns)))
     advice = (
-        f"how often the loop of line {statement.lineno} turns depends on a tensor: give it a fixed number of turns, "
+        f"how often the loop of line {statement.lineno} turns depends on a tensor. Give it a fixed number of turns, "
         f"and in each keep {names} as it was once it is over: `torch.where({counter} < {limit}, new, old)`"
     )
     return Rewrite(first=statement.lineno, last=statement.end_lineno or statement.lineno, code="", advice=advice)

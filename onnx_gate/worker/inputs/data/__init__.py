@@ -13,8 +13,9 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.found import GraphValue
 from onnx_gate.vocabulary import Cause
+from onnx_gate.wording.hints import first
 from onnx_gate.worker.inputs.data.casting import in_schema_dtype
-from onnx_gate.worker.inputs.data.names import Arrays, Found, apply_feed, check_ignored, check_names
+from onnx_gate.worker.inputs.data.names import Arrays, Found, apply_feed, as_yaml, check_ignored, check_names
 from onnx_gate.worker.inputs.data.parts import with_rows
 from onnx_gate.worker.inputs.data.read import read_data
 from onnx_gate.worker.inputs.data.test_sets import read_test_sets
@@ -23,10 +24,11 @@ from onnx_gate.worker.inputs.dims import has_batch
 from onnx_gate.worker.inputs.generate import is_float
 
 Array = npt.NDArray[Any]
+_SHOWN = 12
 _MOST_NOTES = 4
 """Most notes that are shown: the notes of several parts are usually the same."""
 _TWO_BATCHES = (
-    "the inputs have different numbers of rows, and the .onnx doesn't say that their first dimensions are one: they "
+    "the inputs have different numbers of rows, and the .onnx doesn't say that their first dimensions are one. They "
     "are taken for several, and the data was fed as it is, without `batches`"
 )
 
@@ -158,8 +160,22 @@ def _refuse_feed(spec: ModelSpec) -> None:
         )
 
 
+def _check_width(spec: ModelSpec, given: InputSpec, columns: tuple[str, ...]) -> None:
+    """Refuse a table with more columns than the input has, and say how to choose."""
+    width = given.shape[1] if len(given.shape) == 2 else None
+    if isinstance(width, int) and len(columns) > width:
+        raise CannotJudge(
+            Cause.LOAD_FAILED,
+            f"{spec.data.shown if spec.data else ''}: the table has {len(columns):,} columns "
+            f"({first(columns, _SHOWN)}), and the input {given.name!r} takes {width:,}",
+            fix=f"choose those of the input, in the model's order, such as `columns: {as_yaml(columns[:width])}`",
+        )
+
+
 def _from_one(spec: ModelSpec, found: Found, recordable: tuple[str, ...], batched: frozenset[str]) -> Dataset:
     arrays = found.arrays
+    for given in spec.inputs or ():
+        _check_width(spec, given, found.columns.get(given.name, ()))
     dataset = _fit(spec, {given.name: arrays[given.name] for given in spec.inputs or ()})
     dataset = replace(dataset, columns=found.columns, notes=(*found.notes, *dataset.notes))
     recorded = {name: arrays[name] for name in recordable if name in arrays}

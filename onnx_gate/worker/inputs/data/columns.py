@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from onnx_gate.worker.inputs.generate import is_float
 
 Array = npt.NDArray[Any]
 _TRUTH = {"0": False, "1": True, "false": False, "true": True, "False": False, "True": True}
+_WORDS = frozenset(_TRUTH) - {"0", "1"}
 _LEAVE_OUT = "choose the input's columns with `columns: […]`, or leave this one out with `ignore_data`"
 
 
@@ -59,6 +60,8 @@ class TextColumn:
             return np.array(self.texts, dtype=object)
         if given.dtype == "bool":
             return np.array(self._parsed(_truth, "0, 1, true or false", given, shows=shows), dtype=bool)
+        if (flags := self._flags()) is not self.texts:
+            return replace(self, texts=flags).array(given, shows=shows)
         if not is_float(given):
             numbers = self._parsed(_whole, "a whole number", given, shows=shows)
             return self._whole_numbers(numbers, given, shows=shows)
@@ -68,6 +71,13 @@ class TextColumn:
             place = self._place_of([bool(text) for text in self.texts])
             check_whole(_integers(written), given, self.where, place, shows=shows)
         return np.array(self._parsed(_float, "a number", given, shows=shows), dtype=np.float64)
+
+    def _flags(self) -> list[str]:
+        """The fields with 1 for true and 0 for false, if a column holds nothing else; many models take no bools."""
+        known = [text.strip() for text in self.texts if text.strip()]
+        if not known or not all(text in _WORDS for text in known):
+            return self.texts
+        return [str(int(_TRUTH[text.strip()])) if text.strip() else text for text in self.texts]
 
     def _whole_numbers(self, numbers: list[int], given: InputSpec, *, shows: bool) -> Array:
         array = _integers(numbers)

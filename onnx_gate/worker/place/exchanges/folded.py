@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from onnx_gate.worker.place.bench import Array, Bench, Node
-from onnx_gate.worker.place.exchanges.differences import MOST_TRIED
+from onnx_gate.worker.place.exchanges.differences import MOST_TRIED, kind_of
 from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
 from onnx_gate.worker.place.values import layouts
 
@@ -31,6 +31,6 @@ def _parts(bench: Bench, node: Node, fold: Fold) -> Iterator[StoredExchange]:
                 continue
             if (layout := next(layouts(after.shape, before.shape), None)) is not None:
                 yield StoredExchange(
-                    kind="weights", node=node, name=name, true=true, before=before, after=layout.of(after)
+                    kind=kind_of(before), node=node, name=name, true=true, before=before, after=layout.of(after)
                 )
                 break

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_gate.worker.place.bench import Array, Bench, Node
+from onnx_gate.worker.place.exchanges.differences import kind_of
 from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
 from onnx_gate.worker.place.values import Layout, layouts
 
@@ -109,4 +110,6 @@ def _parts(held: Sequence[_Held], module: str, other: str, parameters: Mapping[s
         true = other + one.true.removeprefix(module)
         after = one.layout.of(parameters[true])
         if not np.array_equal(after, one.array):
-            yield StoredExchange(kind="weights", node=one.node, name=one.name, true=true, before=one.array, after=after)
+            yield StoredExchange(
+                kind=kind_of(one.array), node=one.node, name=one.name, true=true, before=one.array, after=after
+            )

@@ -19,8 +19,8 @@ import numpy as np
 from onnx_gate.frameworks.plugin import Answers, Plugin
 
 DRAWS = (
-    "the source draws random numbers ({}) for its answers: they repeat only where it is seeded for each call, and an "
-    "ONNX file draws others or keeps one draw for good; make the noise an input of the model, or remove it"
+    "the source draws random numbers ({}) for its answers: they repeat only where it is seeded for each call. An ONNX "
+    "file draws others, or keeps one draw for good. Make the noise an input of the model, or remove it"
 )
 _SEEDED = 624
 """The position of numpy's Mersenne Twister after it was seeded in the old way."""
