@@ -117,6 +117,41 @@ def test_a_raised_file_has_the_sources_answers(
     np.testing.assert_allclose(bench(raised.path).run(FEED, ["y"])["y"], wanted, rtol=1e-5, atol=1e-6)
 
 
+class Words(nn.Module):
+    """An embedding that a convolution reads, and a recurrent layer."""
+
+    def __init__(self, *, recurrent: bool) -> None:
+        super().__init__()
+        self.table, self.conv, self.out = nn.Embedding(30, 12), nn.Conv1d(12, 10, 3, padding=1), nn.Linear(10, 3)
+        self.lstm = nn.LSTM(10, 10, batch_first=True) if recurrent else None
+
+    def forward(self, tokens: torch.Tensor) -> Any:
+        x = torch.relu(self.conv(self.table(tokens).transpose(1, 2))).transpose(1, 2)
+        if self.lstm is not None:
+            x = self.lstm(x)[0]
+        return self.out(x.amax(1))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_tables_and_recurrent_layers_are_raised(tmp_path: Path, recurrent: bool) -> None:
+    """As quantize_dynamic writes them: the rows of the table go into a product as they are stored."""
+    torch.manual_seed(1)
+    net, tokens = Words(recurrent=recurrent).eval(), torch.randint(0, 30, (4, 7))
+    path = tmp_path / "words.onnx"
+    torch.onnx.export(net, (tokens,), str(path), dynamo=False, input_names=["tokens"], output_names=["y"])
+    quantize_dynamic(path, tmp_path / "low.onnx")
+    lowered = {node.op_type for node in onnx.load(tmp_path / "low.onnx").graph.node}
+    assert "ConvInteger" in lowered
+    assert ("DynamicQuantizeLSTM" in lowered) == recurrent
+    right = bench(path)
+    raised = raise_precision(tmp_path / "low.onnx", right, tmp_path)
+    assert raised is not None
+    feed = {"tokens": tokens.numpy()}
+    wanted = right.run(feed, ["y"])["y"]
+    np.testing.assert_allclose(bench(raised.path).run(feed, ["y"])["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_what_can_not_be_raised_is_left(source: Path, tmp_path: Path) -> None:
     """Operators that compute in eight bits themselves."""
     operators(source, tmp_path / "low.onnx")

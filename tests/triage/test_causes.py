@@ -12,10 +12,11 @@ from onnx_gate.records.asked import OutputRule, Tolerance
 from onnx_gate.records.found import Actual, Answer, OutputDiff, Triage
 from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.worker.compare.outputs import OutputComparison
-from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions, find_cause, first_guess
+from onnx_gate.worker.triage.causes import Evidence, find_cause, first_guess
 from onnx_gate.worker.triage.evidence import SecondOpinion
 from onnx_gate.worker.triage.order import Swapped
 from onnx_gate.worker.triage.precision import Rounding, measure
+from onnx_gate.worker.triage.questions import NOBODY, Questions
 from tests.golden.records import breaches_of
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)

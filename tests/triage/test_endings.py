@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from onnx import helper
+from skl2onnx import to_onnx
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.vocabulary import Cause, Status
@@ -89,3 +94,22 @@ def test_recorded_probabilities_of_a_file_with_scores(tmp_path: Path) -> None:
     ).result.models
     assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.OPERATOR)
     assert "agree once its output `y` goes through a softmax" in model.advice
+
+
+def test_a_source_without_a_converter_shows_the_gap(tmp_path: Path) -> None:
+    """No converter knows a target that is scaled; the file holds the regressor inside."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(80, 4))
+    y = 300 + 40 * (x @ np.array([1.0, -2.0, 0.5, 3.0]))
+    source = TransformedTargetRegressor(Ridge(), transformer=StandardScaler()).fit(x, y)
+    joblib.dump(source, tmp_path / "m.joblib")
+    (tmp_path / "m.onnx").write_bytes(
+        to_onnx(source.regressor_, x[:1].astype("float32"), target_opset=20).SerializeToString()
+    )
+    np.save(tmp_path / "m.npy", x.astype("float32"))
+    entry = "{id: m, source: m.joblib, framework: sklearn, onnx: m.onnx, data: m.npy, "
+    entry += "inputs: {X: {dtype: float32, shape: [batch, 4]}}}"
+    (model,) = run_manifest(tmp_path, f"version: 1\nmodels:\n  - {entry}").result.models
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.OPERATOR), model.advice
+    assert "goes through a line: times " in model.advice
+    assert "report it" not in model.advice

@@ -17,11 +17,12 @@ from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.answers import Moved
 from onnx_gate.worker.place.find import Found
 from onnx_gate.worker.share import Share
-from onnx_gate.worker.triage.causes import NOBODY, Questions, find_cause
+from onnx_gate.worker.triage.causes import find_cause
 from onnx_gate.worker.triage.evidence import SecondOpinion
 from onnx_gate.worker.triage.forgotten.first import HABITS, changed
 from onnx_gate.worker.triage.order import all_agree, find_order, telling
 from onnx_gate.worker.triage.precision import Rounding, common_offset
+from onnx_gate.worker.triage.questions import NOBODY, Questions
 from onnx_gate.worker.triage.sizes import Fixed, fixed_sizes
 from tests.triage.test_causes import FORM, TOLERANCE, cause, diff, evidence, triage
 
@@ -66,6 +67,16 @@ def test_a_form_that_is_wrong_at_every_size_may_be_right_at_one_that_was_not_tri
     diffs = [diff(f"batch={size}", breaches=FORM) for size in (1, 2, 7)]
     assert cause(*diffs) is Cause.CONTRACT
     assert cause(*diffs, right_size=3) is Cause.BATCH_BAKED
+
+
+def test_rows_along_another_dimension_are_no_size_that_is_built_in():
+    """A converter writes the labels as one row: at batch 1 that is the right shape."""
+    diffs = [diff(f"batch={size}", output="label", breaches=FORM, shape=(1, size)) for size in (2, 7)]
+    found = triage(diff("batch=1", output="label", wrong=False, shape=(8, 1)), *diffs)
+    assert found.cause is Cause.CONTRACT
+    assert "The rows of `label` do not lie along its first dimension" in found.advice
+    built_in = [diff(f"batch={size}", output="label", breaches=FORM, shape=(1, 1)) for size in (2, 7)]
+    assert cause(diff("batch=1", output="label", wrong=False, shape=(8, 1)), *built_in) is Cause.BATCH_BAKED
 
 
 def test_other_sizes_are_not_tried_where_one_size_is_right_and_wrong():

@@ -73,7 +73,7 @@ def find_place(
         feed = few_rows(prepared, diff, call)
         answers = prepared.ask_again(replace(call, feed=feed)) if call.answers is None else call.answers
         bench = judged(prepared)
-        right = convert_now(prepared, Path(folder), feed, bench.opset) if prepared.spec.onnx else None
+        right = _right(prepared, Path(folder), feed, bench.opset) if prepared.spec.onnx else None
         truth = _truth(prepared, right, feed, answers)
         if truth is None and (rest := _without_nan(prepared, feed)):
             # Converters are known to lose what a model does with NaN: the other rows may show another fault.
@@ -115,6 +115,15 @@ def find_place(
             lowered=lowered,
             part=cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until),
         )
+
+
+def _right(prepared: Prepared, folder: Path, feed: Feed, opset: int) -> Bench | None:
+    """The right graph; None if the source can't be converted: then its own inner values are all that is true."""
+    try:
+        return convert_now(prepared, folder, feed, opset)
+    except Exception as error:
+        log_aside(error)
+        return None
 
 
 def _searched(

@@ -14,6 +14,7 @@ from onnx_gate.worker.onnx_files.origins import line_of, module_of
 from onnx_gate.worker.place.bench import LEARNT, MARK, Array
 from onnx_gate.worker.place.exchanges.exchange import AttributeExchange, NodesExchange, StoredExchange, parts_of
 from onnx_gate.worker.place.faults import Fault, missing_and_more
+from onnx_gate.worker.place.lowered.raised import RAISED
 from onnx_gate.worker.place.owners import is_part
 
 _FEW = 3
@@ -106,7 +107,7 @@ def _right_value(after: Any, elsewhere: str) -> str:
 
 def _weights(part: StoredExchange) -> str:
     node = part.node.proto
-    of = f"`{part.name}` of {_called(node)}"
+    of = f"`{part.name.removesuffix(RAISED)}` of {_called(node)}"
     if part.before.size == 1:
         return f"{of} is {_value(part.before.item())}, {_right_value(part.after.item(), part.elsewhere)}"
     if part.before.shape != part.after.shape:
@@ -216,8 +217,8 @@ def _change(part: object) -> str:
         return f"set `{part.name}` of {_called(node)} to {_value(part.after)}"
     if isinstance(part, StoredExchange):
         if part.before.size == 1:
-            return f"set `{part.name}` to {_value(part.after.item())}"
-        return f"put the source's weights into `{part.name}`"
+            return f"set `{part.name.removesuffix(RAISED)}` to {_value(part.after.item())}"
+        return f"put the source's weights into `{part.name.removesuffix(RAISED)}`"
     return ""
 
 

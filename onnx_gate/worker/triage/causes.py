@@ -7,15 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_gate.records.badness import worst_first
-from onnx_gate.records.diagnosis.place import Place
 from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.records.ran import RunToRun
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.place.columns import Reordered
-from onnx_gate.worker.place.find import Found
-from onnx_gate.worker.place.runtime.find import Optimized
 from onnx_gate.worker.place.words import mended_words
-from onnx_gate.worker.triage.order import Swapped
 from onnx_gate.worker.triage.placed import (
     advise_lowered,
     advise_part,
@@ -23,9 +18,8 @@ from onnx_gate.worker.triage.placed import (
     advise_unexplained,
     begins_at,
 )
-from onnx_gate.worker.triage.precision import Rounding, advise, measure, off_by, tolerance_advice
+from onnx_gate.worker.triage.precision import advise, measure, off_by, tolerance_advice
 from onnx_gate.worker.triage.provider import (
-    Precise,
     advise_amplified,
     advise_optimizer,
     advise_provider,
@@ -34,6 +28,7 @@ from onnx_gate.worker.triage.provider import (
     find_chance,
     tell_precise,
 )
+from onnx_gate.worker.triage.questions import ASKED, NOBODY, Questions
 from onnx_gate.worker.triage.sizes import (
     Fixed,
     baked_advice,
@@ -42,6 +37,7 @@ from onnx_gate.worker.triage.sizes import (
     dimension_advice,
     fixed_advice,
     may_depend_on_size,
+    moved_batch,
     right_sizes,
 )
 
@@ -63,71 +59,6 @@ _ORDER_ADVICE = {
     Cause.LABEL_ORDER: "Every answer is there, as that of another class: the order of the classes differs. Compare the "
     "class names of the source (`classes_`) with those of the export, and export it again.",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Questions:
-    """Questions about a comparison. The default of each question is its answer if it can't be asked."""
-
-    unoptimized: Callable[[OutputDiff], OutputDiff | None] = lambda _: None
-    """The same comparison on the CPU without graph optimisations; None if it can't be made."""
-    optimizer: Callable[[OutputDiff], Optimized | None] = lambda _: None
-    """The optimisers that change the answers, and the place where they do."""
-    on_provider: Callable[[OutputDiff], Place | None] = lambda _: None
-    """The place in the graph where a provider computes other values than the CPU."""
-    repeats_itself: Callable[[OutputDiff], bool] = lambda _: True
-    """Whether the source gives the same answer twice."""
-    right_size: Callable[[OutputDiff], int | None] = lambda _: None
-    """A batch size at which the answers for the same rows are right; None if not found."""
-    order: Callable[[OutputDiff], Swapped | None] = lambda _: None
-    """The order of outputs or classes, if the answers are right but in the wrong order."""
-    columns: Callable[[OutputDiff], Reordered | None] = lambda _: None
-    """The order in which the file takes the columns of its inputs, if it makes the answers agree."""
-    known: Callable[[OutputDiff], Triage | None] = lambda _: None
-    """A known problem with such a model on such a feed."""
-    lowered: Callable[[OutputDiff], str] = lambda _: ""
-    """The parts with lower precision in a file with recorded answers; empty if there are none."""
-    left_out: Callable[[OutputDiff], str] = lambda _: ""
-    """The change of the inputs with which the ONNX file agrees with the source; empty if no change helps."""
-    ending: Callable[[OutputDiff], str] = lambda _: ""
-    """What has to be done with the outputs of the file, so that they agree; empty if nothing helps."""
-    drowned: Callable[[OutputDiff], bool] = lambda _: False
-    """Whether an error is large for its own column, though it is small beside the other columns of the output."""
-    offset: Callable[[OutputDiff], float | None] = lambda _: None
-    """The amount by which all elements are off in the same direction; None if there is no common direction."""
-    rounding: Callable[[OutputDiff], Rounding | None] = lambda _: None
-    """How rounding alone explains the divergence; None if it does not."""
-    place: Callable[[OutputDiff], Found | None] = lambda _: None
-    """The place in the graph where the divergence begins, and the exchange that removes it; None if not found."""
-    precise: Callable[[OutputDiff], Precise | None] = lambda _: None
-    """The same comparison on the same provider in full precision; None if it was in full precision already."""
-
-
-_ASKED = {
-    "unoptimized": "whether the optimiser changes the answers",
-    "optimizer": "which optimiser it is",
-    "on_provider": "where the provider computes other values",
-    "repeats_itself": "whether the source repeats itself",
-    "right_size": "whether the same rows are right in other batches",
-    "order": "the order of outputs and classes",
-    "columns": "the order of the columns",
-    "known": "whether it is a known problem of such models",
-    "lowered": "whether the file is of lower precision",
-    "left_out": "whether preprocessing was left out",
-    "ending": "whether the last step was left out",
-    "offset": "whether all answers are off by the same amount",
-    "drowned": "whether the error is small in every column",
-    "rounding": "whether rounding explains it",
-    "place": "where in the graph it begins",
-    "precise": "whether full precision mends it",
-    "exchange": "which change makes the wrong parts right",
-    "needed": "whether all of the changes are needed",
-    "mend": "whether the file passes with these changes",
-    "cut": "whether the wrong part fails by itself",
-}
-"""Question, or step of the search for the place → its description for the reader."""
-NOBODY = Questions()
-"""Questions that are never asked: each has its default answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +110,7 @@ def find_cause(evidence: Evidence) -> Triage:
 
 
 def _told(questions: Sequence[str]) -> str:
-    return ", ".join(_ASKED[name] for name in dict.fromkeys(questions) if name in _ASKED)
+    return ", ".join(ASKED[name] for name in dict.fromkeys(questions) if name in ASKED)
 
 
 def _cause(evidence: Evidence) -> Triage:
@@ -199,6 +130,13 @@ def _cause(evidence: Evidence) -> Triage:
     worst = worst_first(compared)[0] if compared and evidence.shown is not Cause.BATCH_BAKED else None
     if worst and not evidence.ask.repeats_itself(worst):
         return _not_repeating(evidence, worst)
+    if moved := moved_batch(evidence.sizes, wrong):
+        return Triage(
+            cause=Cause.CONTRACT,
+            advice=f"The rows of `{moved}` do not lie along its first dimension, as in the source: code that calls the "
+            "model would read one row. Add a Transpose or a Reshape behind it, or set "
+            f"`outputs: {{{moved}: ignore}}` if nobody reads it.",
+        )
     asked = evidence.rows_asked and bool(compared)
     if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong, rows_asked=asked):
         return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
@@ -393,6 +331,10 @@ def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -
     known = evidence.ask.known(worst)
     known = known if known and known.cause in (*_OF_CONVERTERS, Cause.NAN) else None
     advice = f"{advise_place(found)} Known of such models: {known.advice}" if known else advise_place(found)
+    # Of a gap only its ends are known: the answers may show what is missing there.
+    gap = not found.mended and all(not fault.nodes for fault in found.place.faults)
+    if gap and (what := evidence.ask.ending(worst)):
+        advice = f"{advice} The answers agree once {what}."
     return Triage(cause=found.cause, advice=advice, place=found.place, mended=found.mended)
 
 

@@ -33,12 +33,13 @@ from onnx_gate.worker.place.runtime.find import Optimized, find_optimizer, find_
 from onnx_gate.worker.place.values import off_in_column
 from onnx_gate.worker.runtime.precision import precise_options
 from onnx_gate.worker.runtime.session import Session, open_session
-from onnx_gate.worker.triage.causes import NOBODY, Evidence, Questions
+from onnx_gate.worker.triage.causes import Evidence
 from onnx_gate.worker.triage.forgotten.first import HABITS, changed
 from onnx_gate.worker.triage.forgotten.last import find_ending
 from onnx_gate.worker.triage.order import Swapped, all_agree, find_order, join_rows
 from onnx_gate.worker.triage.precision import Rounding, common_offset, mismatches
 from onnx_gate.worker.triage.provider import Precise, all_but_gone
+from onnx_gate.worker.triage.questions import NOBODY, Questions
 from onnx_gate.worker.triage.rounding import CPU, RoundingOpinion, Seen
 from onnx_gate.worker.triage.sizes import fixed_sizes
 from onnx_gate.worker.trial.prepared import Prepared

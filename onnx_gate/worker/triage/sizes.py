@@ -94,6 +94,18 @@ def right_sizes(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDif
     return next((case for case in good if case not in bad), "")
 
 
+def moved_batch(sizes: Sizes, wrong: list[OutputDiff]) -> str:
+    """The output whose rows lie along another dimension than the first one, at every size; empty if there is none."""
+    if not wrong or any({breach.kind for breach in diff.breaches} != {BreachKind.SHAPE} for diff in wrong):
+        return ""
+    return wrong[0].output if all(_lies_elsewhere(diff, sizes) for diff in wrong) else ""
+
+
+def _lies_elsewhere(diff: OutputDiff, sizes: Sizes) -> bool:
+    batch = sizes.get(diff.case, {}).get("batch")
+    return batch is not None and batch > 1 and diff.shape[:1] != (batch,) and batch in diff.shape[1:]
+
+
 def _is_about_size(diff: OutputDiff) -> bool:
     return all(breach.kind in _OF_SIZES for breach in diff.breaches)
 

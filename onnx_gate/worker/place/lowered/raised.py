@@ -19,6 +19,8 @@ from onnx_gate.worker.place.values import layouts
 MOST_BYTES = 50 * 1024 * 1024
 """Largest size of a file that is raised."""
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+RAISED = ".raised"
+"""End of the name of a raised tensor."""
 _ROUNDED = 2.0
 """A stored tensor is a copy of the source's if it differs by at most so many steps of its precision."""
 _EIGHT, _SIXTEEN, _BRAIN = 1 / 127, 2.0**-11, 2.0**-8
@@ -94,6 +96,8 @@ class _Raising:
             return self._product(node)
         if node.op_type in ("DynamicQuantizeMatMul", "MatMulIntegerToFloat"):
             return self._fused(node)
+        if node.op_type == "DynamicQuantizeLSTM":
+            return self._recurrent(node)
         if node.op_type == "Cast":
             for attribute in node.attribute:
                 if attribute.name == "to" and attribute.i in _HALVES:
@@ -129,14 +133,17 @@ class _Raising:
     def _product(self, node: Any) -> list[Any] | None:
         """The product in float32; the nodes behind it multiply it by the scales, which are 1 now."""
         weights = self._stored.get(node.input[1])
-        multiplied = next((other for other in self._graph.node if self._is_scale(other)), None)
-        scale = self._scale_of(node)
-        if weights is None or multiplied is None or scale is None:
+        scales = self._scales_of(node)
+        if len(scales) == 2 and not self._table(node, scales[0]):
             return None
+        multiplied = next((other for other in self._graph.node if self._is_scale(other)), None)
+        if weights is None or multiplied is None or not scales:
+            return None
+        scale = scales[-1]
         zero = self._stored.get(node.input[3]) if len(node.input) > 3 else None
         per = self._stored[scale]
         wide = per if node.op_type == "MatMulInteger" or per.size == 1 else per.reshape(-1, *[1] * (weights.ndim - 1))
-        fresh = f"{node.input[1]}.raised"
+        fresh = f"{node.input[1]}{RAISED}"
         self._fresh |= {fresh: self._whole(weights, wide, zero), scale: np.ones_like(per)}
         made = helper.make_node(node.op_type.removesuffix("Integer"), [node.input[0], fresh], node.output, node.name)
         made.attribute.extend(node.attribute)
@@ -145,8 +152,38 @@ class _Raising:
     def _is_scale(self, node: Any) -> bool:
         return node.op_type == "Mul" and any(name in self._ones for name in node.input)
 
-    def _scale_of(self, node: Any) -> str | None:
-        """The stored scale of the weights of a product: behind it, it is multiplied by that of the other side."""
+    def _table(self, node: Any, scale: str) -> bool:
+        """Raise the stored table that a product reads rows of, such as an embedding; False if there is none."""
+        name = node.input[0]
+        makers = {output: maker for maker in self._graph.node for output in maker.output}
+        while name not in self._stored and name in makers:
+            name = makers[name].input[0]
+        if name not in self._stored:
+            return False
+        zero = self._stored.get(node.input[2]) if len(node.input) > 2 else None
+        if name not in self._fresh:
+            self._fresh[name] = self._whole(self._stored[name], self._stored[scale], zero)
+        self._fresh[scale] = np.ones_like(self._stored[scale])
+        self._ones.add(scale)
+        return True
+
+    def _recurrent(self, node: Any) -> list[Any] | None:
+        """The same LSTM in float32; its weights are stored transposed."""
+        names = [*node.input, *[""] * 12]
+        inputs = names[:8]
+        for at, scale, zero in ((1, 8, 9), (2, 10, 11)):
+            weights, per, shift = (self._stored.get(names[each]) for each in (at, scale, zero))
+            if weights is None or per is None:
+                return None
+            wide = self._whole(weights, _of_gates(per), None if shift is None else _of_gates(shift))
+            inputs[at] = f"{names[at]}{RAISED}"
+            self._fresh[inputs[at]] = np.ascontiguousarray(wide.transpose(0, 2, 1))
+        made = helper.make_node("LSTM", inputs, node.output, node.name)
+        made.attribute.extend(node.attribute)
+        return [made]
+
+    def _scales_of(self, node: Any) -> list[str]:
+        """The stored scales of a product, that of the weights last: behind it, both are multiplied."""
         readers: dict[str, list[Any]] = {}
         for other in self._graph.node:
             for name in other.input:
@@ -155,14 +192,13 @@ class _Raising:
         for _ in range(3):
             after = next(iter(readers.get(value, ())), None)
             if after is None:
-                return None
+                return []
             if after.op_type == "Mul":
                 other = next(name for name in after.input if name != value)
                 made = next((each for each in self._graph.node if other in each.output), None)
-                named = [name for name in made.input if name in self._stored] if made is not None else []
-                return named[0] if named else None
+                return [name for name in made.input if name in self._stored] if made is not None else []
             value = after.output[0]
-        return None
+        return []
 
     def _fused(self, node: Any) -> list[Any] | None:
         """The same in one node of the runtime."""
@@ -173,7 +209,7 @@ class _Raising:
             return None
         if not dynamic and names[2] not in self._ones:
             return None
-        fresh, made = f"{node.input[1]}.raised", f"{node.output[0]}.raised" if bias else node.output[0]
+        fresh, made = f"{node.input[1]}{RAISED}", f"{node.output[0]}{RAISED}" if bias else node.output[0]
         self._fresh[fresh] = self._whole(self._stored[node.input[1]], self._stored[scale], self._stored.get(zero))
         product = helper.make_node("MatMul", [node.input[0], fresh], [made], node.name)
         return (
@@ -232,6 +268,11 @@ def _along(scale: Array, axis: int, given: str, raised: Any) -> Array:
     if scale.size == 1 or lowered.ndim == 0:
         return scale.reshape(())
     return scale.reshape([-1 if at == axis % lowered.ndim else 1 for at in range(lowered.ndim)])
+
+
+def _of_gates(per: Array) -> Array:
+    """A scale or a zero point per direction, or also per gate, in the shape that fits [directions, inputs, gates]."""
+    return per[:, None, :] if per.ndim == 2 else per.reshape(-1, 1, 1)
 
 
 def _shaped(zero: Array, scale: Array) -> Array:
