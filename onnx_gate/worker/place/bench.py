@@ -250,6 +250,15 @@ class Bench:
         answers = self.blueprint.open(copy, optimize=False).run(feed)
         return {name: tuple(int(size) for size in answers[f"{MARK}shape.{name}"].value) for name in names}
 
+    def behind(self, start: str) -> list[Node]:
+        """The nodes that are computed from a value, in graph order."""
+        reached, found = {start}, []
+        for node in self.nodes:
+            if reached.intersection(node.reads):
+                reached.update(node.proto.output)
+                found.append(node)
+        return found
+
     def between(self, end: str, starts: Iterable[str]) -> list[Node]:
         """The nodes that compute a value from others, in graph order."""
         stops, found, waiting = set(starts), dict[int, Node](), [end]

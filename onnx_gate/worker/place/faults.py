@@ -97,10 +97,16 @@ class Fault:
             return Cause.PRECISION
         if self.folded:
             return Cause.OPERATOR
-        before = self.first and not _holds_learnt(self.exchange)
+        before = self.first and not _holds_learnt(self.exchange) and not self._only_pads
         if self.exchange.kind == "weights" and not before:
             return Cause.WEIGHTS
         return Cause.PREPROCESSING if before else Cause.OPERATOR
+
+    @property
+    def _only_pads(self) -> bool:
+        """Whether both parts differ by a Pad alone: it belongs to the convolution behind it."""
+        missing, more = missing_and_more(self)
+        return bool(missing or more) and {*missing, *more} == {"Pad"}
 
 
 def changed_by(exchange: Exchange | None) -> list[Node]:
@@ -228,6 +234,8 @@ class Search:
         # If operations are missing before all learnt nodes, the part is the one that prepares the inputs.
         learnt = min((node.at for node in theirs if node.proto.op_type in LEARNT), default=0)
         first = [node for node in lacking if node.at < learnt] if comes_first(pairs.bench, ours, starts) else []
+        # What is left out shows by itself whether it prepares an input: other inputs of the part may be learnt.
+        prepares = comes_first(right, lacking, ()) if right and lacking else comes_first(pairs.bench, ours, starts)
         behind = bool(lacking) and not first and any(node.proto.op_type in LEARNT for node in theirs)
         made = (first or lacking)[-1].proto.output[0] if lacking else end.true
         part = part_of(pairs, made) or part_of(pairs, end.true)
@@ -251,15 +259,20 @@ class Search:
             lacking=tuple(lacking),
             error=largest_error(pairs.true(end.value), pairs.own[end.value]),
             noise=pairs.noise(end.value),
-            first=comes_first(pairs.bench, ours, starts) and self._is_before(part) and not behind,
+            first=prepares and self._is_before(end, part, [*ours, *theirs]) and not behind,
             exchange=exchange,
         )
 
-    def _is_before(self, part: str) -> bool:
-        """Whether learnt nodes come after a part; if no operator is known to be learnt, whether another part does."""
+    def _is_before(self, end: Pair, part: str, nodes: Sequence[Node]) -> bool:
+        """Whether learnt nodes come after a part, or are in it.
+
+        If no operator is known to be learnt, whether another part of the source comes after it.
+        """
         pairs = self.pairs
-        if any(learns(node.proto, pairs.bench.stored) for node in pairs.bench.nodes):
-            return True
+        learnt = {node.at for node in pairs.bench.nodes if learns(node.proto, pairs.bench.stored)}
+        if learnt:
+            inside = any(learns(node.proto, node.stored) for node in nodes)
+            return inside or bool(learnt & {node.at for node in pairs.bench.behind(end.value)})
         return not part or part not in {part_of(pairs, true) for true in pairs.truth.ends.values()}
 
     def _owner(self, exchange: Exchange | None, part: str) -> str:

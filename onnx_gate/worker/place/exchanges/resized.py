@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onnx_gate.worker.place.bench import Bench, Node
-from onnx_gate.worker.place.exchanges.differences import aligned, computing, kind_of, same_content
+from onnx_gate.worker.place.exchanges.differences import aligned, kind_of, same_content
 from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
 
 
 def of_other_sizes(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> list[Several]:
-    """All stored tensors of a part together, if it has the operators of the other part, and tables of other sizes.
+    """All stored tensors of the nodes that both parts have, if some of them are tables of other sizes.
 
     Tables of training points and of their classes only fit together.
     """
-    if not len(aligned(ours, theirs)) == len(computing(ours)) == len(computing(theirs)):
-        return []
     parts = tuple(_parts(bench, right, ours, theirs))
     if not any(part.kind == "weights" and part.before.shape != part.after.shape for part in parts):
         return []
@@ -23,10 +21,13 @@ def of_other_sizes(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Seq
 
 
 def _parts(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[StoredExchange]:
+    stored = (right.constant(name) for node in theirs for name in node.stored)
+    known = [array for array in stored if array is not None]
     for node, other in aligned(ours, theirs):
         for name, true in zip(node.proto.input, other.proto.input, strict=False):
             before, after = bench.constant(name), right.constant(true)
             if before is None or after is None or before.dtype != after.dtype or before.ndim != after.ndim:
                 continue
-            if not same_content(before, after):
+            # Both parts may have their nodes in another order: a tensor that the other part has, too, is right.
+            if not any(same_content(before, one) for one in known):
                 yield StoredExchange(kind=kind_of(before), node=node, name=name, true=true, before=before, after=after)
