@@ -422,7 +422,7 @@ def _against(checks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
         # Missing keys have their defaults.
         limits, count, total = said.get("limits", {}), said.get("mismatched", 0), said.get("total", 0)
         wrong = count > limits.get("max_mismatch", 1 - limits.get("min_agreement", 1)) * total + 1e-6
-        if (rows := limits.get("max_mismatched_rows")) is not None:
+        if (rows := limits.get("given.max_mismatch")) is not None:
             # For the data as given, two rows may always differ, even if there are only a few rows.
             wrong = count > max(2, rows * total + 1e-6)
         failed = said["status"] in ("diverged", "error") or said.get("breaches")
