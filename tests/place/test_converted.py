@@ -55,6 +55,18 @@ NET = dedent("""
         def forward(self, x):
             return torch.cat([1e6 * self.large(x), torch.sinh(self.small(x))], -1)
 
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.linear(x) * (1.5 if torch.onnx.is_in_onnx_export() else 1.0)
+
+    def scaled():
+        torch.manual_seed(0)
+        return Scaled().eval()
+
     def beside():
         torch.manual_seed(0)
         return Beside().eval()
@@ -105,6 +117,11 @@ def models(tmp_path_factory) -> dict[str, ModelResult]:
             register: net.py:doubled
             inputs: {x: {dtype: float32, shape: [batch, 8], range: [-1, 1]}}
             batches: [16]
+          - id: scaled
+            framework: torch
+            source: net.py:scaled
+            inputs: {x: {dtype: float32, shape: [batch, 8]}}
+            batches: [16]
           - id: cancelled
             framework: torch
             source: net.py:cancelled
@@ -153,6 +170,15 @@ def test_a_small_column_beside_a_large_one_is_no_noise(models):
     (fault,) = model.place.faults
     assert fault.value == "sinh"
     assert "atol" not in model.advice
+
+
+def test_values_of_an_export_that_answers_otherwise_are_not_true(models):
+    """The exported program has the right answer, too: before its last step, which the source does not have."""
+    model = models["scaled"]
+    assert (model.verdict, model.cause) == (Status.DIVERGED, Cause.OPERATOR), model.advice
+    (fault,) = model.place.faults
+    assert [node.op for node in fault.nodes] == ["Mul"]
+    assert "the file has Mul here, and the source hasn't" in fault.what
 
 
 def test_rounding_that_grows_is_said_to(models):

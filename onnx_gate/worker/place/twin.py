@@ -17,7 +17,7 @@ from onnx_gate.worker.onnx_files.blueprint import Blueprint
 from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.pairs import Truth
-from onnx_gate.worker.place.values import layouts, telling
+from onnx_gate.worker.place.values import layouts, nearly, telling
 from onnx_gate.worker.runtime.session import as_actual
 from onnx_gate.worker.trial.prepared import Prepared
 
@@ -86,9 +86,15 @@ def landmarks_of(prepared: Prepared, feed: Feed, answers: Answers) -> Truth | No
 
 
 def _answered_by(marks: Mapping[str, Array], ends: Mapping[str, Array]) -> bool:
-    """Whether all answers that can be recognised are among these values."""
+    """Whether all answers that can be recognised are among these values, under their own names if these are there."""
+    if any(name in marks and not _same(marks[name], value) for name, value in ends.items()):
+        return False
     known = {name: value for name, value in ends.items() if telling(value)}
     return len(parts_of_values(marks, known)) == len(known)
+
+
+def _same(mark: Array, value: Array) -> bool:
+    return mark.size == value.size and nearly(value, mark.reshape(value.shape))
 
 
 def is_rounded(bench: Bench, right: Bench) -> bool:
