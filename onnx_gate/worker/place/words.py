@@ -70,11 +70,13 @@ def mended_words(mended: Mended | None) -> str:
     """A sentence that says whether the changes make all checks pass."""
     if mended is None:
         return ""
-    changes = "; ".join(mended.changes[:_FEW])
+    each = list(dict.fromkeys(mended.changes))
+    changes = "; ".join(each[:_FEW]) + (f"; and {len(each) - _FEW} more" if len(each) > _FEW else "")
     checks = f"all {mended.checks} checks pass" if mended.checks != 1 else "the check passes"
+    these = "this change" if len(each) == 1 else "these changes"
     if mended.passes:
-        return f"With this change {checks}: {changes}."
-    return f"This change alone is not enough for all checks: {changes}."
+        return f"With {these} {checks}: {changes}."
+    return f"{these.capitalize()} alone {'is' if len(each) == 1 else 'are'} not enough for all checks: {changes}."
 
 
 def line(fault: Fault, folder: str) -> str:
