@@ -24,6 +24,8 @@ MANY = 1_000
 MOST_SECONDS, MOST_MEGABYTES = 5.0, 200
 """Limits for a thousand cached models, in the parent."""
 CHANGED = "ridge"
+IMPORT = "import sklearn.linear_model"
+"""What the process of the changed model can't do without; no run is faster than this."""
 
 
 def main() -> None:
@@ -36,6 +38,7 @@ def main() -> None:
     figures = [
         beside(f"{what} 12 scripts, time", found["without"], found["scripts"], SHARE),
         beside(f"{what} the script of the twelfth, time", found["without"], found["script"], None),
+        beside(f"`{IMPORT}` alone, against 12 scripts, time", found["import"], found["scripts"], None),
         beside(f"{what} 12 scripts, with strength, time", found["with"], found["scripts"], None),
         figure(f"{kept} CPU time", [seconds], unit=" s", bar=MOST_SECONDS),
         figure(f"{kept} memory", [memory / 1e6], unit=" MB", bar=MOST_MEGABYTES),
@@ -63,7 +66,7 @@ def one_changed(folder: Path, rounds: int) -> dict[str, list[float]]:
         (folder / f"{name}.yml").write_text(asked)
         commands[name] = [*GATE, f"{name}.yml", "--cache", "cache"]
         watched(commands[name], folder)
-    found: dict[str, list[float]] = {"scripts": [], "script": [], "without": [], "with": []}
+    found: dict[str, list[float]] = {"scripts": [], "script": [], "import": [], "without": [], "with": []}
     for number in range(rounds):
         each = {
             name: watched([sys.executable, str(HERE / "one_script.py"), framework, name, str(folder)], folder).seconds
@@ -72,6 +75,7 @@ def one_changed(folder: Path, rounds: int) -> dict[str, list[float]]:
         }
         found["scripts"].append(sum(each.values()))
         found["script"].append(each[CHANGED])
+        found["import"].append(watched([sys.executable, "-c", IMPORT], folder).seconds)
         (folder / "changed.py").write_text(f"{text}# {number}\n")
         for name, command in commands.items():
             found[name].append(watched(command, folder).seconds)
