@@ -19,7 +19,7 @@ from onnx_gate.cli.progress import PlainProgress
 from onnx_gate.gate.output import OutputFolder
 from onnx_gate.gate.run import run_gate
 from onnx_gate.manifest.load import load_manifest
-from onnx_gate.processes import supervisor
+from onnx_gate.processes import supervisor, warming
 from onnx_gate.records.asked import RunOptions
 from onnx_gate.records.result import Check, GateResult, ModelResult
 from onnx_gate.reports import json
@@ -108,12 +108,14 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.fixture(scope="session", autouse=True)
 def shared_imports() -> Iterator[None]:
     """All runs in this process share what their servers import; see `nursery`."""
-    if not supervisor.CAN_FORK:
+    if not warming.CAN_FORK:
         yield
         return
     nursery = Nursery(worker_environ())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(supervisor, "Server", servers_of(nursery))
+        # A server that is started early would import its framework anew, for each run.
+        patch.setattr(warming, "frameworks_in", lambda _: ())
         yield
     nursery.close()
 

@@ -77,17 +77,22 @@ def servers_of(nursery: Nursery) -> type[Server]:
     """Servers that come from the nursery wherever theirs is the usual environment."""
 
     class ForkedServer(Server):
-        def _start(
-            self, theirs: socket.socket, *, export: bool, environ: Mapping[str, str], log: IO[bytes], as_root: bool
-        ) -> Any:
+        _has_exported = False
+        """Whether its nurse has converted a dummy model before."""
+
+        def _start(self, theirs: socket.socket, *, environ: Mapping[str, str], log: IO[bytes], as_root: bool) -> Any:
             if not as_root and dict(environ) == nursery.environ:
                 pid = nursery.fork(self.framework, control=theirs, log=log)
                 # Its patience begins now: the first one of a framework has waited for the imports.
                 self.started = time.monotonic()
                 if pid is not None:
+                    self._has_exported = True
                     return Forked(pid)
             # It has another environment, or reports itself what is wrong with its framework.
-            return super()._start(theirs, export=export, environ=environ, log=log, as_root=as_root)
+            return super()._start(theirs, environ=environ, log=log, as_root=as_root)
+
+        def warm(self, *, export: bool) -> None:
+            super().warm(export=export and not self._has_exported)
 
     return ForkedServer
 
@@ -157,10 +162,12 @@ def _ask(nurse: socket.socket, message: bytes, fds: list[int]) -> int:
 
 def _nurse(control: socket.socket, framework: str) -> None:
     die_with_parent()
-    from onnx_gate.worker.server import warm_up
+    from onnx_gate.frameworks.plugin import get_plugin
+    from onnx_gate.worker.server import import_all
 
+    import_all(framework)
     # Even for a single model: it is done once for all runs.
-    warm_up(framework, export=True)
+    get_plugin(framework).warm_up(True)
 
     while True:
         message, fds, _, _ = socket.recv_fds(control, _MESSAGE, 2)
@@ -196,8 +203,7 @@ def _become_server(control: socket.socket, fds: list[int], request: dict[str, An
         os.close(log)
         # The random numbers of a process that has just begun are not those of the one before.
         np.random.seed()
-        # Its nurse has exported before.
-        serve(socket.socket(fileno=ours), request["framework"], export=False)
+        serve(socket.socket(fileno=ours), request["framework"])
         code = 0
     except BaseException:
         import traceback

@@ -25,6 +25,7 @@ def nursery() -> Iterator[Nursery]:
 
 def answer(server: Server) -> None:
     """Wait for it to say that it is ready, or gone."""
+    server.warm(export=False)
     server.control.settimeout(100)
     server.hear()
 
@@ -36,7 +37,7 @@ def status(server: Server) -> list[str]:
 
 def test_a_server_is_forked_and_ends_with_its_gate(nursery: Nursery, tmp_path: Path) -> None:
     """It gets ready in a session of its own, is no child of ours, and is gone when it is closed."""
-    server = servers_of(nursery)("onnx", export=False, environ=nursery.environ, log=tmp_path / "log")
+    server = servers_of(nursery)("onnx", environ=nursery.environ, log=tmp_path / "log")
     answer(server)
     assert server.ready
     assert os.getsid(server.pid) == server.pid
@@ -48,7 +49,7 @@ def test_a_server_is_forked_and_ends_with_its_gate(nursery: Nursery, tmp_path: P
 
 def test_each_server_has_its_own_numbers_and_all_share_the_imports(nursery: Nursery, tmp_path: Path) -> None:
     """Two at once are two processes; the second is one of the same parent."""
-    made = [servers_of(nursery)("onnx", export=False, environ=nursery.environ, log=tmp_path / "log") for _ in range(2)]
+    made = [servers_of(nursery)("onnx", environ=nursery.environ, log=tmp_path / "log") for _ in range(2)]
     for server in made:
         answer(server)
     assert len({server.pid for server in made}) == 2
@@ -61,7 +62,7 @@ def test_each_server_has_its_own_numbers_and_all_share_the_imports(nursery: Nurs
 def test_what_the_nursery_can_not_give_is_started(nursery: Nursery, tmp_path: Path, framework: str) -> None:
     """Where the environment is another one, or the framework can't be imported: that is for a real server to report."""
     environ = nursery.environ if framework == "missing" else {**nursery.environ, "TZ": "Asia/Tokyo"}
-    server = servers_of(nursery)(framework, export=False, environ=environ, log=tmp_path / "log")
+    server = servers_of(nursery)(framework, environ=environ, log=tmp_path / "log")
     assert not isinstance(server._popen, Forked)
     answer(server)
     assert server.ready is (framework == "onnx")

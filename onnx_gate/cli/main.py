@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnx_gate import __version__
 from onnx_gate.cli import arguments, environ, settings
@@ -16,6 +17,9 @@ from onnx_gate.errors import EXIT_BUG, EXIT_NOT_JUDGED, EXIT_PASSED, GateError, 
 from onnx_gate.gate.console import prepare_streams, say
 from onnx_gate.records.asked import ManifestWarning
 from onnx_gate.records.settings import CommentMode, Settings
+
+if TYPE_CHECKING:
+    from onnx_gate.processes.warming import Early
 
 # Imports inside a function are those that `--help` doesn't need.
 
@@ -73,6 +77,14 @@ def _run(given: Namespace) -> int:
 
 
 def _judge_and_publish(asked: Settings) -> int:
+    from onnx_gate.processes.warming import Early
+
+    # Servers import their frameworks while this process imports what it needs, and reads the manifest.
+    with Early.for_run(asked.manifest, asked.options, partly=asked.resume) as early:
+        return _judge(asked, early)
+
+
+def _judge(asked: Settings, early: Early) -> int:
     from onnx_gate.manifest.load import load_manifest
 
     manifest = load_manifest(asked.manifest, sources_here=asked.options.reference is None)
@@ -109,6 +121,7 @@ def _judge_and_publish(asked: Settings) -> int:
                 meanwhile=_import_reports,
                 last=last,
                 finished=finished,
+                early=early,
             )
         finally:
             progress.close()

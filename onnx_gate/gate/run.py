@@ -22,6 +22,7 @@ from onnx_gate.processes.process import Ended, Started
 from onnx_gate.processes.sandbox import Quarters
 from onnx_gate.processes.seclusion import secluded
 from onnx_gate.processes.supervisor import Supervisor
+from onnx_gate.processes.warming import Early
 from onnx_gate.protocol import Stage
 from onnx_gate.records.asked import Manifest, ManifestWarning, ModelSpec, RunOptions
 from onnx_gate.records.found import Failure
@@ -75,12 +76,13 @@ def run_gate(
     meanwhile: Callable[[], None] = lambda: None,
     last: Mapping[str, float] | None = None,
     finished: Mapping[str, ModelResult] | None = None,
+    early: Early | None = None,
 ) -> GateResult:
     """Judge every model that was asked for; `check_signals` is called repeatedly, and may raise Cancelled.
 
     `meanwhile` is called while the servers import their frameworks, which takes seconds of another core.
     `last` are the seconds that models took in the run before; they only decide which models start first.
-    Models that an interrupted run has `finished` are not run again.
+    Models that an interrupted run has `finished` are not run again. Servers may have been started `early`.
     """
     kept = finished or {}
     require_supported_system()
@@ -120,6 +122,7 @@ def run_gate(
                     recalled=recall.references,
                     calibrates=options.calibrates,
                     records=recall.cache is not None,
+                    early=early,
                 ) as supervisor,
             ):
                 recall.expect(runnable)

@@ -8,7 +8,6 @@ import pickle
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +19,8 @@ from typing import IO
 from onnx_gate.kernel import become
 from onnx_gate.processes import endings
 from onnx_gate.processes.hearing import Hearing
-from onnx_gate.processes.sandbox import Place, trusted_environ
+from onnx_gate.processes.sandbox import Place
+from onnx_gate.processes.warming import DYING, PYTHON, Warming, start_server
 from onnx_gate.protocol import STACK_SIGNAL, Job, Stage
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Failure
@@ -128,13 +128,8 @@ def resident(pid: int) -> int:
         return 0
 
 
-# `-P`: the current folder must not shadow our imports.
-_PYTHON = [sys.executable, "-P", "-m"]
-# For root: nothing is imported from the environment or a home folder either, and no compiled code is written.
-_ROOTS_PYTHON = [sys.executable, "-I", "-B", "-m"]
 _PATIENCE = 2.0
 _HANDING_OVER = 60.0
-_DYING = 10.0
 _A_MOMENT = 0.05
 _LONGEST_STACK = 256 * 1024
 
@@ -190,7 +185,7 @@ def launch_cold(key: str, place: Place, packages: tuple[str, ...] = ()) -> Proce
     path = {"PYTHONPATH": os.pathsep.join(packages)} if packages else {}
     ours, theirs = socket.socketpair()
     popen = subprocess.Popen(
-        [*_PYTHON, "onnx_gate.worker.child", str(theirs.fileno()), str(log_fd)],
+        [*PYTHON, "onnx_gate.worker.child", str(theirs.fileno()), str(log_fd)],
         pass_fds=(theirs.fileno(), log_fd),
         env={**place.environ, **path},
         cwd="/" if user else None,
@@ -208,38 +203,36 @@ class Server:
     """The parent's side of a warm server."""
 
     def __init__(
-        self, framework: str, *, export: bool, environ: Mapping[str, str], log: Path, as_root: bool = False
+        self,
+        framework: str,
+        *,
+        environ: Mapping[str, str],
+        log: Path,
+        as_root: bool = False,
+        warming: Warming | None = None,
     ) -> None:
         self.framework = framework
         self.ready = False
         self.dead = False
-        self.started = time.monotonic()
         self._processes: dict[str, Process] = {}
+        if warming:
+            self.started, self.control, self._popen = warming.started, warming.control, warming.popen
+            return
+        self.started = time.monotonic()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with log.open("ab") as log_file:
-            self._popen = self._start(theirs, export=export, environ=environ, log=log_file, as_root=as_root)
-        theirs.close()
+        with log.open("ab") as log_file, theirs:
+            self._popen = self._start(theirs, environ=environ, log=log_file, as_root=as_root)
 
     def _start(
-        self, theirs: socket.socket, *, export: bool, environ: Mapping[str, str], log: IO[bytes], as_root: bool
+        self, theirs: socket.socket, *, environ: Mapping[str, str], log: IO[bytes], as_root: bool
     ) -> subprocess.Popen[bytes]:
-        """Start a fresh interpreter, which becomes the server."""
-        return subprocess.Popen(
-            [
-                *(_ROOTS_PYTHON if as_root else _PYTHON),
-                "onnx_gate.worker.server",
-                str(theirs.fileno()),
-                self.framework,
-                "export" if export else "no",
-            ],
-            pass_fds=(theirs.fileno(),),
-            env=trusted_environ(environ) if as_root else dict(environ),
-            cwd="/" if as_root else None,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        return start_server(self.framework, theirs, environ=environ, log=log, as_root=as_root)
+
+    def warm(self, *, export: bool) -> None:
+        """Tell the server whether to convert a dummy model, too, before it is ready."""
+        # A server that has died is noticed by its silence.
+        with suppress(OSError):
+            self.control.send(json.dumps({"export": export}).encode())
 
     def launch(self, key: str, log_fd: int, *, user: int | None = None) -> Process:
         """Ask the server for a process that runs as the given user; its pid arrives later."""
@@ -287,7 +280,7 @@ class Server:
         self.control.close()
         self._popen.kill()
         with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(_DYING)
+            self._popen.wait(DYING)
 
     def _lose_processes(self) -> None:
         # Only the server could wait for its children, and they die with it.

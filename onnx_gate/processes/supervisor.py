@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -34,6 +33,7 @@ from onnx_gate.processes.process import (
     send_job,
 )
 from onnx_gate.processes.sandbox import Quarters, shadows_ours
+from onnx_gate.processes.warming import CAN_FORK, Early
 from onnx_gate.protocol import Done, Event, GarbageReply, Job, Note
 from onnx_gate.records.asked import ModelSpec, ProviderSpec
 from onnx_gate.records.found import Failure
@@ -52,8 +52,6 @@ MOST_CRASHES = 20
 """Cases of one model that may crash its process; each needs a new process. After that its provider is given up."""
 STACK_SECONDS = 0.5
 """For a process to write down where it is, before it is killed."""
-CAN_FORK = sys.platform == "linux"
-
 Happening = Event | Started | NoStrength | Ended
 """What a worker reports about its model, and what only the parent can report."""
 
@@ -75,9 +73,11 @@ class Supervisor:
         recalled: Collection[str] = (),
         calibrates: bool = False,
         records: bool = False,
+        early: Early | None = None,
     ) -> None:
         self._jobs, self._work, self._quarters = jobs, work, quarters
         self._environ = environ
+        self._early = early
         # Modules that a server has imported can't be replaced in its children.
         self._fork = fork and not shadows_ours(quarters.packages)
         self._patience = patience
@@ -166,14 +166,19 @@ class Supervisor:
         for framework, count in Counter(map(self._framework, specs)).items():
             # A warm-up export pays off only if there are more jobs than run in parallel anyway.
             self._start_server(framework, export=count > self._jobs)
+        if self._early:
+            self._early.close()
 
     def _framework(self, spec: ModelSpec) -> str:
         """The framework to import; only the runtime is needed if the reference comes from another machine."""
         return "onnx" if spec.id in self._references else spec.framework
 
     def _start_server(self, framework: str, *, export: bool) -> None:
+        as_root = self._quarters.separate
+        warming = self._early.take(framework, environ=self._environ, as_root=as_root) if self._early else None
         log = self._work / f"{framework}.log"
-        server = Server(framework, export=export, environ=self._environ, log=log, as_root=self._quarters.separate)
+        server = Server(framework, environ=self._environ, log=log, as_root=as_root, warming=warming)
+        server.warm(export=export)
         self._servers[framework] = server
         self._selector.register(server.control, selectors.EVENT_READ, server)
 

@@ -1,7 +1,8 @@
 """The warm server of one framework: imports it once, then forks a process for each job.
 
-`python -m onnx_gate.worker.server CONTROL_FD FRAMEWORK EXPORT`, started by the parent. Messages on the control
-socket are JSON; a job comes with two file descriptors, its channel and its log.
+`python -m onnx_gate.worker.server CONTROL_FD FRAMEWORK`, started by the parent. Messages on the control socket are
+JSON. The first one says whether to convert a dummy model, too; a job comes with two file descriptors, its channel and
+its log.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ from onnx_gate.worker.child import run_child
 _MESSAGE = 65536
 
 
-def serve(control: socket.socket, framework: str, *, export: bool) -> None:
+def serve(control: socket.socket, framework: str) -> None:
     """Warm up, then fork until the parent hangs up."""
     # Nobody listens to the parent while a framework is imported.
     die_with_parent()
     # What is imported stays: to search it for garbage again and again takes a fifth of the time. Each child turns the
     # search on again.
     gc.disable()
-    warm_up(framework, export=export)
+    import_all(framework)
+    # Nobody may need a server that was started early: then the parent has hung up.
+    if not (message := control.recv(_MESSAGE)):
+        return
+    if export := json.loads(message)["export"]:
+        get_plugin(framework).warm_up(export)
     adopt_orphans()
     # From now on there is something to end before we go.
     die_with_parent(False)
@@ -63,9 +69,9 @@ def serve(control: socket.socket, framework: str, *, export: bool) -> None:
         end_strays(kept=())
 
 
-def warm_up(framework: str, *, export: bool) -> None:
+def import_all(framework: str) -> None:
     """Import and make what every job of the framework needs. Nothing here opens a session or starts a thread."""
-    get_plugin(framework).warm_up(export)
+    get_plugin(framework)
     importlib.import_module("onnx_gate.worker.judge")
     protocol.get_ready()
 
@@ -122,4 +128,4 @@ def _send(control: socket.socket, message: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], export=sys.argv[3] == "export")
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
