@@ -214,8 +214,11 @@ def _write_mixed_branch(folder: Path) -> str:
     model = make_pipeline(make_column_transformer((SimpleImputer(), ["age", "fare"])), LinearRegression())
     joblib.dump(model.fit(table, np.arange(20)), folder / "mixed.joblib")
     table.to_csv(folder / "mixed.csv", index=False)
-    schema = "{age: {dtype: int64, shape: [batch, 1]}, fare: {dtype: float32, shape: [batch, 1]}}"
-    return f"  - {{id: mixed, source: mixed.joblib, data: mixed.csv, inputs: {schema}}}"
+    entries = []
+    for name, dtypes in (("mixed", ("int64", "float32")), ("mixed-floats", ("float32", "float64"))):
+        schema = "{{age: {{dtype: {}, shape: [batch, 1]}}, fare: {{dtype: {}, shape: [batch, 1]}}}}".format(*dtypes)
+        entries.append(f"  - {{id: {name}, source: mixed.joblib, data: mixed.csv, inputs: {schema}}}")
+    return "\n".join(entries)
 
 
 @pytest.fixture(scope="module")
@@ -286,6 +289,7 @@ def test_an_older_domain_is_said(facts):
         ("no-locale", Cause.INVALID_MODEL, "locale", "locale: C.UTF-8"),
         ("votes", Cause.CONVERSION_FAILED, "flatten_transform", "flatten_transform=False"),
         ("mixed", Cause.CONVERSION_FAILED, "same type", "declare all numeric columns as float32"),
+        ("mixed-floats", Cause.CONVERSION_FAILED, "same type", "declare fare as float32, or whole numbers as int64"),
     ],
 )
 def test_what_cannot_be_converted_says_the_way_out(facts, model, cause, words, fix):

@@ -50,6 +50,10 @@ models:
     source: torch_models.py:embedding
     inputs: {tokens: {dtype: int64, shape: [batch, seq], range: [5, 40]}}
     dims: {seq: [6]}
+  - id: later-size
+    source: torch_models.py:of_eight
+    inputs: {x: {dtype: float32, shape: [batch, seq]}}
+    dims: {seq: [1, 16]}
   - id: colliding
     source: torch_models.py:colliding
     inputs: {tokens: {dtype: int64, shape: [batch, seq], range: [0, 9]}}
@@ -183,6 +187,7 @@ def _weights(path: Path) -> dict[str, bytes]:
         ("echo", Cause.CONVERSION_FAILED, "the name 'x' is that of an input and of an output"),
         ("misnamed", Cause.LOAD_FAILED, "got 1 names, and the model has 2 outputs: output_0, output_1"),
         ("out-of-range", Cause.LOAD_FAILED, "the source itself fails on batch=1"),
+        ("later-size", Cause.LOAD_FAILED, "the source itself fails on batch=2,seq=16"),
         ("other-weights", Cause.LOAD_FAILED, "missing: layers.0.weight, layers.0.bias"),
         ("whole-module", Cause.LOAD_FAILED, "save a state dict"),
         ("branch", Cause.CONVERSION_FAILED, "write `return torch.where(x.sum() > 0, x * 2, x)` in the place of lines"),

@@ -24,6 +24,7 @@ _A_COLUMN_AN_INPUT = (
     "name an input after each column that the ColumnTransformer reads, such as "
     "`inputs: {age: {dtype: float32, shape: [batch, 1]}}`"
 )
+_SAME_TYPE = "same type"
 _SIGNS: tuple[tuple[str, Cause, str], ...] = (
     (
         "flatten_transform",
@@ -53,7 +54,7 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
         f"comes after it. Or use a transformer that skl2onnx knows, or {_REGISTER}",
     ),
     (
-        "same type",
+        _SAME_TYPE,
         Cause.CONVERSION_FAILED,
         "declare all numeric columns as float32: one branch of a ColumnTransformer can't mix ints and floats",
     ),
@@ -99,11 +100,25 @@ def refused(source: Any, spec: ModelSpec, error: Exception) -> CannotJudge:
     if missing := _missing_class(text):
         return _no_converter(missing, source, shown)
     cause, fix = next(((cause, fix) for sign, cause, fix in _SIGNS if sign in text), (Cause.CONVERSION_FAILED, ""))
+    if _SAME_TYPE in text:
+        fix = _unlike(spec) or fix
     where = _part_named(text, source)
     return CannotJudge(
         cause,
         f"{shown}: skl2onnx can't convert {where}: {describe(error)}",
         fix=fix or f"{_OWN_FILE}, choose an estimator that skl2onnx supports, or {_REGISTER}",
+    )
+
+
+def _unlike(spec: ModelSpec) -> str:
+    """The columns to declare in another way, if some are float64 and others float32."""
+    floats = {given.name: given.dtype for given in spec.inputs or () if given.dtype in ("float32", "float64")}
+    wide = [name for name, dtype in floats.items() if dtype == "float64"]
+    if len(wide) in (0, len(floats)):
+        return ""
+    return (
+        f"declare {first(wide, 5)} as float32, or whole numbers as int64: one branch of a ColumnTransformer can't mix "
+        "float32 and float64"
     )
 
 

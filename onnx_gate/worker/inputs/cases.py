@@ -10,7 +10,7 @@ from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import Graph
 from onnx_gate.vocabulary import Cause
-from onnx_gate.worker.inputs.calls import Call, Case, Feed
+from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.inputs.cuts import plan_cuts, refuse_listed
 from onnx_gate.worker.inputs.data import Dataset
 from onnx_gate.worker.inputs.data.values import needs_data
@@ -88,13 +88,15 @@ def plan_cases(
     return [*cases, *(plan_edges(spec, dataset, domains) if spec.edges else [])], [*told, *notes]
 
 
-def example_feed(spec: ModelSpec, cases: list[Case], domains: Domains = NOTHING_KNOWN) -> Feed:
-    """A feed to export with: from a case whose sizes no exporter mistakes for constants, else generated."""
+def example_case(spec: ModelSpec, cases: list[Case], domains: Domains = NOTHING_KNOWN) -> Case:
+    """The case to export with: one whose sizes no exporter mistakes for constants, else a generated one."""
     for case in cases:
         sizes = list(case.sizes.values())
         if min(sizes, default=2) > 1 and len(set(sizes)) == len(sizes) and not case.edge:
-            return next(case.calls()).feed
-    return generate(spec.inputs or (), example_sizes(spec), seed=f"{spec.base}/example", domains=domains)
+            return case
+    sizes_of_it = example_sizes(spec)
+    feed = generate(spec.inputs or (), sizes_of_it, seed=f"{spec.base}/example", domains=domains)
+    return Case(name="the example of the conversion", calls=lambda: iter([Call(feed=feed)]), sizes=sizes_of_it)
 
 
 def _generated_case(spec: ModelSpec, sizes: dict[str, int], domains: Domains) -> Case:

@@ -17,7 +17,7 @@ from onnx_gate.records.domain import NOTHING_KNOWN, Domains
 from onnx_gate.records.found import ConvertInfo, Graph
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.inputs.calls import Call, Case
-from onnx_gate.worker.inputs.cases import example_feed, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
+from onnx_gate.worker.inputs.cases import example_case, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
 from onnx_gate.worker.inputs.data.fitted import check_columns
@@ -338,10 +338,25 @@ def _onnx_file(
         return job.converted, read_graph(job.converted, Path(job.converted).name), 0.0
     send(Stage(name="convert"))
     path, started = str(folder / f"{spec.id}.onnx"), time.monotonic()
-    for note in framework.convert(source, spec, Path(path), example_feed(spec, cases)):
+    for note in _converted(framework, source, spec, path, example_case(spec, cases)):
         send(Note(text=note))
     name_weights(path)
     return path, read_graph(path, f"{spec.id}.onnx"), time.monotonic() - started
+
+
+def _converted(framework: Plugin, source: Any, spec: ModelSpec, path: str, example: Case) -> list[str]:
+    """Convert, and return the notes. If the source itself can't answer the example, the error says that."""
+    call = next(example.calls())
+    try:
+        return framework.convert(source, spec, Path(path), call.feed)
+    except (CannotJudge, MemoryError):
+        raise
+    except Exception:
+        try:
+            framework.predict(source, spec, call.feed)
+        except Exception as error:
+            raise source_failed(spec, example, error) from error
+        raise
 
 
 def _describe(spec: ModelSpec, graph: Graph, seconds: float) -> ConvertInfo:
