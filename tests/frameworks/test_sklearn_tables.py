@@ -10,14 +10,18 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
 from sklearn.compose import make_column_transformer
+from sklearn.decomposition import NMF, MiniBatchNMF
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
+from onnx_gate.frameworks.sklearn.inputs import rows_of
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
 from onnx_gate.vocabulary import Cause, Status
 from tests.conftest import Run, run_manifest
 
@@ -110,3 +114,18 @@ def test_terms_of_several_words_are_interrupted(models: Run, name: str, words: s
 def test_what_the_advice_says_passes(models: Run, name: str) -> None:
     """The conversion cuts such texts as scikit-learn does."""
     assert models[name].verdict is Status.PASSED, models[name].advice
+
+
+@pytest.mark.parametrize("kind", [KMeans, MiniBatchKMeans, BisectingKMeans, NMF, MiniBatchNMF])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_estimators_that_take_one_dtype_get_it(kind, dtype):
+    """The dtype that they were fitted on, also at the end of a pipeline; the feed may have the other one."""
+    rows = np.abs(np.random.default_rng(0).normal(size=(30, 4)))
+    source = make_pipeline(MinMaxScaler(clip=True), kind(2)).fit(rows.astype(dtype))
+    given = InputSpec(name="X", dtype="float32", shape=("batch", 4))
+    spec = ModelSpec(id="m", line=1, framework="sklearn", folder="/", source=Location(), inputs=(given,))
+    for fed in (np.float32, np.float64):
+        taken = rows_of(source, spec, {"X": rows.astype(fed)})
+        assert taken.dtype == dtype
+        assert len(source.transform(taken)) == len(rows)
+        assert not hasattr(source, "predict") or len(source.predict(taken)) == len(rows)

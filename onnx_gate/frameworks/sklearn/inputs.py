@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks.sklearn.parts import first_steps
+from onnx_gate.frameworks.sklearn.parts import first_steps, parts
 from onnx_gate.records.asked import InputSpec, ModelSpec
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.hints import first
@@ -17,17 +17,25 @@ from onnx_gate.wording.hints import first
 Array = npt.NDArray[Any]
 _SHOWN = 12
 # They take a list of texts or labels, not a table.
+_OF_ONE_DTYPE = {
+    "KMeans": "cluster_centers_",
+    "MiniBatchKMeans": "cluster_centers_",
+    "BisectingKMeans": "cluster_centers_",
+    "NMF": "components_",
+    "MiniBatchNMF": "components_",
+}
+"""Estimators that take only the dtype that they were fitted on, each with an attribute of that dtype."""
 _TAKE_VECTORS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer", "LabelEncoder", "LabelBinarizer")
 
 
 def rows_of(source: Any, spec: ModelSpec, feed: dict[str, Any]) -> Any:
     """The feed for the source. It is a copy: an estimator may write into it, and the ONNX side gets the same feed."""
     inputs = spec.inputs or ()
-    fitted = fitted_columns(source)
+    fitted, widest = fitted_columns(source), _widest_of(source)
     if len(inputs) > 1 or (fitted is not None and len(fitted) > 1 and inputs[0].name in fitted):
-        arrays = {given.name: _wide(feed[given.name]) for given in inputs}
+        arrays = {given.name: _wide(feed[given.name], widest) for given in inputs}
         return _matrix(arrays) if fitted is None else _table(source, spec, arrays, fitted)
-    array = _wide(feed[inputs[0].name])
+    array = _wide(feed[inputs[0].name], widest)
     if takes_vector(source):
         return array.reshape(-1)
     if array.ndim == 1:
@@ -63,10 +71,16 @@ def _reads_columns(source: Any) -> bool:
     return any(type(step).__name__ == "ColumnTransformer" for step in first_steps(source))
 
 
-def _wide(given: Any) -> Array:
+def _wide(given: Any, widest: type[np.floating[Any]]) -> Array:
     """The array with floats widened to float64: some estimators refuse float32, and no precision is lost."""
     array = np.asarray(given)
-    return np.array(array, dtype=np.float64 if array.dtype.kind == "f" else None)
+    return np.array(array, dtype=widest if array.dtype.kind == "f" else None)
+
+
+def _widest_of(source: Any) -> type[np.floating[Any]]:
+    """float32 for the few estimators that refuse float64 if they were fitted on float32; else float64."""
+    narrow = (getattr(part.model, _OF_ONE_DTYPE.get(type(part.model).__name__, ""), None) for part in parts(source))
+    return np.float32 if any(getattr(held, "dtype", None) == np.float32 for held in narrow) else np.float64
 
 
 def _frame(array: Array, columns: list[str]) -> Any:

@@ -24,6 +24,19 @@ _NO_TENSORS = {
     "MultiLabelBinarizer": "sets of labels",
 }
 _AGAIN = "is it a whole pickle, joblib or skops file, saved with the packages that are installed here? Save it again"
+_HARMLESS = frozenset(
+    (
+        "sklearn.metrics._scorer._PassthroughScorer",
+        *(f"sklearn.model_selection._split.{kind}" for kind in ("KFold", "StratifiedKFold", "GroupKFold")),
+        *(f"sklearn.model_selection._split.{kind}" for kind in ("StratifiedGroupKFold", "TimeSeriesSplit")),
+        *(f"sklearn.model_selection._split.{kind}" for kind in ("RepeatedKFold", "RepeatedStratifiedKFold")),
+        *(f"sklearn.model_selection._split.{kind}" for kind in ("ShuffleSplit", "StratifiedShuffleSplit")),
+        *(f"sklearn.model_selection._split.{kind}" for kind in ("GroupShuffleSplit", "LeaveOneOut", "LeavePOut")),
+        *(f"sklearn.model_selection._split.{kind}" for kind in ("LeaveOneGroupOut", "LeavePGroupsOut")),
+    )
+)
+"""Types of scikit-learn that skops doesn't trust by itself. A saved search holds them. They are settings only: no code
+of theirs runs when they are made."""
 _ASIDE = "sklearn.externals.array_api_compat.torch"
 _SAVED_FROM_MAIN = (
     "its class was defined in the script or notebook that saved it: move it to a module beside the manifest, "
@@ -119,7 +132,7 @@ def _from_skops(spec: ModelSpec) -> Any:
         )
     skops = _import_skops()
     found = skops.get_untrusted_types(file=path)
-    if refused := [name for name in found if name not in spec.trusted]:
+    if refused := [name for name in found if name not in spec.trusted and name not in _HARMLESS]:
         listed = ", ".join([*spec.trusted, *refused])
         raise CannotJudge(
             Cause.LOAD_FAILED,
