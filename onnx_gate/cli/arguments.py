@@ -132,7 +132,7 @@ def _add_init(init: ArgumentParser) -> None:
         "--output", default="onnx-gate.yml", metavar="FILE", help="the manifest to write (default: %(default)s)"
     )
     init.add_argument(
-        "--data", metavar="FILE", action=_Once, help="a .csv, .npz or .npy file for the models that it fits"
+        "--data", metavar="FILE", action=_Once, help="a .csv, .parquet, .npz or .npy file for the models that it fits"
     )
     init.add_argument("--load", action="store_true", help="load models to see their inputs, which runs their code")
     init.add_argument("--workflow", action="store_true", help="also write a workflow for GitHub Actions")

@@ -42,6 +42,8 @@ class Entry:
     """Further keys of the model."""
     recorded: bool = False
     """Whether its data has answers to compare it with."""
+    is_guess: bool = False
+    """Whether nothing is known of its inputs, so that the listed one is a guess."""
     questions: tuple[str, ...] = ()
     """Questions that the user has to answer."""
     notes: tuple[str, ...] = ()
@@ -93,6 +95,7 @@ def draft_entries(looks: Sequence[Look], folder: Path) -> Draft:
         *_with_weights(usable, folder, left_out),
         *_factories(usable, folder, left_out),
     ]
+    sources = [_with_known_inputs(entry, usable, folder) for entry in sources]
     entries = list(_with_files(sources, usable, folder))
     if len(entries) > MOST:
         more = f"{len(entries) - MOST} models more were found; name some of their folders: onnx-gate init models/"
@@ -142,7 +145,8 @@ def _saved(looks: Iterable[Look]) -> Iterator[Entry]:
 def _entry(path: Path, seen: Seen, **more: Any) -> Entry:
     asked = seen.question or ("" if seen.inputs else _UNKNOWN)
     questions = (asked,) if asked else ()
-    return Entry(id="", path=path, seen=_completed(seen), questions=questions, **more)
+    is_guess = not (seen.inputs or seen.shipped)
+    return Entry(id="", path=path, seen=_completed(seen), questions=questions, is_guess=is_guess, **more)
 
 
 def _completed(seen: Seen) -> Seen:
@@ -193,6 +197,33 @@ def _factories(looks: Sequence[Look], folder: Path, left_out: list[LeftOut]) -> 
             elif seen.framework not in saved:
                 reason = "a class without weights in this repository; a function that returns a trained model would do"
                 left_out.append(LeftOut(shown=name, reason=reason))
+
+
+def _with_known_inputs(entry: Entry, looks: Iterable[Look], folder: Path) -> Entry:
+    """Take the inputs from another file of the same model, such as its export, if something is unknown about them.
+
+    One input of the same name proves little: then the file has to have the model's name, too.
+    """
+    wanted = {given.name for given in entry.seen.inputs}
+    if not entry.seen.question or not wanted:
+        return entry
+    for look in looks:
+        is_namesake = bool({*stems(look.path)} & _stems_of(entry))
+        for seen in look.seen:
+            names = {given.name: given for given in seen.inputs}
+            if seen.question or set(names) != wanted or not (is_namesake or len(wanted) > 1):
+                continue
+            inputs = tuple(_taken_over(given, names[given.name]) for given in entry.seen.inputs)
+            basis = f"{shown(look.path, folder)}, which has inputs of these names"
+            return replace(entry, seen=replace(entry.seen, inputs=inputs, basis=basis, question=""), questions=())
+    return entry
+
+
+def _taken_over(own: SeenInput, known: SeenInput) -> SeenInput:
+    """An input as another file describes it; its range stays."""
+    sizes = [f"{known.name}_{axis}" if size == "?" else size for axis, size in enumerate(known.shape)]
+    shape = ("batch", *sizes[1:]) if sizes and isinstance(sizes[0], str) else tuple(sizes)
+    return replace(known, name=own.name, shape=shape, range=own.range if own.dtype == known.dtype else known.range)
 
 
 def _with_files(sources: list[Entry], looks: Iterable[Look], folder: Path) -> Iterator[Entry]:
@@ -248,6 +279,24 @@ def ask_for_references(draft: Draft) -> Draft:
             _asked(entry, others, first=entry.id == alone[0]) if entry.id in alone else entry for entry in draft.entries
         ),
     )
+
+
+def ask_once(draft: Draft) -> Draft:
+    """Ask once if the same is unknown of the same inputs of several models, such as two forms of one model."""
+    first: dict[Any, str] = {}
+    entries = []
+    for entry in draft.entries:
+        asked = entry.seen.question
+        if asked not in entry.questions or entry.is_guess:
+            entries.append(entry)
+            continue
+        before = first.setdefault((asked, entry.inputs), entry.id)
+        if before != entry.id:
+            notes = (*entry.notes, f"the question at {before} is about this model too")
+            others = tuple(question for question in entry.questions if question != asked)
+            entry = replace(entry, questions=others, notes=notes)
+        entries.append(entry)
+    return replace(draft, entries=tuple(entries))
 
 
 def _asked(entry: Entry, others: str, *, first: bool) -> Entry:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx_gate.errors import ManifestError, UsageError
 from onnx_gate.first_manifest.data import feed_entries, is_used
-from onnx_gate.first_manifest.entries import Draft, Entry, LeftOut, ask_for_references, draft_entries
+from onnx_gate.first_manifest.entries import Draft, Entry, LeftOut, ask_for_references, ask_once, draft_entries
 from onnx_gate.first_manifest.search import Found, search, shown
 from onnx_gate.first_manifest.survey import Surveyor
 from onnx_gate.first_manifest.text import QUESTION, manifest_text, next_steps
@@ -57,7 +57,7 @@ def write_first_manifest(wanted: Wanted, surveyor: Surveyor, say: Callable[[str]
         draft = replace(draft, entries=tuple(_loaded(entry, surveyor, folder) for entry in draft.entries))
     if wanted.data is not None:
         draft = _with_data(draft, wanted.data, surveyor, folder, repository)
-    draft = ask_for_references(draft)
+    draft = ask_once(ask_for_references(draft))
     draft, text = _checked(draft, wanted.manifest, folder)
     _tell(draft, folder, say)
     if not draft.entries:
@@ -114,13 +114,13 @@ def _loaded(entry: Entry, surveyor: Surveyor, folder: Path) -> Entry:
         convert=seen.convert or entry.seen.convert,
         convert_note=seen.convert_note or entry.seen.convert_note,
     )
-    return replace(entry, seen=known, questions=(seen.question,) if seen.question else ())
+    return replace(entry, seen=known, questions=(seen.question,) if seen.question else (), is_guess=False)
 
 
 def _with_data(draft: Draft, data: Path, surveyor: Surveyor, folder: Path, repository: Path) -> Draft:
     if not data.is_file():
         what = "this is a folder" if data.is_dir() else "there is no such file"
-        raise UsageError(f"--data {data}: {what}. Fix: name a .csv, .npz or .npy file")
+        raise UsageError(f"--data {data}: {what}. Fix: name a .csv, .parquet, .npz or .npy file")
     if not data.resolve().is_relative_to(repository):
         raise UsageError(f"--data {data}: this is outside of the repository. Fix: keep models and data inside it")
     name = shown(data.resolve(), folder)

@@ -87,7 +87,7 @@ class Surveyor:
             return _DATA.validate_python(answer["found"])
         except (KeyError, TypeError, ValidationError):
             why = answer.get("problem", "it is damaged")
-            raise UsageError(f"--data {path}: {why}. Fix: name a whole .csv, .npz or .npy file") from None
+            raise UsageError(f"--data {path}: {why}. Fix: name a whole .csv, .parquet, .npz or .npy file") from None
 
     def load(self, job: Mapping[str, Any]) -> Seen | str:
         """What a source says about its inputs once it is loaded, or why that failed; this runs its code."""

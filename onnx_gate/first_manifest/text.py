@@ -34,6 +34,10 @@ _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n",
 _LONGEST = 300
 _SIZES = [1, 16]
 """The sizes to try for a named dimension."""
+_SIDES = [32, 64]
+"""Those for the sides of an image, which convolutions make smaller."""
+_LENGTHS = [16, 32]
+"""Those for the length of a signal with channels."""
 
 
 def manifest_text(draft: Draft, folder: Path) -> str:
@@ -74,12 +78,25 @@ def _input_lines(entry: Entry) -> Iterator[str]:
     for given in entry.inputs:
         yield f"      {quoted(given.name)}: {_described(given)}"
     # The first dimension of a file is its batch, under whatever name.
-    shapes = [given.shape for given in entry.inputs]
+    shapes = {given.name: (given.dtype, given.shape) for given in entry.inputs}
     if not entry.inputs and "data" not in entry.keys:
-        shapes = [_names_of(given)[1:] for given in entry.file_inputs]
-    named = dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str))
-    if sizes := {name: _SIZES for name in named if name != "batch"}:
+        shapes = {given.name: (given.dtype, ("batch", *_names_of(given)[1:])) for given in entry.file_inputs}
+    sizes: dict[str, list[int]] = {}
+    for dtype, shape in shapes.values():
+        for name in (size for size in shape if isinstance(size, str) and size != "batch"):
+            sizes.setdefault(name, _sizes_for(dtype, shape))
+    if sizes:
         yield f"    dims: {flow(sizes)}  # sizes to try"
+
+
+def _sizes_for(dtype: str, shape: tuple[int | str, ...]) -> list[int]:
+    """Sizes that most models with such an input answer: images and signals need more than one pixel or sample."""
+    named = [axis for axis, size in enumerate(shape) if axis and isinstance(size, str)]
+    if "float" not in dtype and dtype != "uint8":
+        return _SIZES
+    if len(shape) > 3 and len(named) > 1:
+        return _SIDES
+    return _LENGTHS if len(shape) == 3 and named == [2] else _SIZES
 
 
 def _names_of(given: SeenInput) -> tuple[int | str, ...]:

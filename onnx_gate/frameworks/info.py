@@ -80,6 +80,8 @@ class FrameworkInfo:
     """The keys of a model that this framework uses, each with a description for the JSON Schema."""
     lower_opset_suffices: bool = False
     """Whether the converter may write a lower opset than requested, if the model needs no more."""
+    takes_float64: bool = False
+    """Whether all converted models run on a matrix of float64, which holds whole numbers that float32 would change."""
     computes_in_float64: bool = False
     """Whether the models compute in float64, and so have a second answer for data that was rounded to the schema."""
     scopes: str = ""

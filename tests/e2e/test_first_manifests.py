@@ -15,10 +15,10 @@ from onnx_gate.vocabulary import Status
 from tests.first_manifest.repositories import SHAPES
 
 EXPECTED = {
-    "sklearn": {"forest", "people", "reviews", "ridge"},
-    "torch": {"tagger", "photo", "traced", "scripted", "program"},
+    "sklearn": {"accounts", "forest", "groups", "people", "reviews", "ridge", "searched", "tree"},
+    "torch": {"tagger", "pair", "pair-program", "photo", "traced", "scripted", "program"},
     "boosters": {"light", "extreme", "extreme-binary", "cat"},
-    "onnx": {"dynamic", "fixed", "outside"},
+    "onnx": {"dynamic", "fixed", "outside", "photo"},
     "mixed": {"buyers", "alone", "tagger", "light"},
 }
 MARKS: dict[str, tuple[pytest.MarkDecorator, ...]] = {"boosters": (pytest.mark.extras,), "mixed": (pytest.mark.extras,)}

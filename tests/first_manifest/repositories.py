@@ -12,13 +12,16 @@ import joblib
 import numpy as np
 import pandas as pd
 import skops.io
+from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 NETWORKS = """\
 import torch
@@ -45,6 +48,16 @@ class Tagger(nn.Module):
 
     def forward(self, tokens, temperature: float = 1.0):
         return self.head(self.block(self.embedding(tokens)).mean(1)) / temperature
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(VOCABULARY, 4)
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, words, share):
+        return self.last((self.table(words) * share.unsqueeze(-1)).sum(1))
 
 
 class Photo(nn.Module):
@@ -75,7 +88,17 @@ def make_sklearn(top: Path) -> None:
     """A matrix, a pipeline over typed columns, texts; joblib, pickle and skops; a .onnx of the same name."""
     models, frame = top / "models", table()
     models.mkdir(parents=True)
+    # float32 would change these account numbers.
+    frame["account"] = 20_000_001 + 1_000_003 * np.arange(len(frame))
     frame.to_csv(top / "people.csv", index=False)
+    accounts = ColumnTransformer(
+        [("numbers", StandardScaler(), ["age", "account"]), ("words", OneHotEncoder(), ["city"])]
+    )
+    joblib.dump(make_pipeline(accounts, LogisticRegression()).fit(frame, frame["bought"]), models / "accounts.joblib")
+    joblib.dump(
+        DecisionTreeRegressor(max_depth=3).fit(frame[["income", "account"]], frame["bought"]), models / "tree.joblib"
+    )
+    frame = frame.drop(columns="account")
     features, answers = frame.drop(columns="bought"), frame["bought"]
     numbers = features[["age", "income"]]
     joblib.dump(
@@ -92,6 +115,9 @@ def make_sklearn(top: Path) -> None:
         make_pipeline(columns, LogisticRegression()).fit(features, answers), models / "people.joblib", compress=3
     )
     skops.io.dump(Ridge().fit(numbers, answers), models / "ridge.skops")
+    skops.io.dump(GridSearchCV(Ridge(), {"alpha": [1, 2]}, cv=2).fit(numbers, answers), models / "searched.skops")
+    scaled = StandardScaler().fit_transform(numbers).astype(np.float32)
+    joblib.dump(KMeans(2, n_init=1, random_state=0).fit(scaled), models / "groups.joblib")
     texts = ["good film", "bad film", "good play", "bad book"] * 3
     reviews = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [1, 0, 1, 0] * 3)
     (models / "reviews.pkl").write_bytes(pickle.dumps(reviews))
@@ -119,6 +145,13 @@ def make_torch(top: Path) -> None:
     weights.mkdir()
     save_file(made.Tagger().state_dict(), weights / "tagger.safetensors")
     torch.save(made.Photo().state_dict(), weights / "photo.pt")
+    torch.save(made.Pair().state_dict(), weights / "pair.pt")
+    batch, size = torch.export.Dim("batch"), torch.export.Dim("size")
+    shapes = ({0: batch, 1: size}, {0: batch, 1: size})
+    pair = torch.export.export(
+        made.Pair(), (torch.ones(2, 5, dtype=torch.int64), torch.rand(2, 5)), dynamic_shapes=shapes
+    )
+    torch.export.save(pair, weights / "pair-program.pt2")
     mlp = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2)).eval()
     torch.jit.trace(mlp, torch.rand(3, 4)).save(weights / "traced.pt")
     torch.jit.script(made.Tagger().eval()).save(weights / "scripted.jit")
@@ -153,6 +186,7 @@ def make_onnx(top: Path) -> None:
     (top / "export").mkdir(parents=True)
     onnx.save(linear("batch", 4), top / "export/dynamic.onnx")
     onnx.save(linear(1, 3), top / "export/fixed.onnx")
+    onnx.save(convolution(), top / "export/photo.onnx")
     onnx.save(
         linear("batch", 64),
         top / "export/outside.onnx",
@@ -175,6 +209,20 @@ def linear(batch: int | str, width: int) -> Any:
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["features", "weight"], ["scores"])], "linear", values[:1], values[1:], [weight]
     )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def convolution() -> Any:
+    """A convolution over images of any size, which has to be larger than its window."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = numpy_helper.from_array(np.random.default_rng(0).normal(size=(4, 3, 5, 5)).astype(np.float32), "weight")
+    values = [
+        helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, "height", "width"]),
+        helper.make_tensor_value_info("maps", TensorProto.FLOAT, None),
+    ]
+    node = helper.make_node("Conv", ["image", "weight"], ["maps"])
+    graph = helper.make_graph([node], "convolution", values[:1], values[1:], [weight])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
@@ -170,7 +171,7 @@ def test_code_says_which_inputs_a_module_takes() -> None:
     code = Code(NETWORKS)
     built = all_files()["torch"].built
     seen = {made.callable: found for made in code.makers() if (found := built(code, made))}
-    assert set(seen) == {"build", "Photo"}
+    assert set(seen) == {"build", "Pair", "Photo"}
     (tokens,) = seen["build"].inputs
     assert (tokens.name, tokens.dtype, tokens.shape, tokens.range) == ("tokens", "int64", ("batch", "seq"), (0, 49))
     assert seen["Photo"].question
@@ -193,3 +194,24 @@ def test_types_of_the_columns_of_a_table(tmp_path: Path) -> None:
     data = look_at_data(tmp_path / "t.csv")
     types = {"a": "int64", "b": "float32", "c": "string", "d": "bool", "e": "float32"}
     assert {column.name: column.dtype for column in data.columns} == types
+    assert {column.name for column in data.columns if column.has_gaps} == {"b", "e"}
+
+
+def test_a_parquet_file_is_read_like_a_csv_file(tmp_path: Path) -> None:
+    """With its own types: categories are text, whole numbers with gaps are numbers."""
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1, 2], "b": [1.5, 2], "c": ["x", "y"], "d": [True, False], "e": [2**24 + 1, 3]})
+    frame["f"], frame["g"] = frame["c"].astype("category"), pd.array([1, None], dtype="Int64")
+    frame.to_parquet(tmp_path / "t.parquet")
+    data = look_at_data(tmp_path / "t.parquet")
+    types = {"a": "int64", "b": "float32", "c": "string", "d": "bool", "e": "int64", "f": "string", "g": "float32"}
+    assert data.is_table
+    assert {column.name: column.dtype for column in data.columns} == types
+    assert [column.name for column in data.columns if column.is_large] == ["e"]
+    assert [column.name for column in data.columns if column.has_gaps] == ["g"]
+
+
+def test_whole_numbers_that_float32_changes_are_seen(tmp_path: Path) -> None:
+    """A large number that float32 holds exactly is none of them."""
+    (tmp_path / "t.csv").write_text(f"a,b,c,d\n1,{2**24},{2**24 + 1},{-(10**18) + 1}\n2,{2**40},3,4\n")
+    assert [column.is_large for column in look_at_data(tmp_path / "t.csv").columns] == [False, False, True, True]

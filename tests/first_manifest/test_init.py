@@ -19,6 +19,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeRegressor
 
 from onnx_gate.cli.main import main
 from onnx_gate.first_manifest.survey import Surveyor
@@ -28,7 +29,7 @@ from onnx_gate.frameworks.sklearn.files.locales import is_there, locale_options
 from onnx_gate.manifest.load import load_manifest
 from tests.conftest import REPOSITORY
 from tests.contract.test_layers import HEAVY
-from tests.first_manifest.repositories import linear, table
+from tests.first_manifest.repositories import NETWORKS, linear, table
 
 Capture = pytest.CaptureFixture[str]
 
@@ -163,6 +164,121 @@ def test_columns_of_a_table_feed_the_model_that_was_fitted_on_them(top: Path) ->
     (model,) = load_manifest(Path("onnx-gate.yml")).models
     assert model.data is not None and model.data.shown == "people.csv"
     assert model.columns == ("age", "income")
+
+
+def account_table() -> pd.DataFrame:
+    """Whole numbers that float32 would change, beside others."""
+    frame = table()
+    return frame.assign(account=20_000_001 + 2 * np.arange(len(frame)))
+
+
+def test_whole_numbers_that_float32_would_change_stay_whole(top: Path) -> None:
+    """A run refuses to change them, so the manifest declares such a column as int64."""
+    frame = account_table()
+    reader = ColumnTransformer([("as it is", "passthrough", ["age", "account"]), ("words", OneHotEncoder(), ["city"])])
+    joblib.dump(make_pipeline(reader, LogisticRegression()).fit(frame, frame["bought"]), top / "m.joblib")
+    frame.to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    (model,) = load_manifest(Path("onnx-gate.yml")).models
+    types = {given.name: given.dtype for given in model.inputs or ()}
+    assert types == {"age": "float32", "account": "int64", "city": "string"}
+
+
+def test_a_matrix_that_cannot_hold_the_numbers_is_not_fed_with_them(top: Path) -> None:
+    """Trees of scikit-learn run on float32 only; other columns of the table don't matter."""
+    frame = account_table()
+    for name, columns in (("accounts", ["age", "account"]), ("ages", ["age", "income"])):
+        model = DecisionTreeRegressor(max_depth=2).fit(frame[columns], frame["bought"])
+        joblib.dump(model, top / f"{name}.joblib")
+    frame.to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    models = {model.id: model for model in load_manifest(Path("onnx-gate.yml")).models}
+    assert {name: bool(model.data) for name, model in models.items()} == {"accounts": False, "ages": True}
+    assert all(given.dtype == "float32" for model in models.values() for given in model.inputs or ())
+    assert "rows.csv is left out: float32, which this model takes" in Path("onnx-gate.yml").read_text()
+
+
+@pytest.mark.extras
+def test_a_booster_gets_its_matrix_in_float64(top: Path) -> None:
+    """It holds the whole numbers; the columns are those in the pickle of the booster."""
+    import lightgbm
+
+    frame = account_table()
+    model = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1, min_child_samples=2)
+    joblib.dump(model.fit(frame[["age", "account"]], frame["bought"]), top / "pickled.joblib")
+    model.booster_.save_model(top / "file.txt")
+    frame.to_csv(top / "rows.csv", index=False)
+    assert main(["init", "--data", "rows.csv"]) == 0
+    (file, pickled) = load_manifest(Path("onnx-gate.yml")).models
+    assert (file.columns, [given.dtype for given in file.inputs or ()]) == (("age", "account"), ["float64"])
+    # An estimator is converted with scikit-learn's converters, whose trees take float32 only.
+    assert (pickled.data, [given.dtype for given in pickled.inputs or ()]) == (None, ["float32"])
+
+
+def test_columns_that_only_fit_by_their_number_have_no_gaps(top: Path) -> None:
+    """Most models refuse missing values, and nothing says that these are the right columns."""
+    joblib.dump(LogisticRegression().fit(np.eye(4)[:, :2], [0, 1, 0, 1]), top / "m.joblib")
+    for name, age in (("whole.csv", "3"), ("gaps.csv", "")):
+        (top / name).write_text(f"age,income,city\n1,2,rome\n{age},4,oslo\n")
+        assert main(["init", "--data", name, "--output", f"{name}.yml"]) == 0
+        (model,) = load_manifest(Path(f"{name}.yml")).models
+        assert bool(model.data) == (name == "whole.csv")
+
+
+def test_a_table_does_not_replace_inputs_that_are_known(top: Path) -> None:
+    """The size of an image is a question, the number of its channels is not."""
+    (top / "net.py").write_text(NETWORKS + "\n\ndef photo():\n    return Photo()\n")
+    (top / "rows.csv").write_text("a,b\n1,2\n")
+    assert main(["init", "--data", "rows.csv"]) == 0
+    models = {model.id: model for model in load_manifest(Path("onnx-gate.yml")).models}
+    assert not any(model.data for model in models.values())
+    assert [given.shape for given in models["net-py"].inputs or ()] == [("batch", 3, 32, 32)]
+
+
+def test_an_export_says_the_inputs_of_its_source(top: Path) -> None:
+    """Where the code says nothing of them; several inputs of these names are no chance."""
+    (top / "net.py").write_text(PAIR)
+    value = onnx.helper.make_tensor_value_info
+    inputs = [value("words", 7, ["b", "t"]), value("share", 1, ["b", "t"])]
+    nodes = [onnx.helper.make_node("Cast", ["words"], ["w"], to=1), onnx.helper.make_node("Mul", ["w", "share"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", inputs, [value("y", 1, ["b", "t"])])
+    (top / "export").mkdir()
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(made, "export/pair.onnx")
+    assert main(["init"]) == 0
+    source = next(model for model in load_manifest(Path("onnx-gate.yml")).models if model.framework == "torch")
+    described = {given.name: (given.dtype, given.shape, given.range) for given in source.inputs or ()}
+    assert described == {"words": ("int64", ("batch", "t"), (0, 8)), "share": ("float32", ("batch", "t"), None)}
+    assert "# from export/pair.onnx, which has inputs of these names" in Path("onnx-gate.yml").read_text()
+
+
+PAIR = """\
+from torch import nn
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 4)
+
+    def forward(self, words, share):
+        return self.table(words).sum(-1) * share
+
+
+def build():
+    return Pair()
+"""
+
+
+def test_the_same_question_is_asked_once(top: Path) -> None:
+    """For two forms of one model; the second has a note."""
+    for name in ("one", "two"):
+        text = NETWORKS.replace("def build():\n    return Tagger()", "def build():\n    return Photo()")
+        (top / f"{name}.py").write_text(text)
+    assert main(["init"]) == 0
+    text = Path("onnx-gate.yml").read_text()
+    assert text.count(f"{QUESTION}how large is `image`?") == 1
+    assert text.count("# the question at one is about this model too") == 1
 
 
 def test_arrays_feed_the_inputs_of_their_names(top: Path) -> None:
@@ -437,8 +553,29 @@ def test_dimensions_of_a_file_have_sizes_to_try(top: Path, capsys: Capture) -> N
     graph = onnx.helper.make_graph([node], "g", [value("x", 1, shape)], [value("y", 1, shape)])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), "net.onnx")
     assert main(["init"]) == 0
-    assert load_manifest(Path("onnx-gate.yml")).models[0].dims == {"seq": (1, 16), "x_dim2": (1, 16)}
+    assert load_manifest(Path("onnx-gate.yml")).models[0].dims == {"seq": (32, 64), "x_dim2": (32, 64)}
     assert main(["run", "--output", "report"]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "sizes"),
+    [
+        (1, ["n", 3, "height", "width"], {"height": (32, 64), "width": (32, 64)}),
+        (1, ["n", 8, "past", 16], {"past": (1, 16)}),
+        (1, ["n", 2, "samples"], {"samples": (16, 32)}),
+        (1, ["n", "steps", 5], {"steps": (1, 16)}),
+        (7, ["n", "tokens"], {"tokens": (1, 16)}),
+    ],
+    ids=["image", "cache", "signal", "sequence", "tokens"],
+)
+def test_sizes_suit_the_kind_of_input(top: Path, element: int, shape: list[str | int | None], sizes: object) -> None:
+    """A convolution does not answer an image of one pixel."""
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Neg", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [value("x", element, shape)], [value("y", element, shape)])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), "net.onnx")
+    assert main(["init"]) == 0
+    assert load_manifest(Path("onnx-gate.yml")).models[0].dims == sizes
 
 
 @pytest.mark.parametrize(
@@ -476,12 +613,14 @@ def test_a_text_model_loads_on_this_machine(top: Path) -> None:
 @pytest.mark.extras
 def test_a_pickled_booster_says_its_columns(top: Path) -> None:
     """The estimator keeps no names, its booster does: in a pickle, and in the binary form of a file."""
+    import lightgbm
     import xgboost
 
     frame = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0] * 5, "income": range(20)})
     model = xgboost.XGBRegressor(n_estimators=2).fit(frame, frame["age"])
     joblib.dump(model, top / "pickled.joblib", compress=3)
     model.save_model(top / "binary.ubj")
+    joblib.dump(lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(frame, frame["age"]), top / "light.joblib")
     frame.assign(id=range(20), member=[True, False] * 10).to_csv(top / "rows.csv", index=False)
     assert main(["init", "--data", "rows.csv"]) == 0
     assert QUESTION not in Path("onnx-gate.yml").read_text()

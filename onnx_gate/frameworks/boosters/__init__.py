@@ -20,6 +20,7 @@ LIGHTGBM = FrameworkInfo(
     suffixes=(".txt",),
     convert=(OPSET, OPSETS, ZIPMAP),
     lower_opset_suffices=True,
+    takes_float64=True,
     computes_in_float64=True,
 )
 XGBOOST = FrameworkInfo(
@@ -33,6 +34,7 @@ XGBOOST = FrameworkInfo(
     suffixes=(".json", ".ubj"),
     convert=(OPSET, OPSETS, ZIPMAP),
     lower_opset_suffices=True,
+    takes_float64=True,
 )
 CATBOOST = FrameworkInfo(
     name="catboost",
@@ -45,4 +47,5 @@ CATBOOST = FrameworkInfo(
     suffixes=(".cbm",),
     convert=(OPSET,),
     lower_opset_suffices=True,
+    takes_float64=True,
 )

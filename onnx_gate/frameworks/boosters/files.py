@@ -36,7 +36,11 @@ def look_at_lightgbm(path: Path, start: bytes) -> Seen | None:
     """A LightGBM file: text that begins with `tree` and the version of the format."""
     if not re.match(rb"tree\r?\nversion=", start):
         return None
-    head = _head(path).decode("utf-8", "replace")
+    return columns_of_lightgbm(_head(path).decode("utf-8", "replace"))
+
+
+def columns_of_lightgbm(head: str) -> Seen:
+    """What the first lines of a model of LightGBM say of its columns, in its file or within a pickle."""
     last = re.search(r"^max_feature_idx=(\d+)\s*$", head, re.MULTILINE)
     names = re.search(r"^feature_names=(.*)$", head, re.MULTILINE)
     columns = tuple(names[1].split()) if names else ()

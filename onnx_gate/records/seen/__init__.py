@@ -76,6 +76,10 @@ class SeenColumn:
     """A numpy dtype name, or `string`."""
     shape: tuple[int, ...] = ()
     """Of an array, with its rows; empty for a column of a table."""
+    is_large: bool = False
+    """Whether a column of a table holds a whole number that float32 would change."""
+    has_gaps: bool = False
+    """Whether a column of a table has empty cells."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from onnx_gate.frameworks.boosters.files import columns_of_xgboost
+from onnx_gate.frameworks.boosters.files import columns_of_lightgbm, columns_of_xgboost
 from onnx_gate.frameworks.sklearn import INFO
 from onnx_gate.frameworks.sklearn.files.locales import locale_options
 from onnx_gate.records.seen import Seen, SeenInput
@@ -62,8 +62,14 @@ def look(path: Path, start: bytes) -> Seen | None:
 
 
 def _booster_of(held: Any, file: IO[bytes]) -> Seen | None:
-    """What the booster in an estimator of XGBoost says of its columns, which the estimator doesn't keep."""
-    if not isinstance(held, Thing) or held.package != "xgboost":
+    """What the booster in an estimator of XGBoost or LightGBM says of its columns, which the estimator doesn't keep."""
+    if not isinstance(held, Thing):
+        return None
+    if held.package == "lightgbm":
+        booster = held.get("_Booster")
+        head = booster.get("_handle") if isinstance(booster, Thing) else None
+        return columns_of_lightgbm(head) if isinstance(head, str) else None
+    if held.package != "xgboost":
         return None
     file.seek(0)
     return columns_of_xgboost(unpacked(file).read(LARGEST))
@@ -87,8 +93,9 @@ def _described(held: Any, booster: Seen | None = None) -> Seen:
     what = f"{article} {held.kind} of {held.package if held.package != 'sklearn' else INFO.title}"
     columns = texts_of(_attribute(held, "feature_names_in_"))
     inputs, basis = _inputs(held, columns)
-    if booster is not None and not inputs:
-        inputs, basis, columns = booster.inputs, booster.basis, booster.columns
+    if booster is not None:
+        columns = columns or booster.columns
+        inputs, basis = (inputs, basis) if inputs else (booster.inputs, booster.basis)
     question = "" if inputs else "how many columns does it take, and are they all numbers?"
     convert, convert_note = locale_options(thing.kind for thing in walk(held) if _lowers(thing))
     return Seen(

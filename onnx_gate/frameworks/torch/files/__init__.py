@@ -54,7 +54,7 @@ _CODES = {
     13: "bfloat16",
 }
 """The codes of dtypes in an exported program."""
-_WEIGHTS = (".safetensors", ".bin")
+_WEIGHTS = (".safetensors", ".bin", ".ckpt")
 
 
 def look(path: Path, start: bytes) -> Seen | None:
@@ -217,14 +217,19 @@ def _program(archive: zipfile.ZipFile) -> Seen:
     values = held["graph"]["tensor_values"]
     specs = [spec["user_input"]["arg"] for spec in held["signature"]["input_specs"] if "user_input" in spec]
     found = [arg["as_tensor"]["name"] for arg in specs if "as_tensor" in arg]
-    inputs = tuple(_program_input(name, values[name]) for name in found)
+    symbols: dict[str, str] = {}
+    inputs = tuple(_program_input(name, values[name], symbols) for name in found)
     return Seen(role="model", framework="torch", what="an exported program", inputs=inputs, basis="its signature")
 
 
-def _program_input(name: str, value: Any) -> SeenInput:
-    sizes = [size.get("as_int") for size in value["sizes"]]
-    shape = tuple(size if size is not None else "batch" if i == 0 else f"{name}_{i}" for i, size in enumerate(sizes))
-    return SeenInput(name=name, dtype=_CODES.get(value["dtype"], "float32"), shape=shape)
+def _program_input(name: str, value: Any, names: dict[str, str]) -> SeenInput:
+    """One input; `names` gets a name for each symbol: dimensions that share one have the same size."""
+    shape: list[int | str] = []
+    for axis, size in enumerate(value["sizes"]):
+        usual = "batch" if axis == 0 else f"{name}_{axis}"
+        symbol = str(size.get("as_expr", {}).get("expr_str") or usual)
+        shape.append(size["as_int"] if size.get("as_int") is not None else names.setdefault(symbol, usual))
+    return SeenInput(name=name, dtype=_CODES.get(value["dtype"], "float32"), shape=tuple(shape))
 
 
 def _seen(guesses: Sequence[Guess], role: Any, what: str, **more: Any) -> Seen:
