@@ -98,7 +98,7 @@ def test_an_exponential_that_overflows_in_the_file_alone_is_a_warning(judged: Ru
     """With the operator, and the line that has it judged."""
     assert judged["raw"].verdict is Status.PASSED
     [warning] = warnings_of(judged, "raw")
-    assert "`variable` is NaN in the .onnx on cpu where the source answers 1:" in warning
+    assert "the .onnx on cpu answers NaN for `variable`, and the source 1. There, " in warning
     assert "Exp 'grow'" in warning
     assert "add `range: [-" in warning
 

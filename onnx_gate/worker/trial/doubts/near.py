@@ -65,8 +65,8 @@ def excuse_near(
     kept = [_with_numbers_of(diff, seconds[diff.output]) for diff in again if diff.output in seconds]
     outputs = ", ".join(f"`{diff.output}`" for diff in diffs if diff.breaches)
     return list(kept), (
-        f"{case.name}: rounding decides {plural(rows, 'generated row')}: {outputs} differs there, and agrees {ULPS} "
-        "units in the last place away, or the two best scores of the source tie"
+        f"{case.name}: rounding decides {plural(rows, 'generated row')}. There {outputs} differs. It agrees if the "
+        f"inputs move by {ULPS} units in the last place, or the source's two best scores are equal"
     )
 
 

@@ -170,10 +170,10 @@ def _tell(prepared: Prepared, provider: str, nodes: list[str], far: _Far, found:
     name, size = max(sizes.items(), key=lambda item: item[1])
     listed = ", ".join(dict.fromkeys(nodes[:3])) + (" and others" if len(nodes) > 3 else "")
     return (
-        f"far from the generated values `{found.output}` is {number(found.actual)} in the .onnx on {provider} where "
-        f"the source answers {number(found.reference)}: at values of `{name}` up to {number(size)}, "
-        f"{far.times[found.row]:.0f} times as far out. The file computes {listed}, which overflows in float32 where "
-        "the source does not. Fix: subtract the largest value before it, as Softmax does; to have such values "
+        f"far from the generated values, the .onnx on {provider} answers {number(found.actual)} for `{found.output}`, "
+        f"and the source {number(found.reference)}. There, `{name}` goes up to {number(size)}, "
+        f"{far.times[found.row]:.0f} times as far. The file computes {listed}, which overflows in float32, and the "
+        "source does not overflow. Fix: subtract the largest value before it, as Softmax does; to have such values "
         f"judged, add `range: [-{_upper(size)}, {_upper(size)}]` to the input `{name}`, or `data`"
     )
 
