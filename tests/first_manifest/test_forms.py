@@ -178,6 +178,16 @@ def test_code_says_which_inputs_a_module_takes() -> None:
     assert set(seen["build"].parts) == {"embedding", "block", "head"}
 
 
+def test_a_mask_has_the_shape_of_its_sequence() -> None:
+    """Its dtype stays a question; a mask without a sequence is unknown."""
+    text = NETWORKS.replace("def forward(self, words, share):", "def forward(self, words, pad_mask):")
+    code = Code(text.replace("share.unsqueeze", "pad_mask.unsqueeze"))
+    built = all_files()["torch"].built
+    (pair,) = (found for made in code.makers() if made.callable == "Pair" and (found := built(code, made)))
+    assert [(given.dtype, given.shape) for given in pair.inputs] == [("int64", ("batch", "seq"))] * 2
+    assert pair.question == "which dtype does `pad_mask` have? int64 is a guess"
+
+
 @pytest.mark.parametrize(
     "text", ["def f(:", "(" * 5000, "class A(A): pass\ndef f(): return A()", "\0", "x = " + "-" * 3000 + "1"]
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx_gate.records.seen import SeenInput
@@ -51,11 +51,23 @@ FindLayer = Callable[[str], "Layer | tuple[Any, Function] | None"]
 
 def guess_inputs(forward: Function, find: FindLayer) -> list[Guess]:
     """One guess for each parameter that has no default."""
-    return [
+    guesses = [
         guess_input(arg.arg, *_first_layer(forward, arg.arg, find, _DEPTH))
         for arg in required(forward)
         if _is_tensor(arg)
     ]
+    in_sequence = any("seq" in guess.given.shape for guess in guesses)
+    return [_as_mask(guess) if in_sequence and _is_unknown_mask(guess) else guess for guess in guesses]
+
+
+def _is_unknown_mask(guess: Guess) -> bool:
+    return not guess.basis and "mask" in guess.given.name.lower()
+
+
+def _as_mask(guess: Guess) -> Guess:
+    """The usual form of a mask beside a sequence: one number for each place of it."""
+    given = replace(guess.given, dtype="int64", shape=("batch", "seq"))
+    return Guess(given=given, question=f"which dtype does `{given.name}` have? int64 is a guess")
 
 
 def _is_tensor(arg: ast.arg) -> bool:
