@@ -121,7 +121,7 @@ def _difference_cell(model: ModelResult) -> Md:
 
 def _why_cell(model: ModelResult) -> Md:
     """Why a model failed, in one line, or what a reader should know about a pass; and always its strength."""
-    told = [text(note) for note in (gaps.of_model(model) if model.verdict in FAILED else _notes(model))]
+    told = [prose(note) for note in (gaps.of_model(model) if model.verdict in FAILED else _notes(model))]
     told += [text(row_of(model.strength))] if model.strength else []
     if not model.cause:
         return join(COMMA, told)

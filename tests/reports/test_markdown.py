@@ -407,6 +407,12 @@ def test_passes_by_the_dozen_share_a_row() -> None:
     assert "edge=zeros" not in page
 
 
+def test_the_name_of_a_key_in_the_first_table_is_code() -> None:
+    """Backslashes would be visible in it."""
+    page = markdown.render(gate(replace(model("a", floats("data", "y")), allow_failure=True)))
+    assert "| no longer needs `allow_failure`" in page
+
+
 def test_a_pass_that_proves_little_stands_out() -> None:
     """In the first table, and with the reason right below it."""
     page = markdown.render(FAMILIES["weak"]())
