@@ -211,7 +211,8 @@ def _with_known_inputs(entry: Entry, looks: Iterable[Look], folder: Path) -> Ent
         is_namesake = bool({*stems(look.path)} & _stems_of(entry))
         for seen in look.seen:
             names = {given.name: given for given in seen.inputs}
-            if seen.question or set(names) != wanted or not (is_namesake or len(wanted) > 1):
+            # What the code of another factory says is about another model.
+            if seen.role != "model" or seen.question or set(names) != wanted or not (is_namesake or len(wanted) > 1):
                 continue
             inputs = tuple(_taken_over(given, names[given.name]) for given in entry.seen.inputs)
             basis = f"{shown(look.path, folder)}, which has inputs of these names"

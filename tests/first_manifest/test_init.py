@@ -270,6 +270,17 @@ def build():
 """
 
 
+def test_another_factory_says_nothing_of_a_model(top: Path) -> None:
+    """Two models of one file, whose inputs have the same name."""
+    text = NETWORKS.replace("image", "x") + "\n\ndef photo():\n    return Photo()\n"
+    text += "\n\ndef dense():\n    return nn.Sequential(nn.Linear(10, 2))\n"
+    (top / "net.py").write_text(text)
+    assert main(["init"]) == 0
+    models = {model.source.shown: model for model in load_manifest(Path("onnx-gate.yml")).models}
+    assert [given.shape for given in models["net.py:photo"].inputs or ()] == [("batch", 3, 32, 32)]
+    assert [given.shape for given in models["net.py:dense"].inputs or ()] == [("batch", 10)]
+
+
 def test_the_same_question_is_asked_once(top: Path) -> None:
     """For two forms of one model; the second has a note."""
     for name in ("one", "two"):

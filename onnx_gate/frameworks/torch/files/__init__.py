@@ -234,7 +234,7 @@ def _program_input(name: str, value: Any, names: dict[str, str]) -> SeenInput:
 
 def _seen(guesses: Sequence[Guess], role: Any, what: str, **more: Any) -> Seen:
     based = dict.fromkeys(guess.basis for guess in guesses if guess.basis)
-    question = "; ".join(guess.question for guess in guesses if guess.question)
+    question = " And ".join(guess.question for guess in guesses if guess.question)
     inputs = tuple(guess.given for guess in guesses)
     if not inputs:
         question = "which inputs does it take? `forward` doesn't say"
