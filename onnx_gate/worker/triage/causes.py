@@ -329,8 +329,7 @@ def _placed(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) -
         return None
     # A known fault of converters may be the origin, or be there as well.
     known = evidence.ask.known(worst)
-    passes = found.mended is not None and found.mended.passes
-    known = known if known and known.cause in (*_OF_CONVERTERS, Cause.NAN) and not passes else None
+    known = known if known and known.cause in (*_OF_CONVERTERS, Cause.NAN) else None
     advice = f"{advise_place(found)} Known of such models: {known.advice}" if known else advise_place(found)
     # Of a gap only its ends are known: the answers may show what is missing there.
     gap = not found.mended and all(not fault.nodes for fault in found.place.faults)
