@@ -194,6 +194,25 @@ def test_a_table_of_positions_is_a_parameter_that_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
+    ("places", "longest"),
+    [
+        (lambda n: (torch.arange(n)[None] - torch.arange(n)[:, None]).clamp(-16, 16) + 16, {"seq": 33}),
+        (lambda n: (torch.arange(n)[None] - torch.arange(n)[:, None]).abs().clamp(max=32), {"seq": 33}),
+        (lambda n: torch.zeros(n, n, dtype=torch.int64), {}),
+    ],
+)
+def test_a_table_of_distances_asks_for_a_sequence_that_reaches_its_rows(places: Any, longest: dict[str, int]) -> None:
+    """Relative positions: short sequences hold no large distances."""
+
+    def attend(self: Any, x: torch.Tensor) -> Any:
+        scores = x @ x.transpose(1, 2) + functional.embedding(places(x.shape[1]), self.biases)[..., 0]
+        return scores.softmax(-1) @ x
+
+    found = domains_of(Calls(attend, biases=torch.randn(33, 1)), asked(x=("float32", ["batch", "seq", 4])))
+    assert found.longest == longest
+
+
+@pytest.mark.parametrize(
     ("attend", "never_empty"),
     [
         (lambda _, x, mask: (x @ x.mT).masked_fill(mask[:, None] == 0, -math.inf).softmax(-1), True),
@@ -420,6 +439,8 @@ def test_both_branches_of_a_condition_are_seen() -> None:
         (lambda _, x: x.int(), "int64", {2**31 - 1, 2**31 + 5}),
         (lambda _, x: torch.isin(x, torch.tensor([4, 400])), "int64", {4, 400}),
         (lambda _, x: x == 40, "int64", {40}),
+        (lambda _, x: torch.sign(x), "float32", {0}),
+        (lambda _, x: torch.sign(x - 3), "float32", {3}),
     ],
 )
 def test_numbers_that_integers_and_rounding_depend_on_are_fed(function: Any, dtype: str, wanted: set[float]) -> None:

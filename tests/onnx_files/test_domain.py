@@ -233,6 +233,12 @@ def test_what_an_input_is_equal_to_is_fed():
     assert every(analyse(texts)).marks == ("n/a",)
 
 
+def test_zero_is_fed_where_the_sign_is_asked_for():
+    """It is neither positive nor negative, and data holds it more often than any other number."""
+    signs = every(analyse(model([node("Sign", ["x"], ["y"])], x=(F, ["b", 3]))))
+    assert (signs.marks, cuts(signs)) == ((0,), [0])
+
+
 def test_constants_of_columns_belong_to_their_columns():
     """A vector on the last axis; a column that is multiplied by 0 says nothing."""
     nodes = [node("Mul", ["x", "w"], ["a"]), node("Less", ["a", "t"], ["y"])]

@@ -39,13 +39,22 @@ def _embedding(tracer: Tracer, call: Call) -> None:
 
 
 def _positions(tracer: Tracer, indices: torch.Tensor, rows: int) -> None:
-    """Indices that count up, as many as a dimension has elements, are positions."""
+    """Indices that count up, as many as a dimension has elements, are positions. Those of a square are distances."""
     if not indices.ndim or not 1 < indices.shape[-1] <= rows or indices.is_floating_point():
         return
     row = indices.reshape(-1, indices.shape[-1])[0]
     first = int(row[0])
-    if bool((row == torch.arange(first, first + row.numel())).all()):
+    if indices.ndim > 1 and _are_distances(indices.reshape(-1, *indices.shape[-2:])[0]):
+        # Of so many elements, some are far enough apart for each row of the table.
+        tracer.clues.positions(row.numel(), rows)
+    elif bool((row == torch.arange(first, first + row.numel())).all()):
         tracer.clues.positions(row.numel(), rows - first)
+
+
+def _are_distances(square: torch.Tensor) -> bool:
+    """Whether each number depends only on how far its row is from its column, as in a table of relative positions."""
+    alike = square.shape[0] == square.shape[1] and bool((square[1:, 1:] == square[:-1, :-1]).all())
+    return alike and bool((square != square[0, 0]).any())
 
 
 def _table(tracer: Tracer, call: Call) -> None:
@@ -120,6 +129,13 @@ def _turn(tracer: Tracer, call: Call) -> None:
             tracer.clues.cut(trail, np.array(at), Origin.RANGES)
         if call.name not in KEPT:
             tracer.clues.used(trail)
+
+
+def _sign(tracer: Tracer, call: Call) -> None:
+    """Zero has a sign of its own."""
+    _turn(tracer, call)
+    if (trail := tracer.trail(call["self"])) is not None:
+        tracer.clues.mark(trail, (0.0,))
 
 
 def _shrink(tracer: Tracer, call: Call) -> None:
@@ -236,6 +252,7 @@ _NOTES: dict[str, Callable[[Tracer, Call], None]] = {
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "hardtanh", "threshold"), _clip),
     **dict.fromkeys(("maximum", "minimum"), _extreme),
     **dict.fromkeys(TURNS, _turn),
+    **dict.fromkeys(("sign", "sgn"), _sign),
     **dict.fromkeys(("hardshrink", "softshrink"), _shrink),
     **dict.fromkeys(("bucketize", "searchsorted"), _buckets),
     **dict.fromkeys(NORMALISED, _normalise),

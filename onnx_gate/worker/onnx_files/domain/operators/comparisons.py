@@ -105,6 +105,16 @@ def _cornered(step: Step) -> Sequence[Known]:
     return lose(step)
 
 
+def _signed(step: Step) -> Sequence[Known]:
+    """Zero has a sign of its own, so it is fed as well as both sides of it."""
+    flow = step.flow()
+    if flow is not None and len(flow.parts) <= MOST_PARTS:
+        _cut_all(step, flow, np.zeros(1), Origin.CONSTANTS)
+        for part in flow.parts:
+            step.findings.mark(part, [0.0])
+    return lose(step)
+
+
 def _corners(step: Step) -> tuple[float, ...]:
     if step.op == "ThresholdedRelu":
         return (float(step.attribute("alpha", 1.0)),)
@@ -179,6 +189,7 @@ COMPARISONS: Handlers = {
     "Max": _extreme,
     "Relu": _rectified,
     **dict.fromkeys(("ThresholdedRelu", "Shrink", "HardSigmoid", "HardSwish"), _cornered),
+    "Sign": _signed,
     "Where": _chosen,
     **dict.fromkeys(("And", "Or", "Not", "Xor"), _logic),
     "IsNaN": _is_missing,
