@@ -200,6 +200,17 @@ def test_a_size_that_the_file_fixes_and_the_inputs_leave_open(
     assert [check for check in found["m"].checks if check.status is Status.PASSED]
 
 
+def test_sizes_that_the_file_has_elsewhere_are_not_those_of_one_dimension(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """A file that fixes [10, 5] can't run 5 and 10 in one dimension; a single size may be what it has."""
+    fixed(tmp_path / "m.onnx", ["batch", 10, 5])
+    entries = ["{id: m, source: m.onnx, dims: {seq: [5, 10]}}", "{id: one, source: m.onnx, dims: {seq: [10]}}"]
+    found = run(f"version: 1\nmodels: [{', '.join(entries)}]")
+    assert (found["m"].verdict, found["m"].cause) == (Status.DIVERGED, Cause.BATCH_BAKED)
+    assert (found["one"].verdict, found["one"].cause) == (Status.ERROR, Cause.LOAD_FAILED)
+
+
 def test_sizes_under_defaults_that_the_file_fixes_are_a_warning(run: Callable[..., Run], tmp_path: Path) -> None:
     """Other models of the manifest may have the dimension: nobody asks this one for it, and nobody saw it vary."""
     fixed(tmp_path / "m.onnx", ["batch", 128])

@@ -73,17 +73,22 @@ def _batch_warning(name: str, size: int) -> str:
 def _fixed_dims(spec: ModelSpec, graph: Graph) -> tuple[dict[str, tuple[int, ...]], list[tuple[str, str]]]:
     """The dimensions under `dims` that the file has; for each one that it fixes, the input and what is asked for.
 
-    If the file has another named dimension that `dims` doesn't mention, or has the sizes that are asked for, an unknown
-    name is a spelling mistake, which is reported elsewhere.
+    If the file has another named dimension that `dims` doesn't mention, or has the only size that is asked for, an
+    unknown name is a spelling mistake, which is reported elsewhere.
     """
     named = {size for value in graph.inputs for axis, size in enumerate(value.shape or ()) if _is_open(size, axis)}
     fixed = [value for value in graph.inputs if any(isinstance(size, int) for size in (value.shape or ())[1:])]
     has = {size for value in fixed for size in (value.shape or ())[1:]}
     unknown = [dim for dim in spec.dims if dim not in named]
-    if named - set(spec.dims) or not any(has and set(spec.dims[dim]) - has for dim in unknown):
+    if named - set(spec.dims) or not any(_is_lacking(has, set(spec.dims[dim])) for dim in unknown):
         return dict(spec.dims), []
     known = {dim: sizes for dim, sizes in spec.dims.items() if dim not in unknown}
     return known, [_asked(dim, spec.dims[dim], fixed[0]) for dim in unknown]
+
+
+def _is_lacking(has: set[int | str | None], asked: set[int]) -> bool:
+    """Whether no dimension of these fixed sizes can be what is asked for: a fixed dimension has one size."""
+    return bool(has) and (len(asked) > 1 or not asked <= has)
 
 
 def _is_open(size: int | str | None, axis: int) -> bool:
