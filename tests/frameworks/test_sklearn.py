@@ -125,6 +125,20 @@ def test_estimators_pass_with_the_outputs_of_the_contract(models, model, outputs
     assert {check.output: check.dtype for check in models[model].checks} == outputs
 
 
+def test_a_conversion_to_float64_ends_where_a_tree_splits_on_missing_values_alone(tmp_path):
+    """Such a split has an infinite threshold, to which skl2onnx halves the way for ever."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(200, 2))
+    rows[::4, 0] = np.nan
+    model = RandomForestRegressor(3, max_depth=3, random_state=0).fit(rows, np.isnan(rows[:, 0]) * 9.0 + rows[:, 1])
+    assert any(np.isinf(tree.tree_.threshold).any() for tree in model.estimators_)
+    joblib.dump(model, tmp_path / "m.joblib")
+    entry = "{id: m, source: m.joblib, timeout: 60, inputs: {X: {dtype: float64, shape: [batch, 2]}}}"
+    found = run_manifest(tmp_path, f"version: 1\nmodels: [{entry}]")
+    assert found["m"].convert is not None
+    assert found["m"].cause is not Cause.TIMEOUT
+
+
 def test_every_row_is_compared_at_the_largest_batch(models):
     """150 rows: two calls of 64, and the remainder of 22 as a case of its own; all of them once more as given."""
     rows = {check.case: check.shape[0] for check in models.checks("logreg", output="label")}

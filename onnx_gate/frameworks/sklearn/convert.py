@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 import skl2onnx
 from google.protobuf.message import EncodeError
+from skl2onnx.common import tree_ensemble
 from sklearn.base import is_classifier
 
 from onnx_gate.errors import CannotJudge
@@ -59,13 +63,35 @@ def convert(source: Any, spec: ModelSpec, path: Path, example: dict[str, Any]) -
 
 
 def _convert(source: Any, name: str, given: dict[str, Any]) -> Any:
+    with _searches_that_end():
+        try:
+            return skl2onnx.convert_sklearn(source, name=name, **given)
+        except TypeError as error:
+            # The converter of GaussianMixture expects the opset as a number.
+            if "'dict' and 'int'" not in str(error):
+                raise
+            return skl2onnx.convert_sklearn(source, name=name, **{**given, "target_opset": given["target_opset"][""]})
+
+
+@contextlib.contextmanager
+def _searches_that_end() -> Iterator[None]:
+    """For float64 inputs, skl2onnx halves the way to each threshold of a tree, which never ends where it is infinite.
+
+    Trees have infinite thresholds where they split on nothing but missing values.
+    """
+    search = getattr(tree_ensemble, "find_switch_point", None)
+    if search is None:
+        yield
+        return
+
+    def find(below: Any, above: Any) -> Any:
+        return search(below, above) if np.isfinite(below) and np.isfinite(above) else below
+
+    tree_ensemble.find_switch_point = find
     try:
-        return skl2onnx.convert_sklearn(source, name=name, **given)
-    except TypeError as error:
-        # The converter of GaussianMixture expects the opset as a number.
-        if "'dict' and 'int'" not in str(error):
-            raise
-        return skl2onnx.convert_sklearn(source, name=name, **{**given, "target_opset": given["target_opset"][""]})
+        yield
+    finally:
+        tree_ensemble.find_switch_point = search
 
 
 def _notes(source: Any, spec: ModelSpec) -> list[str]:
