@@ -25,6 +25,8 @@ _DEBUGGING = (
     *("consider using data-dependent friendly", "Caused by:", "For more information", "The following call raised"),
     *("The error above occurred", "from user code:", "Set TORCHDYNAMO", "Developer debug context"),
 )
+_DRAWS = re.compile(r"\brandom\.\w+\(|\b(?:rand|randn|randint|bernoulli|multinomial|dropout)(?:_like)?\(")
+"""A line that draws random numbers."""
 _BY_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutputException")
 _SIGNS = (
     (
@@ -66,6 +68,13 @@ def export_failed(spec: ModelSpec, error: Exception, idiom: Idiom, find: FindOpe
             Cause.CONVERSION_FAILED,
             f"{where}: {idiom.method} doesn't take all sizes that the manifest asks for: {_reasons(error)}{spot}",
             fix=_limits_fix(text),
+        )
+    if any(sign in text for sign in _BY_VALUES) and _DRAWS.search(spot.text):
+        # Some generators look at their seed, which is a tensor.
+        return CannotJudge(
+            Cause.NONDETERMINISTIC,
+            f"{where}: {idiom.method} draws random numbers, and no two runtimes draw the same{spot}",
+            fix=f"make the noise an input of {idiom.method}, or export the part that isn't random",
         )
     if any(sign in text for sign in _BY_VALUES):
         return CannotJudge(
