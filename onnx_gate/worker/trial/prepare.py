@@ -20,6 +20,7 @@ from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.inputs.cases import example_case, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
+from onnx_gate.worker.inputs.data.casting import made_equal
 from onnx_gate.worker.inputs.data.fitted import check_columns
 from onnx_gate.worker.inputs.known import draws_known, joined
 from onnx_gate.worker.onnx_files.branches import untried_branches
@@ -153,6 +154,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     prepared.watched = not warnings
     if dataset and dataset.was_rounded:
         prepared.wide = unrounded(framework, source, spec)
+        if prepared.wide is None and not dataset.holds_reference:
+            warnings += made_equal(dataset.given, dataset.inputs)
     more = []
     if spec.variant:
         send(Stage(name="variant"))
