@@ -1,8 +1,10 @@
-"""A divergence that only rows with an empty mask show is made again without the user's rows."""
+"""Rows that are generated in the place of the user's, which the folder may not hold."""
 
 from __future__ import annotations
 
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.vocabulary import ReproRows, Status
-from onnx_gate.worker.repro.feeds import takes_zero
+from onnx_gate.worker.repro import feeds
+from onnx_gate.worker.repro.feeds import Shown, takes_zero
 from tests.conftest import run_manifest
 from tests.repro.test_scripts import call
 
@@ -81,3 +84,27 @@ def test_an_empty_mask_is_tried_on_generated_rows(tmp_path):
 def test_only_what_may_be_0_is(given, takes):
     """The manifest says which values an input has."""
     assert takes_zero(InputSpec(name="x", shape=("batch",), **given)) is takes
+
+
+def test_rows_on_which_the_mended_file_is_right_come_first(monkeypatch):
+    """It passed on the user's rows, which the folder may not hold; without any such rows, the first ones stay."""
+    case: Any = SimpleNamespace(name="batch=1")
+    made = [Shown(case="batch=1", feed={"x": number}, references={}, rows=ReproRows.GENERATED) for number in range(4)]
+    monkeypatch.setattr(feeds, "generated_feeds", lambda *_: iter(made))
+    prepared: Any = SimpleNamespace(cases=[case], hides=lambda _: True)
+
+    def chosen(wrong: set[int], mended_wrong: set[int]) -> int:
+        shown, hidden = feeds.find_rows(
+            prepared,
+            ["batch=1"],
+            {},
+            lambda feed, _: feed["x"] in wrong,
+            float("inf"),
+            lambda feed, _: feed["x"] in mended_wrong,
+        )
+        assert shown and hidden
+        return int(shown.feed["x"])
+
+    assert chosen({1, 2, 3}, set()) == 1
+    assert chosen({1, 2, 3}, {1, 2}) == 3
+    assert chosen({1, 2}, {1, 2}) == 1
