@@ -49,6 +49,18 @@ def is_data_only(spec: ModelSpec) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The words in which users of a framework think of a model's code; advice of triage uses them."""
+
+    method: str = ""
+    """Where users write what a model computes, such as forward(); empty where they write no such code."""
+    size: str = "x.shape[{}]"
+    """How such code asks for a size that may vary, with `{}` for the number of the dimension."""
+    inference: str = "Export it again in inference mode."
+    """What to do about a file that was exported in training mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FrameworkInfo:
     """One framework; everything else that the gate says or decides per framework is derived from this record."""
 
@@ -95,6 +107,8 @@ class FrameworkInfo:
     files: str = ""
     """The place of its `Files`, as `module:NAME`: `init` uses them to read files without loading them. Only a child
     imports it; where it is empty, files are recognized by their suffixes alone."""
+    terms: Terms = field(default_factory=Terms)
+    """Words for messages."""
     variables: tuple[str, ...] = ()
     """Environment variables that a worker needs for the framework, as regular expressions; the plug-in may set them."""
 

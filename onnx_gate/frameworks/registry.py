@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from onnx_gate.frameworks import boosters, keras, onnx, sklearn, tensorflow, torch
-from onnx_gate.frameworks.info import FrameworkInfo, ManifestKey, Option
+from onnx_gate.frameworks.info import FrameworkInfo, ManifestKey, Option, Terms
 
 REGISTRY: Mapping[str, FrameworkInfo] = {
     "sklearn": sklearn.INFO,
@@ -65,6 +65,12 @@ def has_key(framework: str | None, key: ManifestKey) -> bool:
     """Whether a framework uses a key of the manifest; an unknown framework uses none."""
     info = REGISTRY.get(framework or "")
     return info is not None and key in info.keys
+
+
+def terms_of(framework: str | None) -> Terms:
+    """The words of a framework's users; of an unknown one, plain words."""
+    info = REGISTRY.get(framework or "")
+    return info.terms if info else Terms()
 
 
 def packages() -> dict[str, tuple[str, ...]]:

@@ -320,7 +320,7 @@ def _run_provider(
     if told:
         send(Note(text=told, warns=half is None))
     seen = {name: Columns() for name in rules}
-    looks = Looks(MOST_BYTES // max(1, len(prepared.spec.providers)))
+    looks = Looks(MOST_BYTES // max(1, len(prepared.spec.providers)), prepared.hides)
     whole = [case for case in prepared.cases if (provider.name, case.name) not in prepared.crashed]
     twice = Twice(answers, provider.name, case_to_repeat(whole or prepared.cases, provider.name), rules)
     for diff in doubtful:

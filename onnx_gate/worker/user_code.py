@@ -173,6 +173,10 @@ def other_version(error: BaseException) -> OtherVersion | None:
 _RENAMED = {"numpy._core": "numpy>=2", "pandas.core.indexes.numeric": "pandas<2"}
 """Modules that say which versions have them."""
 _NO_ATTRIBUTE = re.compile(r"Can't get attribute '(\w+)' on <module '([\w.]+)'")
+_NO_MEMBER = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
+"""The same of older protocols of pickle; any code may raise this."""
+_UNPICKLING = re.compile(r"\bloads?\(|getattr\(sys\.modules\[")
+"""The line that unpickles: in compiled code, or in that of pickle itself."""
 _RESTORING = ("__setstate__", "__reduce__", "__cinit__")
 
 
@@ -181,10 +185,10 @@ def _package_at_fault(error: BaseException) -> tuple[str, str]:
     if isinstance(error, ModuleNotFoundError) and error.name and "." in error.name:
         package = error.name.partition(".")[0]
         return (package, f"it names {error.name}, which is not there") if _is_installed(package) else ("", "")
-    if isinstance(error, AttributeError) and (found := _NO_ATTRIBUTE.search(str(error))):
-        package = found[2].partition(".")[0]
-        named = f"it names {found[1]} of {found[2]}, which is not there"
-        return (package, named) if _is_installed(package) else ("", "")
+    if isinstance(error, AttributeError) and (missing := _missing_name(error)):
+        name, module = missing
+        package = module.partition(".")[0]
+        return (package, f"it names {name} of {module}, which is not there") if _is_installed(package) else ("", "")
     for frame, _ in traceback.walk_tb(error.__traceback__):
         # Files of compiled code are given from the package on.
         package = re.split(r"[/\\]", frame.f_code.co_filename.rpartition("-packages/")[2])[0]
@@ -192,6 +196,15 @@ def _package_at_fault(error: BaseException) -> tuple[str, str]:
             # What follows the first sentence is a dump of both states.
             return package, f"{package} refuses its state ({_first_words(error)})"
     return "", ""
+
+
+def _missing_name(error: AttributeError) -> tuple[str, str] | None:
+    """The name that a saved object asks for, and the module that hasn't got it."""
+    if found := _NO_ATTRIBUTE.search(str(error)):
+        return found[1], found[2]
+    frames = traceback.extract_tb(error.__traceback__)
+    found = _NO_MEMBER.fullmatch(str(error))
+    return (found[2], found[1]) if found and frames and _UNPICKLING.search(frames[-1].line or "") else None
 
 
 def _class_of_a_script(error: BaseException) -> str:

@@ -54,6 +54,19 @@ def noisy(shape: tuple[int, ...], noise: float, dtype: Any = np.float32) -> tupl
     return reference, (reference + noise * chance.normal(size=shape)).astype(dtype)
 
 
+def test_elements_of_rows_that_may_not_be_shown_are_only_counted() -> None:
+    """A dot is a value, if the model passes its inputs on, or if the data holds the answers."""
+    looks = Looks(hides=lambda case: case == "data")
+    diff = offered(looks, *noisy((7, 5), 1e-3))
+    other = offered(looks, *noisy((7, 5), 1e-3), case="domain", output="z")
+    looks.settle([diff, other])
+    hidden, shown = sorted(looks.plots(), key=lambda plot: plot.output)
+    assert hidden.pairs and not hidden.pairs.references and not hidden.pairs.actuals
+    assert sum(hidden.pairs.counts) == 35
+    assert shown.pairs and len(shown.pairs.references) == 35
+    assert list(of_the_plots(model("a", compared(diff), plots=(hidden,)))) == []
+
+
 def test_every_element_is_in_a_bin() -> None:
     """Those that are out of tolerance, as many as the comparison counts."""
     plot, diff = look_at(*noisy((70, 5), 1e-3), calls=3)

@@ -42,6 +42,10 @@ MODELS = dedent("""
         def call(self, x):
             return torch.median(x, dim=1).values
 
+    class Noisy(layers.Layer):
+        def call(self, x):
+            return x + keras.random.normal(ops.shape(x))
+
     class Encoder(layers.Layer):
         def __init__(self, inner, **kwargs):
             super().__init__(**kwargs)
@@ -72,6 +76,9 @@ MODELS = dedent("""
     def middle():
         return built(Middle(name="attention_1"))
 
+    def noisy():
+        return built(Noisy(name="noise"))
+
     def sequential():
         return keras.Sequential([keras.Input((4,)), layers.Dense(4), Middle(name="centre")])
 
@@ -87,6 +94,7 @@ models:
   - {id: chooser, source: 'm.py:chooser'}
   - {id: chosen, source: 'm.py:chosen'}
   - {id: middle, source: 'm.py:middle'}
+  - {id: noisy, source: 'm.py:noisy'}
   - {id: sequential, source: 'm.py:sequential'}
   - {id: functional, source: 'm.py:functional'}
 """
@@ -122,6 +130,18 @@ def test_a_decision_by_values_names_layer_and_line(models: Run) -> None:
     told = f"(m.py, line {line}: `if score > 0:`, in the layer encoder/attention_1 (Chooser))"
     assert told in models["chooser"].error
     assert "call() decides by the values of a tensor" in models["chooser"].error
+
+
+def test_random_numbers_are_no_decision(models: Run) -> None:
+    """The generator looks at its seed; the exporter's error has no line in its text."""
+    line = "return x + keras.random.normal(ops.shape(x))"
+    number = MODELS.splitlines().index(f"        {line}") + 1
+    assert models["noisy"].cause is Cause.NONDETERMINISTIC
+    assert (
+        f"call() draws random numbers, and no two runtimes draw the same (m.py, line {number}: `{line}`, in the "
+        in (models["noisy"].error)
+    )
+    assert "make the noise an input of call()" in models["noisy"].error
 
 
 def test_the_rewrite_is_in_the_words_of_keras(models: Run) -> None:

@@ -6,11 +6,15 @@ import gzip
 import pickle
 import re
 
+import joblib
 import numpy as np
 import pytest
 import sklearn
 from packaging.requirements import Requirement
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from onnx_gate.vocabulary import Cause, Status
@@ -90,6 +94,11 @@ def loads_old():
         return pickle.load(file)
 
 
+def loads_new():
+    with open("new.pkl", "rb") as file:
+        return pickle.load(file)
+
+
 def loads_tree():
     return joblib.load("tree.joblib")
 
@@ -113,6 +122,11 @@ models:
   - {id: tree, source: tree.joblib}
   - {id: loads-old, source: 'm.py:loads_old'}
   - {id: loads-tree, source: 'm.py:loads_tree'}
+  - {id: new, source: new.pkl}
+  - {id: new-joblib, source: new.joblib}
+  - {id: loads-new, source: 'm.py:loads_new'}
+  - {id: behind, source: behind.joblib}
+  - {id: within, source: within.joblib}
   - {id: imports-old, source: 'm.py:imports_old'}
   - {id: index, source: index.pkl}
 """
@@ -144,13 +158,26 @@ class _OldNodes:
 def models(tmp_path_factory) -> Run:
     """As they come from other people's machines."""
     folder = tmp_path_factory.mktemp("teaching")
-    (folder / "m.py").write_text(CODE.replace('"old.pkl"', f'"{folder}/old.pkl"').replace('"tree', f'"{folder}/tree'))
+    (folder / "m.py").write_text(
+        CODE.replace('"old.pkl"', f'"{folder}/old.pkl"')
+        .replace('"new.', f'"{folder}/new.')
+        .replace('"tree', f'"{folder}/tree')
+    )
     old = pickle.dumps(LogisticRegression().fit(ROWS, CLASSES), protocol=2)
     moved = old.replace(b"sklearn.linear_model._logistic", b"sklearn.linear_model.logistic")
     (folder / "old.pkl").write_bytes(_aged(moved, "0.21.3"))
     tree = DecisionTreeClassifier().fit(ROWS, CLASSES)
     tree.tree_ = _OldNodes(tree.tree_)
     (folder / "tree.joblib").write_bytes(gzip.compress(_aged(pickle.dumps(tree, protocol=2), "1.2.2")))
+    # Older protocols name what is missing in other words.
+    new = _aged(pickle.dumps(LogisticRegression().fit(ROWS, CLASSES), protocol=2), "9.10.0")
+    (folder / "new.pkl").write_bytes(new.replace(b"LogisticRegression", b"LogisticRegressor_"))
+    new = _aged(pickle.dumps(LogisticRegression().fit(ROWS, CLASSES), protocol=3), "9.10.0")
+    (folder / "new.joblib").write_bytes(new.replace(b"LogisticRegression", b"LogisticRegressor_"))
+    columns = ColumnTransformer([("both", MinMaxScaler(), [0, 1]), ("rest", "passthrough", [2])])
+    joblib.dump(make_pipeline(StandardScaler(), columns).fit(ROWS), folder / "behind.joblib")
+    within = [("both", make_pipeline(StandardScaler(), MinMaxScaler()), [0, 1]), ("rest", StandardScaler(), [2])]
+    joblib.dump(ColumnTransformer(within).fit(ROWS), folder / "within.joblib")
     (folder / "index.pkl").write_bytes(b"\x80\x02cpandas.core.indexes.numeric\nInt64Index\nq\x00.")
     return run_manifest(folder, MANIFEST, allow_pickle=True)
 
@@ -165,6 +192,12 @@ def test_an_estimator_without_converter_is_found_in_its_pipeline(models):
     assert "`register: file.py:callable`" in model.error
 
 
+def test_a_step_that_the_error_does_not_name_is_named_all_the_same(models):
+    """The converter was at this step when it failed."""
+    assert "skl2onnx can't convert ColumnTransformer (the step 'columntransformer'" in models["behind"].error
+    assert "move the steps before the ColumnTransformer into its branches" in models["behind"].error
+
+
 def test_an_estimator_of_scikit_learn_has_kin_that_convert(models):
     """Of the same family and kind."""
     assert "of sklearn.cluster: KMeans, MiniBatchKMeans)" in models["clusters"].error
@@ -176,9 +209,9 @@ def test_a_python_function_belongs_before_the_model(models):
     assert "call it before the model" in models["function"].error
 
 
-@pytest.mark.parametrize("name", ["registered", "kin", "after-function"])
+@pytest.mark.parametrize("name", ["registered", "kin", "after-function", "within"])
 def test_what_is_offered_works(models, name):
-    """A registered converter, an estimator of the same family, the model without its function."""
+    """A registered converter, an estimator of the same family, the model without its function, steps in branches."""
     assert models[name].verdict is Status.PASSED
 
 
@@ -187,6 +220,9 @@ def test_what_is_offered_works(models, name):
     [
         ("old", "0.21.3", "it names sklearn.linear_model.logistic, which is not there"),
         ("loads-old", "0.21.3", "it names sklearn.linear_model.logistic, which is not there"),
+        ("new", "9.10.0", "it names LogisticRegressor_ of sklearn.linear_model._logistic, which is not there"),
+        ("new-joblib", "9.10.0", "it names LogisticRegressor_ of sklearn.linear_model._logistic, which is not there"),
+        ("loads-new", "9.10.0", "it names LogisticRegressor_ of sklearn.linear_model._logistic, which is not there"),
         ("tree", "1.2.2", "node array from the pickle has an incompatible dtype"),
         ("loads-tree", "1.2.2", "node array from the pickle has an incompatible dtype"),
     ],

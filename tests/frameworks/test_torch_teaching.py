@@ -160,6 +160,18 @@ class Positions(nn.Module):
         return x + self.table
 
 
+class Turns(nn.Module):
+    def forward(self, x):
+        n = int((x > 0).sum())
+        for _ in range(n):
+            x = x * 0.9
+        return x
+
+
+def turns():
+    return nn.Sequential(Turns())
+
+
 def untranslated():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 4), Encoder())
@@ -179,6 +191,7 @@ defaults: {framework: torch, batches: [2, 3], inputs: {x: {dtype: float32, shape
 models:
   - {id: untranslated, source: 'm.py:untranslated'}
   - {id: branches, source: 'm.py:branches'}
+  - {id: turns, source: 'm.py:turns'}
   - id: positions
     source: m.py:positions
     inputs: {x: {dtype: float32, shape: [batch, seq, 4]}}
@@ -221,6 +234,14 @@ def test_a_decision_by_values_names_module_and_line(models):
     assert "write `y = torch.where(score > 0, self.up(x), self.down(x))`" in model.error
 
 
+def test_a_tensor_that_is_made_a_number_is_advised_to_stay_one(models):
+    """A number of turns has no branches that `torch.where` or `torch.cond` could take."""
+    error = models["turns"].error
+    assert f"m.py, line {line_of('n = int(')}: `n = int((x > 0).sum())`" in error
+    assert "keep a tensor there, without `int(…)`" in error
+    assert "`torch.where(turn < n, new, old)`" in error
+
+
 def test_a_size_that_is_built_in_names_the_line(models):
     """Of a dimension that is not the first."""
     model = models["positions"]
@@ -237,7 +258,11 @@ def test_what_was_offered_works(models, tmp_path):
         "torch.median(self.lin(x), dim=1).values",
         "torch.sort(self.lin(x), dim=1).values.select(1, (self.lin(x).shape[1] - 1) // 2)",
     ).replace("return x + self.table", "return x + self.table[:, : x.shape[1]]")
+    text = text.replace("n = int((x > 0).sum())", "n = (x > 0).sum()").replace(
+        "for _ in range(n)", "for turn in range(12)"
+    )
+    text = text.replace("x = x * 0.9", "x = torch.where(turn < n, x * 0.9, x)")
     again = run(tmp_path, text)
     assert {model.id: model.verdict for model in again.result.models} == dict.fromkeys(
-        ("untranslated", "branches", "positions"), Status.PASSED
+        ("untranslated", "branches", "turns", "positions"), Status.PASSED
     )

@@ -8,6 +8,8 @@ import pytest
 from onnx_gate.errors import CannotJudge
 from onnx_gate.records.asked import InputSpec
 from onnx_gate.worker.inputs.data.casting import in_schema_dtype
+from tests import onnx_models
+from tests.conftest import run_manifest
 
 
 def fit(array, dtype: str, *, shows: bool = True):
@@ -77,6 +79,23 @@ def test_values_that_become_equal_are_told():
     assert fit(np.array([[0.1, 0.1 + 1e-12]]), "float32")[1] == []
 
 
+def test_a_source_that_gets_them_equal_too_is_a_warning(tmp_path):
+    """It can't be asked about the data as given, so a pass says nothing about what rounding costs."""
+    onnx_models.doubler(tmp_path / "m.onnx")
+    for name, first in (("times", 1_700_000_000.25), ("plain", 0.25)):
+        np.save(tmp_path / f"{name}.npy", first + np.arange(30).reshape(10, 3) / 2)
+    run = run_manifest(
+        tmp_path,
+        "version: 1\nmodels:\n  - {id: times, source: m.onnx, data: times.npy}\n"
+        "  - {id: plain, source: m.onnx, data: plain.npy}\n",
+    )
+    times, plain = run["times"].coverage, run["plain"].coverage
+    assert times and plain
+    told = [warning for warning in times.warnings if "become equal in float32" in warning]
+    assert len(told) == 1 and "its answers to the data as given were not compared" in told[0]
+    assert not any("become equal" in warning for warning in plain.warnings)
+
+
 def test_values_that_vanish_are_told():
     """They become 0."""
     (note,) = fit([1e-50, 0.0, 1.0], "float32")[1]
@@ -89,7 +108,7 @@ def test_values_that_vanish_are_told():
         ([[1.0], [16777217.0]], "1 whole numbers change in float32, such as the one at [1, 0]"),
         ([1.0, 1e-50], "1 values become 0 in float32, such as the one at [1]"),
         ([np.nan, 1700000000.75, 3.0, 1700000000.25], "2 different values become equal in float32, such as those at "
-         "[3] and at [1]: if they tell rows apart, subtract their smallest value before they reach the model. "),
+         "[3] and at [1]: if they tell rows apart, subtract their smallest value before they reach the model"),
     ],
 )  # fmt: skip
 def test_a_note_names_the_place_alone_where_values_may_not_be_shown(numbers, note):

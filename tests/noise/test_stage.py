@@ -171,3 +171,47 @@ def test_the_noise_of_a_divergence_is_merged() -> None:
     assert list(model_contradictions(merged)) == []
     forged = replace(merged, noise=(*(merged.noise or ()), *(merged.noise or ())))
     assert any("twice" in found for found in model_contradictions(forged))
+
+
+def beside_a_sum_that_cancels_out(path: Path, *, factor: float) -> None:
+    """One column of millions, whose digits are lost, and three ordinary ones."""
+    weights = np.random.default_rng(2).normal(size=(6, 3)).astype(np.float32)
+    floats = onnx.TensorProto.FLOAT
+    stored = {"w": weights * np.float32(factor), "k": [1e6], "far": [1e8], "first": [0], "one": [1], "axis": [1]}
+    kinds = {"first": np.int64, "one": np.int64, "axis": np.int64}
+    nodes = [
+        helper.make_node("Slice", ["x", "first", "one", "axis"], ["c"]),
+        helper.make_node("Mul", ["c", "k"], ["m"]),
+        helper.make_node("Add", ["m", "far"], ["a"]),
+        helper.make_node("Sub", ["a", "far"], ["s"]),
+        helper.make_node("MatMul", ["x", "w"], ["l"]),
+        helper.make_node("Concat", ["s", "l"], ["y"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", floats, ["batch", 6])],
+        [helper.make_tensor_value_info("y", floats, ["batch", 4])],
+        [
+            numpy_helper.from_array(np.asarray(value, kinds.get(name, np.float32)), name)
+            for name, value in stored.items()
+        ],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.003])
+def test_the_noise_of_a_column_covers_no_error_in_another(tmp_path: Path, factor: float) -> None:
+    """Its rounding is larger than all that they answer, which is a warning even if they are right."""
+    beside_a_sum_that_cancels_out(tmp_path / "m.onnx", factor=factor)
+    rows = ROWS[:, :6]
+    weights = np.random.default_rng(2).normal(size=(6, 3)).astype(np.float32)
+    first = (rows[:, :1] * np.float32(1e6) + np.float32(1e8)) - np.float32(1e8)
+    np.savez(tmp_path / "data.npz", x=rows, y=np.concatenate([first, rows @ weights], axis=1))
+    manifest = "version: 1\nmodels:\n  - {id: m, source: m.onnx, data: data.npz, tolerance: {rtol: 0.1, atol: 50}}\n"
+    (tmp_path / "m.yml").write_text(manifest)
+    said = judged(load_manifest(tmp_path / "m.yml").models[0], tmp_path, calibrates=True)
+    assert noise_of(said).is_divergence is (factor != 1)
+    [warning] = [note.text for note in said if isinstance(note, Note) and "hides what is wrong there" in note.text]
+    assert "columns 1, 2 and 3" in warning
+    assert "Fix: add `min_column_snr_db: 40`" in warning

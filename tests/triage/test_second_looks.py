@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onnx_gate.frameworks.registry import terms_of
 from onnx_gate.records.asked import InputSpec, Location, ModelSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Place, PlaceFault
 from onnx_gate.records.found import Graph, GraphValue, Triage
@@ -100,8 +101,39 @@ def test_a_size_that_the_file_fixes_is_named_with_the_export_that_does_not(axis)
     found = triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed, shipped=True)
     assert f"dimension {axis} (`n`) of `x` is 4" in found.advice
     assert f'dynamic_shapes={{"x": {{{axis}: "n"}}}}' in found.advice
-    converted = triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed)
+    converted = triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed, terms=terms_of("torch"))
     assert f"`x.shape[{axis}]`" in converted.advice
+
+
+@pytest.mark.parametrize(
+    ("framework", "size", "code"),
+    [
+        ("torch", "use `x.shape[0]`", "forward()"),
+        ("keras", "use `keras.ops.shape(x)[0]`", "call()"),
+        ("tensorflow", "use `tf.shape(x)[0]`", "the function that is traced"),
+        ("sklearn", "export it again", "the converter that made the file"),
+        ("onnx", "export it again", "the converter that made the file"),
+    ],
+)
+def test_advice_about_sizes_speaks_the_words_of_the_framework(framework, size, code):
+    """Who writes no forward() has none to look into."""
+    fixed = (Fixed(input="x", axis=0, name="n", size=4),)
+    baked = (diff("batch=1"), diff(wrong=False), diff("batch=7"))
+    for found in (
+        triage(*baked, terms=terms_of(framework)),
+        triage(diff("batch=1"), shown=Cause.BATCH_BAKED, fixed=fixed, terms=terms_of(framework)),
+    ):
+        assert size in found.advice
+        assert code in found.advice
+        assert ("forward()" in found.advice) is (framework == "torch")
+
+
+def test_training_mode_is_left_in_the_words_of_the_framework():
+    """`eval()` is a method of torch alone."""
+    torch, keras = (triage(diff(), shown=Cause.TRAIN_MODE, terms=terms_of(name)).advice for name in ("torch", "keras"))
+    assert "model.eval()" in torch
+    assert "training=False" in keras
+    assert "eval()" not in keras
 
 
 def test_fixed_sizes_are_those_that_the_manifest_wants_dynamic():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnx_gate.frameworks.info import OPSET, FrameworkInfo
+from onnx_gate.frameworks.info import OPSET, FrameworkInfo, Terms
 from onnx_gate.records.asked import ModelSpec
 
 _LARGEST = 64 * 1024 * 1024
@@ -76,6 +76,11 @@ INFO = FrameworkInfo(
     # PyTorch or TensorFlow can be the backend: the plug-in finds out which one is installed.
     packages={"keras": ("keras",)},
     extra="keras",
+    terms=Terms(
+        method="call()",
+        size="keras.ops.shape(x)[{}]",
+        inference="Call the model with `training=False` in the export, as `model.export(…)` does, and export it again.",
+    ),
     runs_code=runs_code,
     code_forms=(".h5", ".keras with Lambda layers"),
     instead="save it as .keras without Lambda layers (model.save('model.keras')), or name a factory that builds it "

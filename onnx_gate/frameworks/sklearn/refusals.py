@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from typing import Any
 
 import skl2onnx
@@ -75,6 +76,12 @@ _SIGNS: tuple[tuple[str, Cause, str], ...] = (
         _A_COLUMN_AN_INPUT,
     ),
     (
+        "Unexpect rank",
+        Cause.CONVERSION_FAILED,
+        "skl2onnx picks columns by number from the model's own inputs only: move the steps before the "
+        "ColumnTransformer into its branches, such as ('num', make_pipeline(StandardScaler(), …), [0, 1])",
+    ),
+    (
         "sparse",
         Cause.CONVERSION_FAILED,
         "make it answer densely (sparse_output=False, encode='onehot-dense')",
@@ -102,7 +109,7 @@ def refused(source: Any, spec: ModelSpec, error: Exception) -> CannotJudge:
     cause, fix = next(((cause, fix) for sign, cause, fix in _SIGNS if sign in text), (Cause.CONVERSION_FAILED, ""))
     if _SAME_TYPE in text:
         fix = _unlike(spec) or fix
-    where = _part_named(text, source)
+    where = _part_named(text, source) or _part_at_work(error, source) or "it"
     return CannotJudge(
         cause,
         f"{shown}: skl2onnx can't convert {where}: {describe(error)}",
@@ -159,9 +166,26 @@ _INSTEAD = {
 
 
 def _part_named(text: str, source: Any) -> str:
-    """The innermost part whose class the error names."""
+    """The innermost part whose class the error names; empty if there is none."""
     named = [part for part in parts(source) if re.search(rf"\b{type(part.model).__name__}\b", text)]
-    return f"{type(named[-1].model).__name__}{_step(named[-1], source)}" if named else "it"
+    return f"{type(named[-1].model).__name__}{_step(named[-1], source)}" if named else ""
+
+
+def _part_at_work(error: BaseException, source: Any) -> str:
+    """The part that skl2onnx was at when it failed: its functions hold it, directly or in an `Operator`.
+
+    Empty if it is the source as a whole.
+    """
+    known = {id(part.model): part for part in parts(source) if part.name}
+    failed: BaseException | None = error
+    while failed is not None:
+        for frame, _ in reversed(list(traceback.walk_tb(failed.__traceback__))):
+            for value in list(frame.f_locals.values()):
+                part = known.get(id(value)) or known.get(id(getattr(value, "raw_operator", None)))
+                if part is not None:
+                    return f"{type(part.model).__name__}{_step(part, source)}"
+        failed = failed.__cause__
+    return ""
 
 
 def _step(part: Part | None, source: Any) -> str:

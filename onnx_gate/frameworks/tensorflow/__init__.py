@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx_gate.frameworks.info import FACTORY, OPSET, FrameworkInfo
+from onnx_gate.frameworks.info import FACTORY, OPSET, FrameworkInfo, Terms
 from onnx_gate.records.asked import ModelSpec
 
 
@@ -25,6 +25,11 @@ INFO = FrameworkInfo(
     files="onnx_gate.frameworks.tensorflow.files:FILES",
     packages={"tensorflow": ("tensorflow", "tensorflow-cpu"), "tf2onnx": ("tf2onnx",)},
     extra="tensorflow",
+    terms=Terms(
+        method="the function that is traced",
+        size="tf.shape(x)[{}]",
+        inference="Call the model with `training=False` in the function that is exported, and export it again.",
+    ),
     runs_code=runs_code,
     code_forms=("SavedModel",),
     instead=FACTORY,

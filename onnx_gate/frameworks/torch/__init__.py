@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onnx_gate.errors import CannotJudge
-from onnx_gate.frameworks.info import OPSET, FrameworkInfo, Option
+from onnx_gate.frameworks.info import OPSET, FrameworkInfo, Option, Terms
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.vocabulary import Cause
 
@@ -61,6 +61,7 @@ INFO = FrameworkInfo(
     files="onnx_gate.frameworks.torch.files:FILES",
     packages={"torch": ("torch",), "onnxscript": ("onnxscript",), "safetensors": ("safetensors",)},
     extra="torch",
+    terms=Terms(method="forward()", inference="Call model.eval() before the export, and export it again."),
     runs_code=runs_code,
     code_forms=("TorchScript", ".pt2"),
     instead=("write a factory and keep the weights beside it (`source: model.py:build`, `weights: model.safetensors`)"),

@@ -6,7 +6,7 @@ few comparisons do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -88,8 +88,10 @@ def _spread(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
 class Looks:
     """The worst comparison of each output of one provider, and its plot."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, hides: Callable[[str], bool] = lambda case: False) -> None:
         self._most_bytes = most_bytes
+        self._hides = hides
+        """Whether a case holds values of the user's data that may not be shown: elements are then only counted."""
         self._waiting: list[tuple[OutputDiff, Sample, Labels | None]] = []
         self._worst: dict[str, tuple[tuple[float, ...], Plot]] = {}
 
@@ -104,7 +106,7 @@ class Looks:
         for diff, sample, labels in self._waiting:
             rank = _rank(diff)
             if id(diff) in kept and (diff.output not in self._worst or rank > self._worst[diff.output][0]):
-                self._worst[diff.output] = rank, _plot(diff, sample, labels)
+                self._worst[diff.output] = rank, _plot(diff, sample, labels, dots=not self._hides(diff.case))
         self._waiting.clear()
 
     def plots(self) -> list[Plot]:
@@ -130,7 +132,7 @@ def _size(plot: Plot) -> int:
     return len(written) + _INDENT * (1 + written.count(b"\n"))
 
 
-def _plot(diff: OutputDiff, sample: Sample, labels: Labels | None) -> Plot:
+def _plot(diff: OutputDiff, sample: Sample, labels: Labels | None, *, dots: bool) -> Plot:
     plot = Plot(provider=diff.provider, case=diff.case, output=diff.output, looked=diff.total)
     if diff.tolerance is None or not sample.looked:
         return replace(plot, matrix=_matrix(labels) if labels else None)
@@ -145,7 +147,7 @@ def _plot(diff: OutputDiff, sample: Sample, labels: Labels | None) -> Plot:
         plot,
         looked=sample.looked,
         histogram=_histogram(distance, ~(distance <= allowed) & finite, odd=int(np.count_nonzero(~met))),
-        pairs=_pairs(reference[finite], actual[finite]),
+        pairs=_pairs(reference[finite], actual[finite], dots=dots),
         by_row=_by_row(_used(distance, reference, met, diff.tolerance), rows, sample.rows),
     )
 
@@ -170,13 +172,13 @@ def _histogram(distance: Floats, beyond: npt.NDArray[np.bool_], *, odd: int) -> 
     )
 
 
-def _pairs(reference: Floats, actual: Floats) -> Pairs | None:
+def _pairs(reference: Floats, actual: Floats, *, dots: bool) -> Pairs | None:
     if not reference.size:
         return None
     lowest = float(min(reference.min(), actual.min()))
     highest = float(max(reference.max(), actual.max()))
     pairs = Pairs(lowest=_short(lowest), highest=_short(highest))
-    if reference.size <= MOST_POINTS:
+    if dots and reference.size <= MOST_POINTS:
         return replace(pairs, references=tuple(map(_short, reference)), actuals=tuple(map(_short, actual)))
     scale = max(highest / GRID - lowest / GRID, np.finfo(np.float64).tiny)
     columns, rows = (np.clip((each - lowest) / scale, 0, GRID - 1).astype(np.int64) for each in (reference, actual))

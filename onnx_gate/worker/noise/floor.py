@@ -32,6 +32,14 @@ class Envelope:
         self._largest: dict[int, float] = {}
         self._counts: dict[int, int] = {}
 
+    @classmethod
+    def of(cls, keys: Array, largest: Array, counts: Array) -> Envelope:
+        """Elements that are sorted into bins already."""
+        made = cls()
+        made._largest = dict(zip(keys.tolist(), largest.tolist(), strict=True))
+        made._counts = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+        return made
+
     def add(self, reference: Array, deviation: Array) -> None:
         """Add elements; those that are not finite are left out."""
         sizes, deviation = np.abs(reference.astype(np.float64).ravel()), deviation.ravel()
@@ -39,14 +47,10 @@ class Envelope:
         sizes, deviation = sizes[finite], deviation[finite]
         if not sizes.size:
             return
-        with np.errstate(divide="ignore"):
-            steps = np.floor(_STEPS * np.log2(sizes))
-        keys, places, counts = np.unique(np.maximum(steps, _ZERO), return_inverse=True, return_counts=True)
+        keys, places, counts = np.unique(bins_of(sizes), return_inverse=True, return_counts=True)
         largest = np.zeros(len(keys))
         np.maximum.at(largest, places, deviation)
-        for key, most, count in zip(keys.astype(int).tolist(), largest.tolist(), counts.tolist(), strict=True):
-            self._largest[key] = max(self._largest.get(key, 0.0), most)
-            self._counts[key] = self._counts.get(key, 0) + count
+        self.merge(Envelope.of(keys, largest, counts))
 
     def merge(self, other: Envelope) -> None:
         """Add all elements of another envelope."""
@@ -78,6 +82,10 @@ class Envelope:
         allowed = ((most, floor.atol + floor.rtol * _size(key)) for key, most in self._largest.items())
         return max((most / limit if limit else math.inf for most, limit in allowed if most), default=0.0)
 
+    def largest_size(self) -> float:
+        """The size of the largest element."""
+        return max(map(_size, self._largest), default=0.0)
+
     def _typical(self) -> float:
         """The median size of the elements that are not 0."""
         keys = sorted(key for key in self._counts if key != _ZERO)
@@ -87,6 +95,13 @@ class Envelope:
             if seen >= half:
                 return _size(key)
         return 0.0
+
+
+def bins_of(sizes: Array) -> Array:
+    """The numbers of the bins that elements of these sizes belong to."""
+    with np.errstate(divide="ignore"):
+        steps = np.floor(_STEPS * np.log2(sizes))
+    return np.asarray(np.maximum(steps, _ZERO), np.int64)
 
 
 def rounding_of(dtype: np.dtype[Any]) -> float:

@@ -16,6 +16,7 @@ from onnx_gate.records.ran import FAR, Noise
 from onnx_gate.worker.compare.form import kind_of
 from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.log import log_aside
+from onnx_gate.worker.noise.columns import Deviations, merged
 from onnx_gate.worker.noise.floor import SMOOTH, Envelope, rounding_of, without_jumps
 from onnx_gate.worker.noise.ways import MOVED, Arrays, Kept, Pairs, Ways, arrays_of
 from onnx_gate.worker.runtime.session import open_session
@@ -23,20 +24,24 @@ from onnx_gate.worker.trial.prepared import Prepared
 
 MOST_KEPT = 64 * 1024 * 1024
 """Most bytes of answers on which noise is measured; for further calls only the errors are measured."""
-Envelopes = dict[str, Envelope]
+Found = dict[str, Deviations]
 
 
 @dataclass
 class Errors:
     """The differences between the source and one provider over all calls, and the calls to measure noise on."""
 
-    envelopes: Envelopes = field(default_factory=lambda: defaultdict(Envelope))
-    given: Envelopes = field(default_factory=lambda: defaultdict(Envelope))
+    found: Found = field(default_factory=lambda: defaultdict(Deviations))
+    given: dict[str, Envelope] = field(default_factory=lambda: defaultdict(Envelope))
     """The same without generated cases: in those, a difference that rounding decides is not an error."""
     broken: set[str] = field(default_factory=set)
     """Outputs that are NaN or infinite on one side only."""
     eps: dict[str, float] = field(default_factory=dict)
     """Size of one rounding step of each output's dtype."""
+    covered: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Columns of an output whose answers the noise of the whole output covers."""
+    noisy: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Edge cases that have far more noise than the other cases."""
     kept: list[Kept] = field(default_factory=list)
     complete: bool = True
     _bytes: int = 0
@@ -48,7 +53,7 @@ class Errors:
             self.eps[name] = max(self.eps.get(name, 0.0), rounding_of(actual.dtype))
             with np.errstate(all="ignore"):
                 deviation = np.abs(given - reference)
-                self.envelopes[name].add(reference, deviation)
+                self.found[name].add(reference, deviation, case.edge)
                 self.given[name].add(reference, np.where(case.generated, np.nan, deviation))
                 odd = ~(np.isfinite(reference) & np.isfinite(given)) & (reference != given)
             if (odd & ~(np.isnan(reference) & np.isnan(given))).any():
@@ -56,7 +61,7 @@ class Errors:
         size = sum(each.nbytes for side in (references, actuals) for each in side.values())
         if not self.kept or self._bytes + size <= MOST_KEPT:
             self._bytes += size
-            self.kept.append(Kept(call=call, references=references, actuals=actuals))
+            self.kept.append(Kept(call=call, references=references, actuals=actuals, edge=case.edge))
 
 
 def measure_noise(
@@ -140,13 +145,13 @@ class _Measuring:
             return []
         grounds = self._ask_all(self._ways.grounds(kept))
         spreads = self._ask_all(self._ways.spreads(kept))
-        found = {name: self._judge(name, grounds, spreads) for name in self._errors.envelopes}
+        found = {name: self._judge(name, grounds, spreads) for name in self._errors.found}
         if any(noise.is_divergence for noise in found.values()) and (more := self._ways.last_resort(kept)):
             grounds |= self._ask_all(more)
-            found = {name: self._judge(name, grounds, spreads) for name in self._errors.envelopes}
+            found = {name: self._judge(name, grounds, spreads) for name in self._errors.found}
         return list(found.values())
 
-    def _ask_all(self, ways: Mapping[str, Callable[[], Pairs]]) -> dict[str, Envelopes]:
+    def _ask_all(self, ways: Mapping[str, Callable[[], Pairs]]) -> dict[str, Found]:
         found = {}
         for name, ask in ways.items():
             if time.monotonic() > self._deadline:
@@ -155,12 +160,12 @@ class _Measuring:
             found[name] = self._ask(name, ask)
         return found
 
-    def _ask(self, way: str, ask: Callable[[], Pairs]) -> Envelopes:
+    def _ask(self, way: str, ask: Callable[[], Pairs]) -> Found:
         """The deviations by output in one way; errors are only logged, because there are other ways."""
-        found: Envelopes = defaultdict(Envelope)
+        found: Found = defaultdict(Deviations)
         try:
             for number, answered, otherwise in ask():
-                self._add(way, found, self._errors.kept[number].references, answered, otherwise)
+                self._add(way, found, self._errors.kept[number], answered, otherwise)
                 if time.monotonic() > self._deadline:
                     self._complete = False
                     break
@@ -168,8 +173,8 @@ class _Measuring:
             log_aside(error)
         return found
 
-    def _add(self, way: str, found: Envelopes, references: Arrays, answered: Arrays, otherwise: Arrays) -> None:
-        for name, reference in references.items():
+    def _add(self, way: str, found: Found, kept: Kept, answered: Arrays, otherwise: Arrays) -> None:
+        for name, reference in kept.references.items():
             pair = [side[name] for side in (answered, otherwise) if name in side]
             if len(pair) < 2 or any(side.size != reference.size for side in pair):
                 continue
@@ -177,34 +182,37 @@ class _Measuring:
             with np.errstate(all="ignore"):
                 deviation = np.abs(one - other)
             most = SMOOTH if way in MOVED else np.inf
-            found[name].add(reference, without_jumps(reference, deviation, self._errors.eps[name], most=most))
+            smooth = without_jumps(reference, deviation, self._errors.eps[name], most=most)
+            found[name].add(reference, smooth, kept.edge)
             self._asked[name].add(way)
 
-    def _judge(self, name: str, grounds: Mapping[str, Envelopes], spreads: Mapping[str, Envelopes]) -> Noise:
+    def _judge(self, name: str, grounds: Mapping[str, Found], spreads: Mapping[str, Found]) -> Noise:
         """The noise of an output; spreads count as rounding if they stay near the grounds, or without grounds."""
-        whole, errors = Envelope(), self._errors
-        asked = [way for way in grounds if way in self._asked[name]]
+        errors, eps = self._errors.found[name], self._errors.eps[name]
+        asked, beyond = [way for way in grounds if way in self._asked[name]], []
         # Sizes count even without deviations: the size of one rounding step of the dtype depends on them.
-        whole.merge(errors.envelopes[name].sizes_only())
-        for way in asked:
-            whole.merge(grounds[way][name])
-        floor, beyond = whole.fit(errors.eps[name]), []
+        ground = merged([errors.sizes_only(), *(grounds[way][name] for way in asked)])
+        near = [ground]
         for way in (way for way in spreads if way in self._asked[name]):
-            if asked and spreads[way][name].over(floor) > FAR:
+            if asked and spreads[way][name].compared(ground, eps)[0] > FAR:
                 beyond.append(way)
                 continue
-            whole.merge(spreads[way][name])
-            asked = [*asked, way]
-        return self._noise(name, whole.fit(errors.eps[name]), asked, beyond)
+            near.append(spreads[way][name])
+            asked.append(way)
+        noise = merged(near)
+        times, floor = errors.compared(noise, eps)
+        self._errors.covered[name] = noise.columns.covered(noise.whole.fit(eps), eps)
+        self._errors.noisy[name] = noise.noisy_edges(eps)
+        return self._noise(name, floor, times, asked, beyond)
 
-    def _noise(self, name: str, floor: Tolerance, ways: list[str], beyond: list[str]) -> Noise:
+    def _noise(self, name: str, floor: Tolerance, times: float, ways: list[str], beyond: list[str]) -> Noise:
         errors = self._errors
         return Noise(
             provider=self._provider,
             output=name,
             rtol=floor.rtol,
             atol=floor.atol,
-            times=float("inf") if name in errors.broken else errors.envelopes[name].over(floor),
+            times=float("inf") if name in errors.broken else times,
             ways=tuple(ways),
             beyond=tuple(beyond),
             calls=len(errors.kept),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from onnx_gate.protocol import Event, Note, Stage
@@ -11,6 +11,7 @@ from onnx_gate.records.asked import OutputRule, ProviderSpec, Tolerance
 from onnx_gate.records.badness import worst_first
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.records.ran import FAR, Noise
+from onnx_gate.wording.hints import listed
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.inputs.calls import Case
 from onnx_gate.worker.log import log_aside
@@ -25,6 +26,14 @@ SHARE = 0.9
 """Share of `timeout` after which calibration has to end."""
 NO_TIME = "how many times the noise the errors are was not measured: triage had no time left"
 NOT_MEASURED = "how many times the noise the errors are was not measured: {}"
+COVERED = (
+    "`{}`: its noise is as large as all answers of its {}, so a tolerance for the whole output hides what is wrong "
+    "there. Fix: add `min_column_snr_db: 40` to the limits of `{}`, or give {} an output of {} own"
+)
+NOISY = (
+    "`{}`: rounding is far larger in the edge {} {} than in the other cases, so a tolerance that covers {} hides "
+    "errors in those. Fix: list the other edges under `edges`, and calibrate again"
+)
 Send = Callable[[Event], None]
 
 
@@ -105,6 +114,24 @@ def _calibrate(
     generated = [case for case in cases if case.generated]
     for noise in _excused(prepared, provider, rules, generated, found, errors, read_log) if generated else found:
         send(noise)
+    for name in errors.found:
+        for text in _remarks(name, errors):
+            send(Note(text=text, warns=True))
+
+
+def _remarks(name: str, errors: Errors) -> Iterator[str]:
+    """What a tolerance for the whole output would hide."""
+    if edges := errors.noisy.get(name):
+        yield NOISY.format(
+            name, *(("case", listed(edges), "it") if len(edges) == 1 else ("cases", listed(edges), "them"))
+        )
+    elif columns := errors.covered.get(name):
+        yield _covered(name, columns)
+
+
+def _covered(name: str, columns: Sequence[int]) -> str:
+    told, *rest = ("column", "it", "its") if len(columns) == 1 else ("columns", "them", "their")
+    return COVERED.format(name, f"{told} {listed([str(column) for column in columns])}", name, *rest)
 
 
 def _excused(

@@ -48,6 +48,8 @@ class Kept:
     references: Arrays
     """The source's answers, in the shape of the actual ones."""
     actuals: Arrays
+    edge: str = ""
+    """The edge case that it belongs to, if it does."""
 
 
 Pairs = Iterator[tuple[int, Arrays, Arrays]]

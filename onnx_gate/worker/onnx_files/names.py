@@ -124,7 +124,7 @@ def _require(kind: str, got: list[str], count: int) -> None:
         f"the exporter wrote {len(got)} {kind}s, expected {count}{more}, or in another order",
         fix=f"every {kind} has to be a tensor of its own: return a copy of what is returned twice, or as it came in"
         if kind == "output"
-        else "remove an input that forward() doesn't use, or export it yourself and name the file as `onnx:`",
+        else "remove an input that the model doesn't use, or export it yourself and name the file as `onnx:`",
     )
 
 

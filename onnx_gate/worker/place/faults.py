@@ -186,6 +186,28 @@ class Search:
                 kept = rest
         return [fault for fault in faults if fault in kept]
 
+    def companions(self, faults: Sequence[Fault]) -> list[Exchange]:
+        """Exchanges for other values of the nodes that whole parts replace: on these rows they are right by chance.
+
+        A label, for example, that comes from the same wrong trees as the probabilities.
+        """
+        pairs, given = self.pairs, self.pairs.given_names()
+        exchanged = [fault for fault in faults if isinstance(fault.exchange, NodesExchange)]
+        nodes = [node for fault in exchanged for node in pairs.bench.between(fault.end.value, given)]
+        shared = {node.at for node in nodes if sum(map(bool, node.proto.output)) > 1}
+        done = {fault.end.value for fault in faults}
+        found = []
+        for name, pair in pairs.found.items() if shared else ():
+            if name not in done and shared & {node.at for node in pairs.bench.between(name, given)}:
+                found.append(self._whole(pair, self._theirs(pair)))
+        return [exchange for exchange in found if exchange is not None]
+
+    def _theirs(self, end: Pair) -> list[Node]:
+        """The nodes of the right graph that compute the true value from given ones."""
+        right = self.pairs.truth.bench
+        known = {true for true, pair in self._brought(end).items() if true != end.true}
+        return list(right.between(end.true, known)) if right else []
+
     def _in_time(self) -> bool:
         """Whether there is time left to see which changes are needed."""
         if time.monotonic() <= self.until:
@@ -225,10 +247,7 @@ class Search:
         given = pairs.given()
         ours = list(pairs.bench.between(end.value, given))
         starts = tuple(pairs.starts(end.value))
-        theirs: list[Node] = []
-        if right:
-            known = {true for true, pair in self._brought(end).items() if true != end.true}
-            theirs = right.between(end.true, known)
+        theirs = self._theirs(end)
         paired = {other.at for _, other in aligned(ours, theirs)}
         lacking = [node for node in computing(theirs) if node.at not in paired]
         # If operations are missing before all learnt nodes, the part is the one that prepares the inputs.

@@ -99,7 +99,7 @@ def find_place(
         exchanged = [fault for fault in faults if fault.exchange]
         if prepared.spec.onnx and exchanged and not lowered:
             if time.monotonic() < until:
-                mended = _mend(prepared, bench, exchanged, Path(folder), read_log)
+                mended = _mend(prepared, search, exchanged, Path(folder), read_log)
             else:
                 search.unasked.append("mend")
         if faults and time.monotonic() >= until:
@@ -218,14 +218,19 @@ def _failing(bench: Bench, truth: Truth, feed: Feed) -> int:
 
 
 def _mend(
-    prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
+    prepared: Prepared, search: Search, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
 ) -> Mended | None:
     """The mended file; None if the exchanges don't make a file that runs: the place is reported without it."""
-    try:
-        return mend(prepared, bench, faults, folder, read_log)
-    except Exception as error:
-        log_aside(error)
-        return None
+    companions, mended = search.companions(faults), None
+    for more in (companions, []) if companions else ([],):
+        try:
+            mended = mend(prepared, search.pairs.bench, faults, folder, read_log, more=more)
+        except Exception as error:
+            log_aside(error)
+            continue
+        if mended is None or mended.passes:
+            break
+    return mended
 
 
 def _without_nan(prepared: Prepared, feed: Feed) -> Feed | None:

@@ -22,7 +22,7 @@ from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.onnx_files.files import external_files
 from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import MARK, Bench
-from onnx_gate.worker.place.exchanges.exchange import all_of
+from onnx_gate.worker.place.exchanges.exchange import Exchange, all_of
 from onnx_gate.worker.place.faults import Fault
 from onnx_gate.worker.runtime.session import open_session
 from onnx_gate.worker.trial.prepared import Prepared
@@ -33,13 +33,22 @@ MOST_BYTES = 50 * 1024 * 1024
 
 
 def mend(
-    prepared: Prepared, bench: Bench, faults: Sequence[Fault], folder: Path, read_log: Callable[[], str]
+    prepared: Prepared,
+    bench: Bench,
+    faults: Sequence[Fault],
+    folder: Path,
+    read_log: Callable[[], str],
+    *,
+    more: Sequence[Exchange] = (),
 ) -> Mended | None:
-    """The file with all these faults mended, checked on the same cases and rules; None if it is too large."""
+    """The file with all these faults mended, checked on the same cases and rules; None if it is too large.
+
+    `more` are exchanges that these rows don't need.
+    """
     if bench.blueprint.size > MOST_BYTES:
         return None
     draft = bench.draft()
-    all_of([fault.exchange for fault in faults if fault.exchange], draft)
+    all_of([*(fault.exchange for fault in faults if fault.exchange), *more], draft)
     path = folder / MENDED
     save(bench, draft, path)
     passes, checks = judge_file(prepared, path, read_log)

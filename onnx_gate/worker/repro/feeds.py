@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onnx_gate.frameworks.plugin import Answers, Feed
+from onnx_gate.records.asked import InputSpec
 from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import ReproRows
 from onnx_gate.worker.inputs.calls import Call, Case
@@ -43,9 +45,16 @@ Fails = Callable[[Feed, Answers], bool]
 
 
 def find_rows(
-    prepared: Prepared, cases: Sequence[str], worst: Mapping[str, int], fails: Fails, until: float
+    prepared: Prepared,
+    cases: Sequence[str],
+    worst: Mapping[str, int],
+    fails: Fails,
+    until: float,
+    mended_fails: Fails = lambda feed, references: False,
 ) -> tuple[Shown | None, bool]:
     """Rows on which the file fails, from the cases in this order; and whether cases with the user's own rows exist.
+
+    Of generated rows, those on which the mended file is right come first: they show what was mended, and nothing else.
 
     Raises OutOfTime if not all of them could be tried.
     """
@@ -56,7 +65,7 @@ def find_rows(
         if case not in hidden and (shown := _of_case(prepared, case, worst.get(case.name, 0), fails, until)):
             return shown, bool(hidden)
     for case in hidden:
-        if shown := _generated(prepared, case, fails, until):
+        if shown := _generated(prepared, case, fails, until, mended_fails):
             return shown, True
     return None, bool(hidden)
 
@@ -121,18 +130,23 @@ def _has_rows(prepared: Prepared, feed: Feed, rows: int) -> bool:
     return dynamic and all(isinstance(value, np.ndarray) and value.shape[:1] == (rows,) for value in feed.values())
 
 
-def _generated(prepared: Prepared, case: Case, fails: Fails, until: float) -> Shown | None:
+def _generated(prepared: Prepared, case: Case, fails: Fails, until: float, mended_fails: Fails) -> Shown | None:
     """Generated rows instead of the user's own, on which the file fails too."""
+    first = None
     for shown in generated_feeds(prepared, case):
         if time.monotonic() > until:
-            raise OutOfTime
+            if first is None:
+                raise OutOfTime
+            break
         if fails(shown.feed, shown.references):
-            return shown
-    return None
+            if not mended_fails(shown.feed, shown.references):
+                return shown
+            first = first or shown
+    return first
 
 
 def generated_feeds(prepared: Prepared, case: Case) -> Iterator[Shown]:
-    """Generated rows instead of the user's own."""
+    """Generated rows instead of the user's own; at last with one input after the other all 0, such as a mask."""
     inputs = prepared.spec.inputs or ()
     if prepared.source is None or prepared.recorded or any(given.form != "tensor" for given in inputs):
         return
@@ -144,5 +158,22 @@ def generated_feeds(prepared: Prepared, case: Case) -> Iterator[Shown]:
         except Exception:
             # A source may refuse generated rows.
             return
-        fed = prepared.fed(Call(feed=feed))
-        yield Shown(case=case.name, feed=fed, references=references, rows=ReproRows.GENERATED)
+        yield _shown(prepared, case, feed, references)
+    for given in inputs:
+        if takes_zero(given):
+            zeroed = {**feed, given.name: np.zeros_like(feed[given.name])}
+            # A source may refuse such rows, and take those with another input that is 0.
+            with suppress(Exception):
+                yield _shown(prepared, case, zeroed, prepared.ask_again(Call(feed=zeroed)))
+
+
+def _shown(prepared: Prepared, case: Case, feed: Feed, references: Answers) -> Shown:
+    fed = prepared.fed(Call(feed=feed))
+    return Shown(case=case.name, feed=fed, references=references, rows=ReproRows.GENERATED)
+
+
+def takes_zero(given: InputSpec) -> bool:
+    """Whether an input is of numbers, and may be 0."""
+    if given.dtype == "string" or (given.values is not None and 0 not in given.values):
+        return False
+    return given.range is None or bool(np.all(np.less_equal(given.range[0], 0) & np.greater_equal(given.range[1], 0)))

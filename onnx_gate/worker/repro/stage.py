@@ -21,7 +21,7 @@ from onnx_gate.records.badness import worst_first
 from onnx_gate.records.bounds import LONGEST_NAME
 from onnx_gate.records.diagnosis.repro import Repro
 from onnx_gate.records.found import OutputDiff
-from onnx_gate.vocabulary import REPRO, REPRO_STAGE, BreachKind, LeftOut, ReproRows
+from onnx_gate.vocabulary import MENDED, REPRO, REPRO_STAGE, BreachKind, LeftOut, ReproRows
 from onnx_gate.wording.repro import WHY
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.log import log_aside
@@ -156,7 +156,7 @@ class Bench:
         try:
             # A model that can't be loaded fails on any row.
             any_case = [case.name for case in self._prepared.cases[:1]]
-            shown, hidden = find_rows(self._prepared, cases or any_case, worst, self._fails, until)
+            shown, hidden = find_rows(self._prepared, cases or any_case, worst, self._fails, until, self._mended_fails)
         except CannotStore:
             self._left_out.append(LeftOut.TYPES)
             return None
@@ -180,6 +180,18 @@ class Bench:
         if not all(_TYPES.fullmatch(value.type) for value in values):
             raise CannotStore("a type that numpy doesn't have")
         return bool(self._tried(feed, references)[0])
+
+    def _mended_fails(self, feed: Feed, references: Answers) -> bool:
+        """Whether the mended file fails too, if there is one: it passed on the user's rows."""
+        path = Path(self._prepared.onnx).parent / MENDED
+        if not path.exists():
+            return False
+        settings = runtime_settings(self._provider, self._custom_ops)
+        own, self._session = self._session, script.open_session(path, settings, self._custom_ops)
+        try:
+            return bool(self._tried(feed, references)[0])
+        finally:
+            self._session = own
 
     def _tried(self, feed: Feed, references: Answers) -> tuple[list[str], dict[str, Any]]:
         packed = Packed()

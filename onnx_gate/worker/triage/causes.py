@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from onnx_gate.frameworks.info import Terms
 from onnx_gate.records.badness import worst_first
 from onnx_gate.records.found import OutputDiff, Triage
 from onnx_gate.records.ran import RunToRun
@@ -83,6 +84,8 @@ class Evidence:
     """Whether both sides can run the same rows in batches of another size."""
     variant: str
     """The kind of variant, such as `fp16`; empty for a model that is not a variant."""
+    terms: Terms = field(default_factory=Terms)
+    """The words of the framework's users."""
     run_to_run: Mapping[str, tuple[RunToRun, ...]] = field(default_factory=dict)
     """Provider → the outputs that differ from run to run."""
     unasked: Callable[[], Sequence[str]] = tuple
@@ -120,13 +123,14 @@ def _cause(evidence: Evidence) -> Triage:
         return Triage(
             cause=Cause.TRAIN_MODE,
             advice="The ONNX file was exported in training mode: Dropout or BatchNormalization still behave as in "
-            "training. Call model.eval() before the export, and export it again.",
+            f"training. {evidence.terms.inference}",
         )
     if chance := find_chance(evidence.run_to_run, wrong):
         return chance
     if evidence.shown is Cause.BATCH_BAKED and evidence.fixed:
-        fixed = Triage(cause=Cause.BATCH_BAKED, advice=fixed_advice(evidence.fixed, shipped=evidence.shipped))
-        return (None if evidence.shipped else _baked_by_line(evidence)) or fixed
+        advice = fixed_advice(evidence.fixed, evidence.terms, shipped=evidence.shipped)
+        known = None if evidence.shipped else _baked_by_line(evidence)
+        return known or Triage(cause=Cause.BATCH_BAKED, advice=advice)
     worst = worst_first(compared)[0] if compared and evidence.shown is not Cause.BATCH_BAKED else None
     if worst and not evidence.ask.repeats_itself(worst):
         return _not_repeating(evidence, worst)
@@ -139,12 +143,13 @@ def _cause(evidence: Evidence) -> Triage:
         )
     asked = evidence.rows_asked and bool(compared)
     if evidence.shown is Cause.BATCH_BAKED or depends_on_size(evidence.diffs, evidence.sizes, wrong, rows_asked=asked):
-        return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=baked_advice(evidence.sizes, wrong))
+        advice = baked_advice(evidence.sizes, wrong, evidence.terms)
+        return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=advice)
     if dim := baked_dimension(evidence.diffs, evidence.sizes, wrong, evidence.cuts):
-        advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong)
+        advice = dimension_advice(dim, evidence.diffs, evidence.sizes, wrong, evidence.terms)
         return Triage(cause=Cause.BATCH_BAKED, advice=advice)
     if size := _right_size(evidence, wrong):
-        advice = baked_advice(evidence.sizes, wrong, right=size)
+        advice = baked_advice(evidence.sizes, wrong, evidence.terms, right=size)
         return _baked_by_line(evidence) or Triage(cause=Cause.BATCH_BAKED, advice=advice)
     if not compared:
         return _contract_cause(evidence, wrong)
@@ -208,8 +213,8 @@ def _contract_cause(evidence: Evidence, wrong: list[OutputDiff]) -> Triage:
         return Triage(
             cause=Cause.BATCH_BAKED,
             advice=f"The answers have the right shape at {right}, and not at {wrong[0].case}: the ONNX file has a size "
-            "built in that the manifest wants dynamic. Make that part of forward() general, or that dimension fixed in "
-            "`inputs`.",
+            "built in that the manifest wants dynamic. Make that part of the model general, or that dimension fixed "
+            "in `inputs`.",
         )
     return Triage(
         cause=Cause.CONTRACT,
@@ -244,7 +249,7 @@ def _not_repeating(evidence: Evidence, worst: OutputDiff) -> Triage:
     return Triage(
         cause=Cause.NONDETERMINISTIC,
         advice="The source itself answers the same feed differently each time: it is random or keeps state. "
-        "Remove what is random from the forward pass, or compare a deterministic part of the model.",
+        "Remove what is random from the model, or compare a deterministic part of the model.",
     )
 
 

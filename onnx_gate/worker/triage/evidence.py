@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from onnx_gate.frameworks.plugin import Feed
+from onnx_gate.frameworks.registry import terms_of
 from onnx_gate.records.asked import SessionSpec, Tolerance
 from onnx_gate.records.diagnosis.place import Mended, Place
 from onnx_gate.records.found import Answer, OutputDiff, Triage
@@ -73,6 +74,7 @@ def gather_evidence(prepared: Prepared, diffs: list[OutputDiff], read_log: ReadL
         recorded=ask.recorded,
         rows_asked=not ask.recorded and prepared.source is not None,
         variant=spec.variant.kind if spec.variant else "",
+        terms=terms_of(spec.framework),
         run_to_run={name: numerics.run_to_run for name, numerics in prepared.numerics.items()},
         unasked=lambda: ask.unasked,
         failed=lambda: ask.failed,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnx_gate.frameworks.info import Terms
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.found import Graph, OutputDiff
 from onnx_gate.vocabulary import BreachKind
@@ -62,7 +63,7 @@ def _batches(spec: ModelSpec, shapes: Shapes) -> tuple[Fixed, ...]:
     )
 
 
-def fixed_advice(fixed: Sequence[Fixed], *, shipped: bool) -> str:
+def fixed_advice(fixed: Sequence[Fixed], terms: Terms, *, shipped: bool) -> str:
     """Advice that names the baked-in sizes, and how to export the file without them."""
     told = ", ".join(f"dimension {each.axis} (`{each.name}`) of `{each.input}` is {each.size}" for each in fixed[:4])
     shapes: dict[str, list[str]] = {}
@@ -79,10 +80,16 @@ def fixed_advice(fixed: Sequence[Fixed], *, shipped: bool) -> str:
             f"the model takes no other size, {otherwise}."
         )
     places = ", ".join(dict.fromkeys(f"`x.shape[{each.axis}]`" for each in fixed))
-    return (
-        f"{start}Look for a number that forward() makes of that size (`int(…)` or a comparison of {places}, a fixed "
-        f"reshape): use the size as it is, or -1. If the model takes no other size, {otherwise}."
-    )
+    look = look_for(f"`int(…)` or a comparison of {places}, a fixed reshape", terms, fixed[0].axis)
+    return f"{start}{look} If the model takes no other size, {otherwise}."
+
+
+def look_for(signs: str, terms: Terms, axis: int) -> str:
+    """What makes a constant of a size, in the user's code; or in what made the file, where users write no such code."""
+    if not terms.method:
+        return "Look for that number in the code or the converter that made the file, and export it again without it."
+    size = terms.size.format(axis)
+    return f"Look in {terms.method} for a number that is made of that size ({signs}): use `{size}` as it is, or -1."
 
 
 def right_sizes(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
@@ -174,26 +181,26 @@ def _share_wrong(diff: OutputDiff) -> float:
     return 1.0 if diff.contract or not diff.total else diff.mismatched / diff.total
 
 
-def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> str:
+def dimension_advice(dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff], terms: Terms) -> str:
     """Advice that names the sizes at which the file is wrong, and what to look for."""
     bad, good = (
         ", ".join(map(str, sorted(size for size in found if size is not None)))
         for found in _by_size(dim, diffs, sizes, wrong)
     )
     return (
-        f"The ONNX file has a size of {dim!r} built in: it is wrong at {dim}={bad} and right at {dim}={good}. Look for "
-        f"a number that forward() makes of that size (`int(x.shape[…])`, a fixed reshape, a mask or table of one "
-        f"length), or for an export without a dynamic {dim!r}. If the model takes no other size, write the number "
-        "instead of the name in `inputs`."
+        f"The ONNX file has a size of {dim!r} built in: it is wrong at {dim}={bad} and right at {dim}={good}. "
+        f"{look_for('`int(x.shape[…])`, a fixed reshape, a mask or table of one length', terms, 1)} Or it was exported "
+        f"without a dynamic {dim!r}. If the model takes no other size, write the number instead of the name in "
+        "`inputs`."
     )
 
 
-def baked_advice(sizes: Sizes, wrong: list[OutputDiff], right: int | None = None) -> str:
+def baked_advice(sizes: Sizes, wrong: list[OutputDiff], terms: Terms, right: int | None = None) -> str:
     """Advice that names the batch sizes at which the file is wrong, and what to look for."""
     batches = sorted({size for diff in wrong if (size := sizes.get(diff.case, {}).get("batch"))})
     same = f", and right for the same rows at batch {right}" if right else ""
     where = f" It is wrong at batch {', '.join(map(str, batches))}{same}." if batches else ""
     return (
-        "The ONNX file has a dimension built in that the manifest wants dynamic." + where + " Look for "
-        "`int(x.shape[0])`, `if x.shape[0] == …` or a fixed reshape in forward(): use x.shape[0] as it is, or -1."
+        "The ONNX file has a dimension built in that the manifest wants dynamic."
+        f"{where} {look_for('`int(x.shape[0])`, `if x.shape[0] == …`, a fixed reshape', terms, 0)}"
     )

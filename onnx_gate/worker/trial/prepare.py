@@ -20,6 +20,7 @@ from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.inputs.cases import example_case, has_one_batch, outputs_by_row, plan_cases, schema_from_graph
 from onnx_gate.worker.inputs.cuts import one_size_warnings
 from onnx_gate.worker.inputs.data import Dataset, load_dataset
+from onnx_gate.worker.inputs.data.casting import made_equal
 from onnx_gate.worker.inputs.data.fitted import check_columns
 from onnx_gate.worker.inputs.known import draws_known, joined
 from onnx_gate.worker.onnx_files.branches import untried_branches
@@ -37,6 +38,7 @@ from onnx_gate.worker.trial.reference import ask_cuts, ask_edges, ask_padded, re
 from onnx_gate.worker.trial.repeats.randomness import ask_watched, draws
 from onnx_gate.worker.trial.samples import describe_feed
 from onnx_gate.worker.trial.unrounded import unrounded
+from onnx_gate.worker.trial.veil import veiled
 from onnx_gate.worker.user_code import failed, require_access
 from onnx_gate.worker.variants.in_place import as_lowered, fitting_cases, lower_precision, overflow_warning
 
@@ -152,6 +154,8 @@ def prepare(job: Job, send: Callable[[Event], None]) -> Prepared:
     prepared.watched = not warnings
     if dataset and dataset.was_rounded:
         prepared.wide = unrounded(framework, source, spec)
+        if prepared.wide is None and not dataset.holds_reference:
+            warnings += made_equal(dataset.given, dataset.inputs)
     more = []
     if spec.variant:
         send(Stage(name="variant"))
@@ -280,14 +284,14 @@ def _replace_all_refused(framework: Plugin, source: Any, inputs: _Inputs) -> boo
 
 def _ask_first(framework: Plugin, source: Any, inputs: _Inputs) -> tuple[Answers, list[str]]:
     spec, case = inputs.spec, inputs.cases[0]
+    call = next(case.calls())
     try:
-        call = next(case.calls())
         first, drawn = ask_watched(framework, lambda: answer_call(framework, source, spec, call))
         return first, [draws(drawn)] if drawn else []
     except (CannotJudge, MemoryError):
         raise
     except BaseException as error:
-        raise source_failed(spec, case, error) from error
+        raise source_failed(spec, case, call, error) from error
 
 
 NAME_INPUTS = (
@@ -301,7 +305,7 @@ def other_names(names: tuple[str, str]) -> str:
     return f"the .onnx takes the inputs {names[0]}, and the manifest names {names[1]}"
 
 
-def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJudge:
+def source_failed(spec: ModelSpec, case: Case, call: Call, error: BaseException) -> CannotJudge:
     """The error for a feed that the source itself can't answer."""
     fix = f"correct `inputs` to what the model takes; it was fed {describe_feed(next(case.calls()).feed)}."
     if case.edge:
@@ -316,7 +320,8 @@ def source_failed(spec: ModelSpec, case: Case, error: BaseException) -> CannotJu
         fix = "fit the estimator before it is saved"
     elif not sizes and any("int" in given.dtype and given.range is given.values is None for given in spec.inputs or ()):
         fix += " Integers are drawn from 0 to 9 unless `range` or `values` is given"
-    return failed(Cause.LOAD_FAILED, f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
+    said = failed(Cause.LOAD_FAILED, f"{spec.source.shown}: the source itself fails on {case.name}", error, fix=fix)
+    return CannotJudge(said.cause, veiled(str(said), spec, call, generated=case.generated), fix=said.fix)
 
 
 def _onnx_file(
@@ -355,7 +360,7 @@ def _converted(framework: Plugin, source: Any, spec: ModelSpec, path: str, examp
         try:
             framework.predict(source, spec, call.feed)
         except Exception as error:
-            raise source_failed(spec, example, error) from error
+            raise source_failed(spec, example, call, error) from error
         raise
 
 

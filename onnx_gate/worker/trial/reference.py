@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.protocol import Event, Stage
+from onnx_gate.worker.trial.veil import veiled
 from onnx_gate.worker.user_code import describe
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def refusal(prepared: Prepared, case: Case) -> str | None:
         # This isn't a refusal: the run of the case reports that memory ran out.
         return None
     except Exception as error:
-        return describe(error)[:LONGEST_REASON]
+        return veiled(describe(error), prepared.spec, call, generated=case.generated)[:LONGEST_REASON]
     return None
 
 
@@ -99,7 +100,7 @@ def why_refused(framework: Plugin, source: Any, spec: ModelSpec, call: Call) -> 
         # This isn't a refusal: the run of the case reports that memory ran out.
         return None
     except Exception as error:
-        return describe(error)[:LONGEST_REASON]
+        return veiled(describe(error), spec, call)[:LONGEST_REASON]
     return None
 
 

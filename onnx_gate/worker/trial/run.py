@@ -9,19 +9,20 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from onnx_gate.errors import CannotJudge, NotAvailable
-from onnx_gate.records.asked import OutputRule
+from onnx_gate.records.asked import ModelSpec, OutputRule
 from onnx_gate.records.found import Actual, Breach, Failure, OutputDiff
 from onnx_gate.vocabulary import BreachKind, Cause
 from onnx_gate.worker.compare.columns import Columns
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.compare.plots import Looks, Sample
-from onnx_gate.worker.inputs.calls import Case
+from onnx_gate.worker.inputs.calls import Call, Case
 from onnx_gate.worker.log import log_failure
 from onnx_gate.worker.runtime.options import missing_inputs, runtime_words
 from onnx_gate.worker.trial.prepare import NAME_INPUTS, other_names, source_failed
 from onnx_gate.worker.trial.prepared import Prepared
 from onnx_gate.worker.trial.samples import MOST_SHAPES, shape_of
 from onnx_gate.worker.trial.unrounded import GivenComparison
+from onnx_gate.worker.trial.veil import veiled
 from onnx_gate.worker.user_code import describe
 
 _REFUSED = ("Got invalid dimensions", "cannot be reshaped", "reshape", "broadcast", "Shape mismatch", "axis == 1")
@@ -77,12 +78,12 @@ def run_case(
             reference = prepared.reference(case, number, call)
         except BaseException as error:
             known = isinstance(error, CannotJudge | MemoryError)
-            told = error if known else source_failed(prepared.spec, case, error)
+            told = error if known else source_failed(prepared.spec, case, call, error)
             return [failure_of(told, f"reference {case.name}", provider=provider)]
         try:
             actual = session.run(prepared.fed(call))
         except Exception as error:
-            return _run_failed(error, case, provider, rules)
+            return _run_failed(error, prepared.spec, (case, call), provider, rules)
         if given:
             given.add(call, reference, actual, case.sizes.get("batch"))
         samples += prepared.samples[provider].add(call.feed, case.sizes.get("batch"))
@@ -140,12 +141,13 @@ def _tell_doubtful(case: Case, provider: str, found: list[OutputDiff | Failure])
 
 
 def _run_failed(
-    error: Exception, case: Case, provider: str, rules: dict[str, OutputRule]
+    error: Exception, spec: ModelSpec, fed: tuple[Case, Call], provider: str, rules: dict[str, OutputRule]
 ) -> list[OutputDiff | Failure]:
     """ONNX Runtime fails on a feed that the source answers: a breach if it refuses the feed's form, else an error."""
     if isinstance(error, NotAvailable):
         raise error
-    text = runtime_words(error)
+    case, call = fed
+    text = veiled(runtime_words(error), spec, call, generated=case.generated)
     if isinstance(error, CannotJudge) or "allocate memory" in text:
         return [failure_of(error, f"run {case.name}", provider=provider)]
     if names := missing_inputs(text):

@@ -19,6 +19,7 @@ from onnx_gate.wording.numbers import number, percent, plural, two_scalars
 from onnx_gate.worker.compare.rows import RowComparison
 from onnx_gate.worker.compare.rules import EXACT
 from onnx_gate.worker.inputs.calls import Call
+from onnx_gate.worker.trial.veil import veiled
 from onnx_gate.worker.user_code import failed
 
 
@@ -39,7 +40,8 @@ class Unrounded:
         except Exception as error:
             what = "the source fails on the data as given, before it is rounded to the schema's dtype"
             fix = "give data that the source takes, or turn this comparison into a note with `given: false`"
-            raise failed(Cause.LOAD_FAILED, what, error, fix=fix) from error
+            told = failed(Cause.LOAD_FAILED, what, error, fix=fix)
+            raise CannotJudge(told.cause, veiled(str(told), self.spec, call), fix=fix) from error
         return {name: answers[own] for name, own in names.items() if own in answers}
 
 

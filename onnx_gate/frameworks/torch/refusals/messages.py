@@ -25,6 +25,10 @@ _DEBUGGING = (
     *("consider using data-dependent friendly", "Caused by:", "For more information", "The following call raised"),
     *("The error above occurred", "from user code:", "Set TORCHDYNAMO", "Developer debug context"),
 )
+_DRAWS = re.compile(r"\brandom\.\w+\(|\b(?:rand|randn|randint|bernoulli|multinomial|dropout)(?:_like)?\(")
+"""A line that draws random numbers."""
+_MADE_NUMBER = re.compile(r"\b((?:int|float|bool)\()|(\.(?:item|tolist)\(\))")
+"""A tensor that is made a number of Python."""
 _BY_VALUES = ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutputException")
 _SIGNS = (
     (
@@ -67,6 +71,13 @@ def export_failed(spec: ModelSpec, error: Exception, idiom: Idiom, find: FindOpe
             f"{where}: {idiom.method} doesn't take all sizes that the manifest asks for: {_reasons(error)}{spot}",
             fix=_limits_fix(text),
         )
+    if any(sign in text for sign in _BY_VALUES) and _DRAWS.search(spot.text):
+        # Some generators look at their seed, which is a tensor.
+        return CannotJudge(
+            Cause.NONDETERMINISTIC,
+            f"{where}: {idiom.method} draws random numbers, and no two runtimes draw the same{spot}",
+            fix=f"make the noise an input of {idiom.method}, or export the part that isn't random",
+        )
     if any(sign in text for sign in _BY_VALUES):
         return CannotJudge(
             Cause.CONVERSION_FAILED,
@@ -100,7 +111,16 @@ def _limits_fix(text: str) -> str:
 def _decision_fix(spot: Spot, idiom: Idiom) -> str:
     """The user's line, rewritten if it is understood."""
     made = rewrite(spot.file, spot.line, idiom) if spot.file else None
-    return str(made) if made else f"use {idiom.ops}.where{f' or {idiom.ops}.cond' if idiom.branches else ''} there"
+    if made:
+        return str(made)
+    if cast := _MADE_NUMBER.search(spot.text):
+        made_by, where = f"{cast[1]}…)" if cast[1] else cast[2], f"{idiom.ops}.where"
+        return (
+            f"keep a tensor there, without `{made_by}`. A loop then takes as many turns as it can ever take, and "
+            f"`{where}(turn < n, new, old)` keeps the value once it is over. Where one of several layers is chosen by "
+            f"a number, compute all of them, and choose with {where}"
+        )
+    return f"use {idiom.ops}.where{f' or {idiom.ops}.cond' if idiom.branches else ''} there"
 
 
 def _whole_text(error: BaseException) -> str:

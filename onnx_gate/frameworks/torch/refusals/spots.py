@@ -59,9 +59,18 @@ class Spot:
 
 def spot_of(error: BaseException, text: str) -> Spot:
     """The spot of an exporter's error, from its whole text."""
-    frame = user_frame(text)
+    frame = user_frame(text) or _user_frame_of(error)
     module, kind = _module_of(error, frame)
     return Spot(file=frame[0] if frame else "", line=frame[1] if frame else 0, module=module, kind=kind)
+
+
+def _user_frame_of(error: BaseException) -> tuple[str, int] | None:
+    """The innermost line of the user's code in a traceback: not every error of an exporter lists it in its text."""
+    for link in chain(error):
+        frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(link.__traceback__)]
+        if found := next((each for each in reversed(frames) if is_users(each[0])), None):
+            return found
+    return None
 
 
 def node_of(error: BaseException) -> torch.fx.Node | None:

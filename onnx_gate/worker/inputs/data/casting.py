@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,17 @@ def _check_finite(array: Array, cast: Array, given: InputSpec, where: str, *, sh
     )
 
 
+def made_equal(given: Mapping[str, Any], fitted: Mapping[str, Any]) -> Iterator[str]:
+    """A warning for each input with different values that become equal; the source gets them rounded, too."""
+    for name, array in given.items():
+        if array.dtype.kind == "f" and (met := _meetings(array, fitted[name].astype(array.dtype))):
+            yield (
+                f"`{name}`: {met[0]:,} different values of the data become equal in {fitted[name].dtype}. The source "
+                "got them like this, too, so that its answers to the data as given were not compared. Fix: subtract "
+                "their smallest value before they reach the model, or declare float64"
+            )
+
+
 def _rounding_notes(array: Array, cast: Array, given: InputSpec, where: str, *, shows: bool) -> list[str]:
     """Notes about whole numbers that change, values that become equal, or become 0; other rounding is normal."""
     back = cast.astype(array.dtype)
@@ -118,8 +130,7 @@ def _rounding_notes(array: Array, cast: Array, given: InputSpec, where: str, *, 
         )
         notes.append(
             f"{where}: {count} different values become equal in {given.dtype}, such as {pair}: if they tell rows "
-            "apart, subtract their smallest value before they reach the model. What that costs is compared with the "
-            "source's answers to the data as given"
+            "apart, subtract their smallest value before they reach the model"
         )
     return notes
 
