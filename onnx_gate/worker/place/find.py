@@ -37,6 +37,8 @@ from onnx_gate.worker.trial.prepared import Prepared
 MOST_ROWS = 32
 GROSS, MANY = 0.01, 0.25
 """Shares of the largest number, and of the elements, that rounding alone does not reach."""
+CLEAR = 64.0
+"""Multiple of the noise above which nobody takes an error for rounding."""
 MOST_ALONG = 200
 MOST_NODES = 20
 MOST_BOUNDS = 16
@@ -59,6 +61,8 @@ class Found:
     """What there was no time for."""
     gross: bool = True
     """Whether a part has larger errors than rounding can make, in more than a few elements."""
+    clear: bool = False
+    """Whether all faults have far larger errors than rounding explains."""
     lowered: Lowered | None = None
     """The lower precision of the file, if some of the divergence comes from it."""
     part: Part | None = None
@@ -112,6 +116,7 @@ def find_place(
             lacks=any(_lacks(pairs, fault) for fault in faults),
             unasked=tuple(search.unasked),
             gross=any(_is_gross(pairs, fault) for fault in faults),
+            clear=bool(faults) and all(fault.error > CLEAR * fault.noise for fault in faults),
             lowered=lowered,
             part=cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until),
         )
@@ -131,8 +136,8 @@ def _searched(
 ) -> tuple[Search, list[Fault], bool]:
     """The search, its faults, and whether the divergence goes away with them.
 
-    A value may have a few other elements, such as rows next to a threshold. If every value is right so, these few are
-    looked at; they count if they explain the divergence.
+    A value may have a few other elements, such as rows next to a threshold. If the faults that are found so don't
+    explain the divergence, these few are looked at; they count if they do.
     """
     known = _parameters(prepared), _folds(prepared), _settings(prepared)
     for few in (True, False):
@@ -142,7 +147,7 @@ def _searched(
         faults, proven = _explained(search)
         if few:
             first = search, faults, proven
-        if faults or time.monotonic() > until:
+        if proven or time.monotonic() > until:
             break
     return (search, faults, proven) if proven else first
 

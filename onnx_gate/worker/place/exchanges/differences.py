@@ -12,7 +12,7 @@ import onnx
 from onnx import defs
 
 from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
-from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt, learns
+from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt
 from onnx_gate.worker.place.exchanges.exchange import (
     AttributeExchange,
     Exchange,
@@ -42,7 +42,8 @@ _SHAPE_OF_TREES = (
 )
 """The attributes that say which node comes after which."""
 _NOT_COMPUTED = ("Identity", "Dropout")
-_OF_SIZES = ("Shape", "Size")
+_FORMS = ("Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape")
+"""Operators that give the same numbers in another form."""
 
 
 def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
@@ -57,6 +58,10 @@ def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequenc
     for group in (_one_of_each(weights), *_choices(weights), _one_of_each(single), *_choices(single)):
         if len(group) > 1:
             yield Several(parts=tuple(group))
+    if trees and single:
+        # Fitted on other rows: the steps before the trees are other ones, too.
+        rest = _one_of_each(single)
+        yield Several(parts=(*(part for tree in trees for part in tree.parts), *rest))
 
 
 def _whole_trees(
@@ -135,6 +140,11 @@ def aligned(ours: Sequence[Node], theirs: Sequence[Node]) -> list[tuple[Node, No
 def computing(nodes: Sequence[Node]) -> list[Node]:
     """The nodes, without those that only pass a value on."""
     return [node for node in nodes if node.own and node.proto.op_type not in _NOT_COMPUTED]
+
+
+def changes_numbers(node: Node) -> bool:
+    """Whether a node does more than to give the same numbers another type or shape."""
+    return node.proto.op_type not in _FORMS
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
@@ -418,24 +428,3 @@ def _ratios(before: Array, after: Array) -> Iterator[Array]:
             and rest <= 1e-5 * np.abs(ours).max()
         ):
             yield ratio
-
-
-def comes_first(bench: Bench, nodes: Sequence[Node], starts: Sequence[str]) -> bool:
-    """Whether a part of a graph lies between the inputs and the first node with learnt parameters.
-
-    What is made of sizes alone prepares no input: a table of positions is part of the model.
-    """
-    before: set[int] = set()
-    reads_input = False
-    waiting = [*starts, *(name for node in nodes for name in node.reads)]
-    while waiting:
-        name = waiting.pop()
-        reads_input |= name in bench.inputs
-        node = bench.made_by.get(name)
-        if node is None or node.at in before:
-            continue
-        before.add(node.at)
-        waiting += () if node.proto.op_type in _OF_SIZES else node.reads
-    if not reads_input:
-        return False
-    return not any(learns(node.proto, bench.stored) for node in bench.nodes if node.at in before)
