@@ -28,7 +28,7 @@ from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.landmarks.causes import explain, is_odd
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.lowered.raised import raise_precision
-from onnx_gate.worker.place.mend import mend
+from onnx_gate.worker.place.mended.mend import mend
 from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
 from onnx_gate.worker.place.twin import convert_now, is_rounded, judged, landmarks_of, truth_of
 from onnx_gate.worker.place.values import beyond, off_in_column, wrong_share
