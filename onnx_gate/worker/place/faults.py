@@ -21,7 +21,6 @@ from onnx_gate.worker.place.exchanges.differences import (
     of_settings,
     other_epsilon,
     removals,
-    same_content,
 )
 from onnx_gate.worker.place.exchanges.exchange import (
     AttributeExchange,
@@ -40,7 +39,7 @@ from onnx_gate.worker.place.exchanges.siblings import of_siblings
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.owners import holder_of, owner_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
-from onnx_gate.worker.place.values import is_gone, largest_error
+from onnx_gate.worker.place.values import is_gone, largest_error, same_content
 
 MOST_FAULTS = 64
 MOST_PARTS = 12
@@ -285,14 +284,13 @@ class Search:
     def _is_misplaced(self, exchange: Exchange | None) -> bool:
         """Whether all weights that an exchange brings are in the file, and all that it removes are in the source."""
         parts = parts_of([exchange] if exchange else [])
-        held, bench = self.parameters.values(), self.pairs.bench
-        stored = [array for name in bench.stored if (array := bench.constant(name)) is not None]
+        held = self.parameters.values()
         return bool(parts) and all(
             isinstance(part, StoredExchange)
             and part.kind == "weights"
             and not same_content(part.before, part.after)
             and any(same_content(part.before, value) for value in held)
-            and any(same_content(part.after, value) for value in stored)
+            and self.pairs.bench.holds(part.after)
             for part in parts
         )
 

@@ -18,7 +18,18 @@ import numpy as np
 from onnx_gate.frameworks.landmarks import BEFORE
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.worker.onnx_files.origins import modules_in
-from onnx_gate.worker.place.bench import LARGEST, MARK, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
+from onnx_gate.worker.place.bench import (
+    LARGEST,
+    MARK,
+    Array,
+    Bench,
+    Feed,
+    Node,
+    Values,
+    is_learnt,
+    learns,
+    smallest_first,
+)
 from onnx_gate.worker.place.rounding import rounding_at
 from onnx_gate.worker.place.values import (
     Layout,
@@ -176,12 +187,7 @@ class Pairs:
         """The values that are read: as many as fit into the memory limits, and all outputs."""
         sizes = self.bench.sizes(self.feed, self.bench.live)
         self._shapes = sizes
-        fits, total = [], 0
-        for name in self.bench.live:
-            size = 4 * int(np.prod(sizes[name]))
-            if size <= LARGEST and total + size <= SLICE:
-                fits.append(name)
-                total += size
+        fits = smallest_first({name: 4 * int(np.prod(sizes[name])) for name in self.bench.live})
         return [*fits, *(name for name in self.bench.outputs if name not in fits)]
 
     def _look(self, given: Values) -> Values:

@@ -21,7 +21,7 @@ from onnx_gate.worker.place.exchanges.exchange import (
     Several,
     StoredExchange,
 )
-from onnx_gate.worker.place.values import layouts
+from onnx_gate.worker.place.values import layouts, same_content
 
 MOST_TRIED = 24
 """Most exchanges that are tried for one part."""
@@ -347,18 +347,6 @@ def _is_among(array: Array, mine: Sequence[tuple[Node, str, Array | None]]) -> b
 
 def _is_known(array: Array, wanted: Mapping[str, Array | None]) -> bool:
     return any(other is not None and same_content(array, other) for other in wanted.values())
-
-
-def same_content(one: Array, other: Array) -> bool:
-    """Whether two stored tensors are the same, in any layout; floats are compared in the narrower dtype."""
-    if one.size != other.size or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
-        return False
-    if one.dtype.kind not in "fiub" or one.size == 0:
-        return bool(np.array_equal(one, other))
-    if one.dtype.kind == "f" and one.dtype != other.dtype:
-        narrow = min(one.dtype, other.dtype, key=lambda dtype: dtype.itemsize)
-        one, other = one.astype(narrow), other.astype(narrow)
-    return any(np.array_equal(way.of(other), one) for way in layouts(other.shape, one.shape))
 
 
 def _forms(array: Array, missing: Mapping[str, Array], true: str) -> Iterator[Array]:
