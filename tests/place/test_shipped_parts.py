@@ -105,6 +105,13 @@ def epsilon(net: Any) -> None:
     net.norm.eps = 0.1
 
 
+def around(net: Any) -> None:
+    """The first layer reads the other side of the picture beyond its border."""
+    other = torch.nn.Conv2d(2, 6, 3, 2, 1, padding_mode="circular")
+    other.load_state_dict(net.down.state_dict())
+    net.down = other
+
+
 WRONG = {
     "far": (far, "masked", Cause.OPERATOR),
     "first": (first, "masked", Cause.WEIGHTS),
@@ -112,6 +119,7 @@ WRONG = {
     "turned": (turned, "decoder", Cause.WEIGHTS),
     "statistics": (statistics, "decoder", Cause.WEIGHTS),
     "epsilon": (epsilon, "decoder", Cause.OPERATOR),
+    "around": (around, "decoder", Cause.OPERATOR),
     "masked": (None, "masked", None),
     "decoder": (None, "decoder", None),
 }

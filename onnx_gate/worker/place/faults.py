@@ -14,6 +14,7 @@ from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.place.bench import Array, Bench, Node, learns
 from onnx_gate.worker.place.exchanges.differences import (
     aligned,
+    attributes_of,
     candidates,
     changes_numbers,
     computing,
@@ -44,6 +45,8 @@ from onnx_gate.worker.place.values import is_gone, largest_error, same_content
 MOST_FAULTS = 64
 MOST_PARTS = 12
 """Most parts of an exchange that are left out one by one, to see which are needed."""
+_PADDING = ("pads", "auto_pad")
+"""Attributes of a layer that say what is around its input."""
 _ALL_STEPS = 16
 """Noise of a whole graph, as a multiple of the noise of one step."""
 
@@ -104,9 +107,13 @@ class Fault:
 
     @property
     def _only_pads(self) -> bool:
-        """Whether both parts differ by a Pad alone: it belongs to the convolution behind it."""
+        """Whether both parts differ by a Pad alone, or pad a layer otherwise: that belongs to the layer behind it."""
         missing, more = missing_and_more(self)
-        return bool(missing or more) and {*missing, *more} == {"Pad"}
+        if bool(missing or more) and {*missing, *more} == {"Pad"}:
+            return True
+        layers = [pair for pair in aligned(self.nodes, self.right) if learns(pair[0].proto, pair[0].stored)]
+        both = [[attributes_of(node.proto) for node in pair] for pair in layers]
+        return any(one.get(name) != other.get(name) for one, other in both for name in _PADDING)
 
 
 def changed_by(exchange: Exchange | None) -> list[Node]:
