@@ -63,6 +63,8 @@ class Landmarks:
         return dict(self._kept)
 
 
+BESIDE = " (module)"
+"""End of the name of a part whose own name is that of a tensor of the exported file."""
 BEFORE = "before "
 """Start of the name of a value that a module is given."""
 

@@ -146,7 +146,7 @@ class Plugin:
     Triage checks whether a file that diverged holds the same values."""
     folds: Callable[[Any], Sequence[Mapping[str, Any]]] = no_folds
     """Learnt values that an exporter may store in place of others, each with the names of those: it computes a
-    normalisation into the layer before it."""
+    normalisation into the layer before it, or puts the gates of a recurrent layer into another order."""
     settings: Callable[[Any], Mapping[str, float]] = no_settings
     """Numbers that parts of the source were made with, such as `block.norm.eps`: name → number. Triage checks whether
     an attribute or a constant of a file that diverged is one of these."""

@@ -55,6 +55,25 @@ class Spread(nn.Module):
         return square.clamp_min(0).add(1e-3).sqrt()
 
 
+class Peaks(nn.Module):
+    """The largest of three neighbours, among negative features with zeros around them.
+
+    With `padded`, the zeros come from a Pad before the pooling: ONNX Runtime's Pad_Fusion makes them the pooling's own
+    padding, which never wins. Without it, the pooling pads by itself.
+    """
+
+    def __init__(self, *, padded: bool) -> None:
+        super().__init__()
+        self.padded = padded
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor of the same shape."""
+        below = (-x.abs() - 0.5)[:, None, None]
+        if self.padded:
+            return functional.max_pool2d(functional.pad(below, (1, 1, 0, 0)), (1, 3), stride=1)[:, 0, 0]
+        return functional.max_pool2d(below, (1, 3), stride=1, padding=(0, 1))[:, 0, 0]
+
+
 class Waves(nn.Module):
     """Features as waves, as in neural fields; a high frequency amplifies the last digit to the first."""
 

@@ -12,7 +12,7 @@ import onnx
 from onnxconverter_common import float16
 from onnxruntime import quantization
 
-from sweeps.sabotage.proof import Feed
+from sweeps.sabotage.proof import Feed, Unproven, answers
 
 
 class _Rows(quantization.CalibrationDataReader):  # type: ignore[misc, unused-ignore]
@@ -45,6 +45,11 @@ def _int8_static(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelPro
 
 def _fp16(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelProto:
     lowered: onnx.ModelProto = float16.convert_float_to_float16(model, keep_io_types=True)
+    try:
+        answers(lowered, feeds[:1])
+    except Exception as error:
+        # The converter is known to leave nodes with both types: nobody could ship such a file.
+        raise Unproven("the file in float16 does not load") from error
     return lowered
 
 

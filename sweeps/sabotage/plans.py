@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from sweeps.sabotage.changes import CHANGES, changed, put
-from sweeps.sabotage.fragile import Centred, Deploy, Drift, Flat, Jitter, Logarithm, LogOdds, Spread, Unit, Waves
+from sweeps.sabotage.fragile import Centred, Deploy, Drift, Flat, Jitter, Logarithm, LogOdds, Peaks, Spread, Unit, Waves
 from sweeps.sabotage.nets import Built, build
 
 
@@ -52,6 +52,7 @@ PARTS: Mapping[str, Part] = {
     "spread": Part(wrong=lambda: Spread(300.0, plain=True), right=lambda: Spread(300.0, plain=False)),
     "waves": Part(wrong=lambda: Waves(2.0**13), right=lambda: Waves(2.0)),
     "odds": Part(wrong=lambda: LogOdds(9.0), right=lambda: LogOdds(0.0)),
+    "peaks": Part(wrong=lambda: Peaks(padded=True), right=lambda: Peaks(padded=False)),
     "drift": Part(wrong=lambda: Drift(0.01), right=lambda: Drift(0.0)),
     "jitter": Part(wrong=lambda: Jitter(0.01), right=lambda: Jitter(0.0)),
     "flat": Part(wrong=lambda: Flat(baked=True), right=lambda: Flat(baked=False)),

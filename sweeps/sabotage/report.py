@@ -39,10 +39,11 @@ A place is right if the nodes that are named contain the fault and are at most t
 values before and after it are named instead.) For shipped files it is also right if the nodes lie within the
 module of the fault, or the module around it.
 
-Not here: TensorFlow, which needs an environment of its own; the causes `optimizer` and `provider`, for which
-this machine has no real fault; and `weak-inputs`, which no divergence has. If two causes describe a fault
-equally well, either is right. Examples are a converter of scikit-learn that is known to be off, and other
-weights or another operator if only answers were recorded. Without the source nobody can tell them apart."""
+Not here: TensorFlow, which needs an environment of its own; the cause `provider`, for which this machine has no
+real fault; and `weak-inputs`, which no divergence has. For `optimizer`, a network has a real fault of ONNX
+Runtime's Pad_Fusion. If two causes describe a fault equally well, either is right. Examples are a converter of
+scikit-learn that is known to be off, and other weights or another operator if only answers were recorded.
+Without the source nobody can tell them apart."""
 
 
 def named(each: Marked) -> str:

@@ -145,6 +145,7 @@ TORCH_CONVERTED = Cell(
         "waves": with_part("waves", "precision", "waves of a high frequency"),
         "unit": with_part("unit", "nan", CHANGES["unsafe-unit"].words),
         "log": with_part("log", "nan", CHANGES["unsafe-log"].words),
+        "peaks": with_part("peaks", "optimizer", "ONNX Runtime moves zeros into a pooling"),
         "drift": with_part("drift", "nondeterministic", "the source keeps a running mean"),
     },
 )

@@ -16,6 +16,7 @@ import onnx
 
 from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.onnx_files.blueprint import Blueprint, Draft
+from onnx_gate.worker.place.values import same_content
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Any]
@@ -235,6 +236,11 @@ class Bench:
         _show(part.graph, [end], alone=True)
         return part
 
+    def holds(self, array: Array) -> bool:
+        """Whether a stored tensor has this content, in any layout; tensors are read one by one."""
+        alike = [name for name, tensor in self._tensors.items() if int(np.prod(list(tensor.dims))) == array.size]
+        return any(same_content(array, own) for name in alike if (own := self.constant(name)) is not None)
+
     def stored_numbers(self, nodes: Iterable[Node]) -> int:
         """How many numbers the stored tensors hold that these nodes read."""
         names = {name for node in nodes for name in node.stored}
@@ -272,6 +278,20 @@ class Bench:
             found[node.at] = node
             waiting += node.reads
         return [found[at] for at in sorted(found)]
+
+
+def smallest_first(sizes: Mapping[str, int], *, largest: int = LARGEST, total: int = SLICE) -> list[str]:
+    """The values that fit into the limits in bytes, in their own order.
+
+    The smallest ones are chosen, so that two graphs with the same values keep the same ones, whatever their names.
+    """
+    chosen: set[str] = set()
+    for name in sorted(sizes, key=lambda each: sizes[each]):
+        if sizes[name] > largest or total < sizes[name]:
+            break
+        chosen.add(name)
+        total -= sizes[name]
+    return [name for name in sizes if name in chosen]
 
 
 def learns(node: Any, stored: Iterable[str]) -> bool:

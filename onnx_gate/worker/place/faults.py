@@ -11,17 +11,17 @@ import numpy as np
 
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.blueprint import Draft
-from onnx_gate.worker.place.bench import LEARNT, Array, Bench, Node, learns
+from onnx_gate.worker.place.bench import Array, Bench, Node, learns
 from onnx_gate.worker.place.exchanges.differences import (
     aligned,
+    attributes_of,
     candidates,
-    comes_first,
+    changes_numbers,
     computing,
     of_parameters,
     of_settings,
     other_epsilon,
     removals,
-    same_content,
 )
 from onnx_gate.worker.place.exchanges.exchange import (
     AttributeExchange,
@@ -34,16 +34,19 @@ from onnx_gate.worker.place.exchanges.exchange import (
     parts_of,
 )
 from onnx_gate.worker.place.exchanges.folded import Fold, of_folds
+from onnx_gate.worker.place.exchanges.preparing import comes_first, reaches_learnt
 from onnx_gate.worker.place.exchanges.resized import of_other_sizes
 from onnx_gate.worker.place.exchanges.siblings import of_siblings
 from onnx_gate.worker.place.landmarks.parts import part_of
 from onnx_gate.worker.place.owners import holder_of, owner_of
 from onnx_gate.worker.place.pairs import Pair, Pairs
-from onnx_gate.worker.place.values import is_gone, largest_error
+from onnx_gate.worker.place.values import is_gone, largest_error, same_content
 
 MOST_FAULTS = 64
 MOST_PARTS = 12
 """Most parts of an exchange that are left out one by one, to see which are needed."""
+_PADDING = ("pads", "auto_pad")
+"""Attributes of a layer that say what is around its input."""
 _ALL_STEPS = 16
 """Noise of a whole graph, as a multiple of the noise of one step."""
 
@@ -84,7 +87,7 @@ class Fault:
     owner: str = ""
     """The module that the exchange itself shows."""
     misplaced: bool = False
-    """All weights that the exchange changes are weights of the source, but of other parts."""
+    """All weights that the exchange changes are weights of the source and of the file, but of other parts."""
     named: Cause | None = None
     """A cause that was found without an exchange."""
 
@@ -104,9 +107,13 @@ class Fault:
 
     @property
     def _only_pads(self) -> bool:
-        """Whether both parts differ by a Pad alone: it belongs to the convolution behind it."""
+        """Whether both parts differ by a Pad alone, or pad a layer otherwise: that belongs to the layer behind it."""
         missing, more = missing_and_more(self)
-        return bool(missing or more) and {*missing, *more} == {"Pad"}
+        if bool(missing or more) and {*missing, *more} == {"Pad"}:
+            return True
+        layers = [pair for pair in aligned(self.nodes, self.right) if learns(pair[0].proto, pair[0].stored)]
+        both = [[attributes_of(node.proto) for node in pair] for pair in layers]
+        return any(one.get(name) != other.get(name) for one, other in both for name in _PADDING)
 
 
 def changed_by(exchange: Exchange | None) -> list[Node]:
@@ -118,7 +125,7 @@ def changed_by(exchange: Exchange | None) -> list[Node]:
 
 def _holds_learnt(exchange: Exchange) -> bool:
     """Whether an exchange changes a node with learnt parameters, rather than a scaling before it."""
-    return any(part.node is not None and part.node.proto.op_type in LEARNT for part in parts_of([exchange]))
+    return any(part.node is not None and learns(part.node.proto, part.node.stored) for part in parts_of([exchange]))
 
 
 def rounding_only(exchange: Exchange) -> bool:
@@ -251,14 +258,15 @@ class Search:
         paired = {other.at for _, other in aligned(ours, theirs)}
         lacking = [node for node in computing(theirs) if node.at not in paired]
         # If operations are missing before all learnt nodes, the part is the one that prepares the inputs.
-        learnt = min((node.at for node in theirs if node.proto.op_type in LEARNT), default=0)
-        first = [node for node in lacking if node.at < learnt] if comes_first(pairs.bench, ours, starts) else []
+        learnt = min((node.at for node in theirs if learns(node.proto, node.stored)), default=0)
+        before = comes_first(pairs.bench, ours, starts)
+        first = [node for node in lacking if node.at < learnt and changes_numbers(node)] if before else []
         # What is left out shows by itself whether it prepares an input: other inputs of the part may be learnt.
-        prepares = comes_first(right, lacking, ()) if right and lacking else comes_first(pairs.bench, ours, starts)
-        behind = bool(lacking) and not first and any(node.proto.op_type in LEARNT for node in theirs)
+        prepares = comes_first(right, first or lacking, ()) if right and lacking else before
+        behind = bool(lacking) and not first and any(learns(node.proto, node.stored) for node in theirs)
         made = (first or lacking)[-1].proto.output[0] if lacking else end.true
         part = part_of(pairs, made) or part_of(pairs, end.true)
-        tried = self._of_right(right, ours, theirs) if right else self._of_source(ours, part)
+        tried = self._of_right(right, ours, theirs, part) if right else self._of_source(ours, part)
         exchange = self._exchange(end, tried, theirs)
         changed = {node.at for node in changed_by(exchange)}
         # Only the nodes that the exchange changes count as faulty.
@@ -283,15 +291,14 @@ class Search:
         )
 
     def _is_before(self, end: Pair, part: str, nodes: Sequence[Node]) -> bool:
-        """Whether learnt nodes come after a part, or are in it.
+        """Whether learnt nodes read what a part makes, or are in it.
 
         If no operator is known to be learnt, whether another part of the source comes after it.
         """
         pairs = self.pairs
-        learnt = {node.at for node in pairs.bench.nodes if learns(node.proto, pairs.bench.stored)}
-        if learnt:
+        if any(learns(node.proto, pairs.bench.stored) for node in pairs.bench.nodes):
             inside = any(learns(node.proto, node.stored) for node in nodes)
-            return inside or bool(learnt & {node.at for node in pairs.bench.behind(end.value)})
+            return inside or reaches_learnt(pairs.bench, end.value)
         return not part or part not in {part_of(pairs, true) for true in pairs.truth.ends.values()}
 
     def _owner(self, exchange: Exchange | None, part: str) -> str:
@@ -301,6 +308,7 @@ class Search:
         return "" if part.startswith(f"{owner}.") else owner
 
     def _is_misplaced(self, exchange: Exchange | None) -> bool:
+        """Whether all weights that an exchange brings are in the file, and all that it removes are in the source."""
         parts = parts_of([exchange] if exchange else [])
         held = self.parameters.values()
         return bool(parts) and all(
@@ -308,6 +316,7 @@ class Search:
             and part.kind == "weights"
             and not same_content(part.before, part.after)
             and any(same_content(part.before, value) for value in held)
+            and self.pairs.bench.holds(part.after)
             for part in parts
         )
 
@@ -335,10 +344,14 @@ class Search:
             for part in parts
         )
 
-    def _of_right(self, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
+    def _of_right(self, right: Bench, ours: Sequence[Node], theirs: Sequence[Node], part: str) -> Iterator[Exchange]:
         bench = self.pairs.bench
         yield from candidates(bench, right, ours, theirs)
         yield from of_other_sizes(bench, right, ours, theirs)
+        if _learnt_ops(ours) != _learnt_ops(theirs):
+            # One side has a normalisation computed into the layer before: only the source has its numbers.
+            yield from of_parameters(bench, ours, self.parameters, part)
+            yield from of_settings(bench, ours, self.settings, part)
 
     def _of_source(self, ours: Sequence[Node], part: str) -> list[Exchange]:
         bench = self.pairs.bench
@@ -419,6 +432,10 @@ def _size_of(part: StoredExchange) -> float:
         return float("inf")
     most = float(np.abs(part.after).max(initial=0.0))
     return float(np.abs(part.before - part.after).max(initial=0.0)) / most if most else float("inf")
+
+
+def _learnt_ops(nodes: Sequence[Node]) -> Counter[str]:
+    return Counter(node.proto.op_type for node in nodes if learns(node.proto, node.stored))
 
 
 def _is_structure(fault: Fault) -> bool:

@@ -22,21 +22,24 @@ from onnx_gate.worker.inputs.calls import Call
 from onnx_gate.worker.log import log_aside
 from onnx_gate.worker.onnx_files.precision.lowered import Lowered, lowered_in
 from onnx_gate.worker.place import words
-from onnx_gate.worker.place.bench import Array, Bench
+from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench
 from onnx_gate.worker.place.cut.part import Part, cut_out
 from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.landmarks.causes import explain, is_odd
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.lowered.raised import raise_precision
-from onnx_gate.worker.place.mend import mend
+from onnx_gate.worker.place.mended.mend import mend
 from onnx_gate.worker.place.pairs import Pairs, Truth, error_along
 from onnx_gate.worker.place.twin import convert_now, is_rounded, judged, landmarks_of, truth_of
 from onnx_gate.worker.place.values import beyond, off_in_column, wrong_share
 from onnx_gate.worker.trial.prepared import Prepared
 
-MOST_ROWS = 32
+MOST_ROWS, LEAST_ROWS = 32, 2
+"""Most and fewest rows of a large batch that are looked at."""
 GROSS, MANY = 0.01, 0.25
 """Shares of the largest number, and of the elements, that rounding alone does not reach."""
+CLEAR = 64.0
+"""Multiple of the noise above which nobody takes an error for rounding."""
 MOST_ALONG = 200
 MOST_NODES = 20
 MOST_BOUNDS = 16
@@ -59,6 +62,8 @@ class Found:
     """What there was no time for."""
     gross: bool = True
     """Whether a part has larger errors than rounding can make, in more than a few elements."""
+    clear: bool = False
+    """Whether all faults have far larger errors than rounding explains."""
     lowered: Lowered | None = None
     """The lower precision of the file, if some of the divergence comes from it."""
     part: Part | None = None
@@ -73,6 +78,8 @@ def find_place(
         feed = few_rows(prepared, diff, call)
         answers = prepared.ask_again(replace(call, feed=feed)) if call.answers is None else call.answers
         bench = judged(prepared)
+        if (fewer := _fitting(prepared, bench, diff, call, feed)) is not feed:
+            feed, answers = fewer, prepared.ask_again(replace(call, feed=fewer))
         right = _right(prepared, Path(folder), feed, bench.opset) if prepared.spec.onnx else None
         truth = _truth(prepared, right, feed, answers)
         if truth is None and (rest := _without_nan(prepared, feed)):
@@ -112,6 +119,7 @@ def find_place(
             lacks=any(_lacks(pairs, fault) for fault in faults),
             unasked=tuple(search.unasked),
             gross=any(_is_gross(pairs, fault) for fault in faults),
+            clear=bool(faults) and all(fault.error > CLEAR * fault.noise for fault in faults),
             lowered=lowered,
             part=cut_out(prepared, pairs, faults, private=prepared.hides(diff.case), until=until),
         )
@@ -131,8 +139,8 @@ def _searched(
 ) -> tuple[Search, list[Fault], bool]:
     """The search, its faults, and whether the divergence goes away with them.
 
-    A value may have a few other elements, such as rows next to a threshold. If every value is right so, these few are
-    looked at; they count if they explain the divergence.
+    A value may have a few other elements, such as rows next to a threshold. If the faults that are found so don't
+    explain the divergence, these few are looked at; they count if they do.
     """
     known = _parameters(prepared), _folds(prepared), _settings(prepared)
     for few in (True, False):
@@ -142,7 +150,7 @@ def _searched(
         faults, proven = _explained(search)
         if few:
             first = search, faults, proven
-        if faults or time.monotonic() > until:
+        if proven or time.monotonic() > until:
             break
     return (search, faults, proven) if proven else first
 
@@ -287,16 +295,41 @@ def _settings(prepared: Prepared) -> Mapping[str, float]:
         return {}
 
 
-def few_rows(prepared: Prepared, diff: OutputDiff, call: Call) -> Feed:
+def _fitting(prepared: Prepared, bench: Bench, diff: OutputDiff, call: Call, feed: Feed) -> Feed:
+    """The feed with so few rows that the values inside the graph fit into the memory limits; unchanged if they fit.
+
+    Unchanged also if so few rows can't show the divergence.
+    """
+    counts = {len(value) for value in feed.values() if isinstance(value, np.ndarray) and value.ndim}
+    if len(counts) != 1:
+        return feed
+    sizes = [4 * int(np.prod(shape)) for shape in bench.sizes(feed, bench.live).values()]
+    share = min(LARGEST / max(*sizes, 1), SLICE / max(sum(sizes), 1))
+    rows = int(counts.pop() * share)
+    if share >= 1 or call.answers is not None:
+        return feed
+    fewer = few_rows(prepared, diff, call, most=max(rows, LEAST_ROWS))
+    try:
+        answers, seen = prepared.ask_again(replace(call, feed=fewer)), bench.run(fewer, bench.outputs)
+    except Exception as error:
+        log_aside(error)
+        return feed
+    allowed = _allowed(prepared, diff.provider)
+    known = ((name, answers[name].value) for name in prepared.names if name in seen and name in answers)
+    wrong = (_differs(true, seen[name], allowed.get(name)) for name, true in known if isinstance(true, np.ndarray))
+    return fewer if any(wrong) else feed
+
+
+def few_rows(prepared: Prepared, diff: OutputDiff, call: Call, *, most: int = MOST_ROWS) -> Feed:
     """The feed reduced to some of its rows, with the worst one; unchanged if the inputs do not define rows."""
     sizes = {value.shape[:1] for value in call.feed.values() if isinstance(value, np.ndarray)}
     batched = (
         all(given.shape and isinstance(given.shape[0], str) for given in prepared.spec.inputs or ()) and len(sizes) == 1
     )
-    if not batched or not (rows := next(iter(sizes))) or rows[0] <= MOST_ROWS or call.asked:
+    if not batched or not (rows := next(iter(sizes))) or rows[0] <= most or call.asked:
         return call.feed
     worst = diff.worst.index[0] - call.first_row if diff.worst and diff.worst.index else 0
-    spread = np.linspace(0, rows[0] - 1, MOST_ROWS - 1).astype(int)
+    spread = np.linspace(0, rows[0] - 1, most - 1).astype(int)
     chosen = sorted({*spread.tolist(), min(max(worst, 0), rows[0] - 1)})
     return {name: value[chosen] for name, value in call.feed.items()}
 

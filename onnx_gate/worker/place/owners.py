@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence, Set
 
 from onnx_gate.worker.onnx_files.origins import module_of
 from onnx_gate.worker.place.bench import Array, Bench, Node, learns
-from onnx_gate.worker.place.exchanges.differences import same_content
 from onnx_gate.worker.place.exchanges.exchange import Exchange, Removal, StoredExchange, parts_of
+from onnx_gate.worker.place.values import same_content
 
 
 def is_part(name: str, landmarks: Set[str]) -> bool:

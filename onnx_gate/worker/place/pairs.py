@@ -18,7 +18,18 @@ import numpy as np
 from onnx_gate.frameworks.landmarks import BEFORE
 from onnx_gate.records.asked import Tolerance
 from onnx_gate.worker.onnx_files.origins import modules_in
-from onnx_gate.worker.place.bench import LARGEST, MARK, SLICE, Array, Bench, Feed, Node, Values, is_learnt, learns
+from onnx_gate.worker.place.bench import (
+    LARGEST,
+    MARK,
+    Array,
+    Bench,
+    Feed,
+    Node,
+    Values,
+    is_learnt,
+    learns,
+    smallest_first,
+)
 from onnx_gate.worker.place.rounding import rounding_at
 from onnx_gate.worker.place.values import (
     Layout,
@@ -176,12 +187,7 @@ class Pairs:
         """The values that are read: as many as fit into the memory limits, and all outputs."""
         sizes = self.bench.sizes(self.feed, self.bench.live)
         self._shapes = sizes
-        fits, total = [], 0
-        for name in self.bench.live:
-            size = 4 * int(np.prod(sizes[name]))
-            if size <= LARGEST and total + size <= SLICE:
-                fits.append(name)
-                total += size
+        fits = smallest_first({name: 4 * int(np.prod(sizes[name])) for name in self.bench.live})
         return [*fits, *(name for name in self.bench.outputs if name not in fits)]
 
     def _look(self, given: Values) -> Values:
@@ -276,8 +282,19 @@ class Pairs:
             return
         theirs = weights_read(self.truth.bench)
         for key, nodes in weights_read(self.bench).items():
-            for node, other in zip(nodes, theirs.get(key, ()), strict=False):
-                pairs = zip(_ends_of(other), _ends_of(node), strict=False)
+            others = theirs.get(key, ())
+            if len(nodes) != len(others):
+                # A module that was exported with the weights of another one: the order of the operators decides.
+                continue
+            for node, other in zip(nodes, others, strict=True):
+                mine, wanted = _ends_of(node), _ends_of(other)
+                if node.proto.op_type != other.proto.op_type:
+                    # A Gemm adds its bias, a MatMul leaves that to the node behind it.
+                    mine, wanted = (
+                        [*mine[:1], _with_bias(self.bench, node)],
+                        [*wanted[:1], _with_bias(self.truth.bench, other)],
+                    )
+                pairs = zip(wanted, mine, strict=False)
                 yield from ((true, value) for true, value in pairs if self._fits(true, value))
 
     def _by_order(self) -> Iterator[tuple[str, str]]:
@@ -447,6 +464,14 @@ def _content(array: Array | None) -> bytes:
 
 def _ends_of(node: Node) -> list[str]:
     return [*node.reads[:1], *node.proto.output[:1]]
+
+
+def _with_bias(bench: Bench, node: Node) -> str:
+    """The output of a node, or of the Add of a stored tensor behind it."""
+    output = str(node.proto.output[0])
+    readers = [each for each in bench.nodes if output in each.reads] if node.proto.op_type == "MatMul" else []
+    adds = len(readers) == 1 and readers[0].proto.op_type == "Add" and readers[0].stored
+    return str(readers[0].proto.output[0]) if adds else output
 
 
 def _key(node: Node, known: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:

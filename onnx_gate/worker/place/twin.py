@@ -14,7 +14,7 @@ from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.worker.compare.outputs import OutputComparison
 from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.onnx_files.blueprint import Blueprint
-from onnx_gate.worker.place.bench import LARGEST, SLICE, Array, Bench, Feed
+from onnx_gate.worker.place.bench import Array, Bench, Feed, smallest_first
 from onnx_gate.worker.place.landmarks.parts import parts_of_values
 from onnx_gate.worker.place.pairs import Truth
 from onnx_gate.worker.place.values import layouts, nearly, telling
@@ -133,12 +133,9 @@ def _correlated(one: Array, other: Array, channels: int | None) -> bool:
 
 def _values(bench: Bench, feed: Feed) -> Mapping[str, Array]:
     """All values that fit into the memory limits, in graph order."""
-    sizes, chosen, total = bench.sizes(feed, bench.live), [], 0
-    for name in bench.live:
-        size = 4 * int(np.prod(sizes[name]))
-        if name in bench.outputs or (size <= LARGEST and total + size <= SLICE):
-            chosen.append(name)
-            total += size
+    sizes = bench.sizes(feed, bench.live)
+    fits = {*smallest_first({name: 4 * int(np.prod(sizes[name])) for name in bench.live}), *bench.outputs}
+    chosen = [name for name in bench.live if name in fits]
     seen = bench.run(feed, [name for name in chosen if name not in bench.inputs])
     known = {**{name: np.asarray(feed[name]) for name in bench.inputs if name in feed}, **seen}
     return {name: known[name] for name in chosen if name in known}

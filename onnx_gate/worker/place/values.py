@@ -194,6 +194,18 @@ def _joined(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     )
 
 
+def same_content(one: Array, other: Array) -> bool:
+    """Whether two stored tensors are the same, in any layout; floats are compared in the narrower dtype."""
+    if one.size != other.size or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
+        return False
+    if one.dtype.kind not in "fiub" or one.size == 0:
+        return bool(np.array_equal(one, other))
+    if one.dtype.kind == "f" and one.dtype != other.dtype:
+        narrow = min(one.dtype, other.dtype, key=lambda dtype: dtype.itemsize)
+        one, other = one.astype(narrow), other.astype(narrow)
+    return any(np.array_equal(way.of(other), one) for way in layouts(other.shape, one.shape))
+
+
 def fingerprint(value: Array) -> tuple[float, float, float]:
     """Sum, sum of squares and largest absolute number: no layout changes these."""
     wide = value.astype("float64", copy=False)

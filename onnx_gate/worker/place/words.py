@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_gate.frameworks.landmarks import BESIDE
 from onnx_gate.records.diagnosis.place import Mended
 from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number
@@ -52,6 +53,10 @@ def where(fault: Fault) -> str:
 
 def module(fault: Fault) -> str:
     """The module of the source that a fault belongs to, from the right graph or else from the file itself."""
+    return _module(fault).removesuffix(BESIDE)
+
+
+def _module(fault: Fault) -> str:
     if fault.owner:
         return fault.owner
     prepares = fault.lacking and fault.cause is Cause.PREPROCESSING

@@ -54,6 +54,9 @@ _OF_THE_FILE = (Cause.CONVERSION, Cause.PRECISION, Cause.PREPROCESSING, Cause.QU
 _OF_CONVERTERS = (Cause.CONVERSION, Cause.PREPROCESSING)
 """Known causes that a shipped file need not have: another converter may have written it, or another model."""
 
+_OF_TRACES = (Cause.BATCH_BAKED,)
+"""Known causes of a conversion that other questions have excluded before: the answers don't depend on a size."""
+
 _ORDER_ADVICE = {
     Cause.OUTPUT_ORDER: "Every answer is there, under the name of another output: the outputs were swapped. Export the "
     "model again with its outputs in the order of the source, or correct their names.",
@@ -267,7 +270,9 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
     if known is None or (known.cause in _OF_CONVERTERS and evidence.shipped):
         return None
     if known.cause is not Cause.PRECISION:
-        found = evidence.ask.place(worst) if evidence.shipped else None
+        # A size or a value that a trace froze need not be the reason: nothing has shown that the answers depend on it.
+        placed = evidence.shipped or known.cause in _OF_TRACES
+        found = evidence.ask.place(worst) if placed else None
         return None if found and found.cause else known
     noise, rounding = _is_noise(compared), evidence.ask.rounding(worst)
     if rounding and not (noise and rounding.how == "judge"):
@@ -399,7 +404,11 @@ def _shows_more(evidence: Evidence, worst: OutputDiff, outputs: list[OutputDiff]
     Noise has no common sign: a constant offset was added by some step. And it is small in every column, also in one of
     small numbers beside one of large numbers.
     """
-    return evidence.ask.offset(worst) is not None or any(evidence.ask.drowned(diff) for diff in outputs)
+    if evidence.ask.offset(worst) is not None or any(evidence.ask.drowned(diff) for diff in outputs):
+        return True
+    # A part of a conversion that is far off on the source's own values is no noise, however little of it arrives.
+    found = None if evidence.shipped else evidence.ask.place(worst)
+    return bool(found and found.cause and found.clear)
 
 
 def _is_noise(compared: list[OutputDiff]) -> bool:

@@ -29,7 +29,7 @@ from onnx_gate.worker.onnx_files.precision.lowered import lowered_in
 from onnx_gate.worker.place.columns import Reordered, reordered, search_order
 from onnx_gate.worker.place.columns import find_order as find_columns
 from onnx_gate.worker.place.find import Found, find_place
-from onnx_gate.worker.place.mend import mend_columns, mend_order
+from onnx_gate.worker.place.mended.mend import mend_columns, mend_order
 from onnx_gate.worker.place.runtime.find import Optimized, find_optimizer, find_provider
 from onnx_gate.worker.place.values import off_in_column
 from onnx_gate.worker.runtime.precision import precise_options

@@ -1,4 +1,4 @@
-"""Layers whose weights have a BatchNorm computed into them: exporters store these in place of the layer's own."""
+"""Weights that exporters store in place of a layer's own: with a BatchNorm computed into them, or with other gates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
+from onnx_gate.frameworks.torch.inside.gates import stored_as_gates
 from onnx_gate.frameworks.torch.load import Source
 
 _MOST_BEFORE = 3
@@ -16,7 +17,12 @@ _MOST_BEFORE = 3
 
 
 def folds(source: Source) -> list[dict[str, Any]]:
-    """The weights of each layer with the BatchNorm behind it computed into them, by the names of the layer's own.
+    """Weights in the forms in which exporters store them, by the names of the layer's own."""
+    return [*_with_norms(source), *stored_as_gates(source)]
+
+
+def _with_norms(source: Source) -> list[dict[str, Any]]:
+    """The weights of each layer with the BatchNorm behind it computed into them.
 
     What comes before what is decided in forward(). So these are the last layers that were made before the BatchNorm
     and that have as many channels.

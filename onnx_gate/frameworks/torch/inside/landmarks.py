@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_gate.frameworks.landmarks import MOST_BYTES, Calls, Landmarks
+from onnx_gate.frameworks.landmarks import BESIDE, MOST_BYTES, Calls, Landmarks
 from onnx_gate.frameworks.torch.domain.rehearsal import rehearse
 from onnx_gate.frameworks.torch.inputs import bind, tensors_of
 from onnx_gate.frameworks.torch.load import Source
@@ -129,7 +129,7 @@ class _Merged:
 
     def _beside(self, path: str) -> str:
         """A name that differs from those of tensors."""
-        return f"{path} (module)" if path in self._taken else path
+        return f"{path}{BESIDE}" if path in self._taken else path
 
 
 def _print_of(array: Any) -> object:

@@ -27,9 +27,22 @@ def _names_of_sizes(file: str, number: int) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.lineno <= number <= (node.end_lineno or node.lineno)
     ]
+    given = [node for function in around for node in ast.walk(function) if isinstance(node, ast.Assign)]
     names: set[str] = set()
-    for node in (each for function in around for each in ast.walk(function)):
-        if isinstance(node, ast.Assign) and _OF_SIZE.search(ast.unparse(node.value)):
-            for target in node.targets:
-                names |= {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+    for _ in given:
+        # A size may be computed from another one: `width = channels // heads`.
+        before = len(names)
+        for node in given:
+            if _OF_SIZE.search(ast.unparse(node.value)) or _only_of(node.value, names):
+                names |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        if len(names) == before:
+            break
     return names
+
+
+def _only_of(value: ast.expr, names: set[str]) -> bool:
+    """Whether an expression is computed from these names alone, with numbers and with what other objects hold."""
+    held = {id(each.value) for each in ast.walk(value) if isinstance(each, ast.Attribute)}
+    held |= {id(each.func) for each in ast.walk(value) if isinstance(each, ast.Call)}
+    used = {each.id for each in ast.walk(value) if isinstance(each, ast.Name) and id(each) not in held}
+    return bool(used) and used <= names

@@ -12,7 +12,7 @@ import onnx
 from onnx import defs
 
 from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
-from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt, learns
+from onnx_gate.worker.place.bench import Array, Bench, Node, is_learnt
 from onnx_gate.worker.place.exchanges.exchange import (
     AttributeExchange,
     Exchange,
@@ -21,7 +21,7 @@ from onnx_gate.worker.place.exchanges.exchange import (
     Several,
     StoredExchange,
 )
-from onnx_gate.worker.place.values import layouts
+from onnx_gate.worker.place.values import layouts, same_content
 
 MOST_TRIED = 24
 """Most exchanges that are tried for one part."""
@@ -42,7 +42,8 @@ _SHAPE_OF_TREES = (
 )
 """The attributes that say which node comes after which."""
 _NOT_COMPUTED = ("Identity", "Dropout")
-_OF_SIZES = ("Shape", "Size")
+_FORMS = ("Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape")
+"""Operators that give the same numbers in another form."""
 
 
 def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> Iterator[Exchange]:
@@ -57,6 +58,10 @@ def candidates(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequenc
     for group in (_one_of_each(weights), *_choices(weights), _one_of_each(single), *_choices(single)):
         if len(group) > 1:
             yield Several(parts=tuple(group))
+    if trees and single:
+        # Fitted on other rows: the steps before the trees are other ones, too.
+        rest = _one_of_each(single)
+        yield Several(parts=(*(part for tree in trees for part in tree.parts), *rest))
 
 
 def _whole_trees(
@@ -135,6 +140,11 @@ def aligned(ours: Sequence[Node], theirs: Sequence[Node]) -> list[tuple[Node, No
 def computing(nodes: Sequence[Node]) -> list[Node]:
     """The nodes, without those that only pass a value on."""
     return [node for node in nodes if node.own and node.proto.op_type not in _NOT_COMPUTED]
+
+
+def changes_numbers(node: Node) -> bool:
+    """Whether a node does more than to give the same numbers another type or shape."""
+    return node.proto.op_type not in _FORMS
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
@@ -339,18 +349,6 @@ def _is_known(array: Array, wanted: Mapping[str, Array | None]) -> bool:
     return any(other is not None and same_content(array, other) for other in wanted.values())
 
 
-def same_content(one: Array, other: Array) -> bool:
-    """Whether two stored tensors are the same, in any layout; floats are compared in the narrower dtype."""
-    if one.size != other.size or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
-        return False
-    if one.dtype.kind not in "fiub" or one.size == 0:
-        return bool(np.array_equal(one, other))
-    if one.dtype.kind == "f" and one.dtype != other.dtype:
-        narrow = min(one.dtype, other.dtype, key=lambda dtype: dtype.itemsize)
-        one, other = one.astype(narrow), other.astype(narrow)
-    return any(np.array_equal(way.of(other), one) for way in layouts(other.shape, one.shape))
-
-
 def _forms(array: Array, missing: Mapping[str, Array], true: str) -> Iterator[Array]:
     """The contents that a tensor may get from another one: unchanged, transposed, or joined with similar tensors."""
     other = missing[true]
@@ -418,24 +416,3 @@ def _ratios(before: Array, after: Array) -> Iterator[Array]:
             and rest <= 1e-5 * np.abs(ours).max()
         ):
             yield ratio
-
-
-def comes_first(bench: Bench, nodes: Sequence[Node], starts: Sequence[str]) -> bool:
-    """Whether a part of a graph lies between the inputs and the first node with learnt parameters.
-
-    What is made of sizes alone prepares no input: a table of positions is part of the model.
-    """
-    before: set[int] = set()
-    reads_input = False
-    waiting = [*starts, *(name for node in nodes for name in node.reads)]
-    while waiting:
-        name = waiting.pop()
-        reads_input |= name in bench.inputs
-        node = bench.made_by.get(name)
-        if node is None or node.at in before:
-            continue
-        before.add(node.at)
-        waiting += () if node.proto.op_type in _OF_SIZES else node.reads
-    if not reads_input:
-        return False
-    return not any(learns(node.proto, bench.stored) for node in bench.nodes if node.at in before)

@@ -24,13 +24,15 @@ def of_folds(bench: Bench, ours: Sequence[Node], folds: Sequence[Fold]) -> list[
 
 
 def _parts(bench: Bench, node: Node, fold: Fold) -> Iterator[StoredExchange]:
+    taken: set[str] = set()
     for true, after in fold.items():
         for name in node.stored:
             before = bench.constant(name)
-            if before is None or before.dtype.kind != "f" or before.ndim != after.ndim:
+            if name in taken or before is None or before.dtype.kind != "f" or before.ndim != after.ndim:
                 continue
             if (layout := next(layouts(after.shape, before.shape), None)) is not None:
                 yield StoredExchange(
                     kind=kind_of(before), node=node, name=name, true=true, before=before, after=layout.of(after)
                 )
+                taken.add(name)
                 break

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onnx_gate.worker.place.bench import Bench, Node
-from onnx_gate.worker.place.exchanges.differences import aligned, kind_of, same_content
+from onnx_gate.worker.place.exchanges.differences import aligned, kind_of
 from onnx_gate.worker.place.exchanges.exchange import Several, StoredExchange
+from onnx_gate.worker.place.values import same_content
 
 
 def of_other_sizes(bench: Bench, right: Bench, ours: Sequence[Node], theirs: Sequence[Node]) -> list[Several]:

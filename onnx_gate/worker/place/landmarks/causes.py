@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_gate.vocabulary import Cause
 from onnx_gate.worker.onnx_files.precision.lowered import is_lowered
-from onnx_gate.worker.place.bench import LEARNT, Array, Node, is_learnt
+from onnx_gate.worker.place.bench import Array, Node, is_learnt, learns
 from onnx_gate.worker.place.exchanges.exchange import Removal
 from onnx_gate.worker.place.faults import Fault, Search
 from onnx_gate.worker.place.landmarks.parts import part_of
@@ -23,6 +23,8 @@ from onnx_gate.worker.place.values import largest_error, layouts, nearly, noise_
 
 MOST_STAGES = 40
 """Most other values of the source that are tried in place of a value that is right in the file."""
+MOST_NAMED = 3
+"""Most nodes of lower precision that are all named; of more, those that lower it."""
 _ALIKE = 0.1
 """Largest change from rounding to lower precision, as a share of the largest number."""
 _SAME = 0.99
@@ -59,7 +61,9 @@ def _explained(search: Search, fault: Fault) -> Fault:
     if is_odd(search.pairs, fault) and (fault.exchange is None or fault.exchange.kind == "structure"):
         return replace(fault, named=Cause.NAN)
     if _is_lowered(search, fault):
-        return replace(fault, named=Cause.QUANTISED)
+        lowering = tuple(node for node in fault.nodes if is_lowered(node.proto))
+        few = len(fault.nodes) <= MOST_NAMED or not lowering
+        return replace(fault, named=Cause.QUANTISED, nodes=fault.nodes if few else lowering)
     if fault.exchange:
         return fault
     if fault.end.value in search.pairs.bench.outputs and (last := _last(search, fault)):
@@ -104,7 +108,7 @@ def _learns(fault: Fault) -> bool:
 
 
 def _has_learnt(node: Node) -> bool:
-    return node.proto.op_type in LEARNT
+    return learns(node.proto, node.stored)
 
 
 def _is_lowered(search: Search, fault: Fault) -> bool:
@@ -132,8 +136,8 @@ def _last(search: Search, fault: Fault) -> Fault | None:
         return replace(fault, named=Cause.WEIGHTS, nodes=tuple(_own(made_by)) or fault.nodes, part=stage)
     if follows(pairs.true(fault.end.value), pairs.true(start)):
         return None
-    learnt = any(node.proto.op_type in LEARNT for node in made_by)
-    return replace(fault, named=Cause.PREPROCESSING, nodes=(), right=()) if learnt else None
+    # Trees that read the inputs answer rightly, so the source gives its own trees other inputs.
+    return replace(fault, named=Cause.PREPROCESSING, nodes=(), right=()) if _holds_trees(search, start) else None
 
 
 def _own(nodes: Sequence[Node]) -> list[Node]:
@@ -146,9 +150,7 @@ def _other_stage(search: Search, fault: Fault, start: str) -> str:
     Only for a node that holds all learnt parameters and reads the inputs directly, such as an ensemble of trees.
     """
     pairs = search.pairs
-    nodes = _own(pairs.bench.between(start, pairs.given()))
-    holds = any(is_learnt(each.name) for node in nodes for each in node.proto.attribute)
-    if not holds or not set(pairs.starts(start)) <= set(pairs.bench.inputs):
+    if not _holds_trees(search, start):
         return ""
     shape, dtype = pairs.free[start].shape, pairs.free[start].dtype
     ends = [name for name in pairs.truth.ends if name in pairs.found and not nearly(pairs.true(name), pairs.free[name])]
@@ -164,6 +166,14 @@ def _other_stage(search: Search, fault: Fault, start: str) -> str:
         if all(nearly(pairs.true(end), seen[end]) for end in ends if end in seen):
             return name
     return ""
+
+
+def _holds_trees(search: Search, start: str) -> bool:
+    """Whether the nodes that make a value hold what the model has learnt, and read the inputs themselves."""
+    pairs = search.pairs
+    nodes = _own(pairs.bench.between(start, pairs.given()))
+    holds = any(is_learnt(each.name) for node in nodes for each in node.proto.attribute)
+    return holds and set(pairs.starts(start)) <= set(pairs.bench.inputs)
 
 
 def follows(answer: Array, value: Array) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnx_gate.records.asked import ProviderSpec
 from onnx_gate.records.diagnosis.place import Mended
-from onnx_gate.records.found import OutputDiff
 from onnx_gate.vocabulary import MENDED
-from onnx_gate.worker.compare.rules import rule_for
 from onnx_gate.worker.onnx_files import answers
 from onnx_gate.worker.onnx_files.blueprint import Draft
 from onnx_gate.worker.onnx_files.files import external_files
@@ -24,9 +20,8 @@ from onnx_gate.worker.place import words
 from onnx_gate.worker.place.bench import MARK, Bench
 from onnx_gate.worker.place.exchanges.exchange import Exchange, all_of
 from onnx_gate.worker.place.faults import Fault
-from onnx_gate.worker.runtime.session import open_session
+from onnx_gate.worker.place.mended.judged_again import judge_file
 from onnx_gate.worker.trial.prepared import Prepared
-from onnx_gate.worker.trial.run import run_case
 
 MOST_BYTES = 50 * 1024 * 1024
 """Largest size of a mended file."""
@@ -177,15 +172,3 @@ def _inner(node: Any) -> list[Any]:
 def _reads(graph: Any) -> list[str]:
     found = [name for node in graph.node for name in node.input]
     return [*found, *(name for node in graph.node for inner in _inner(node) for name in _reads(inner))]
-
-
-def judge_file(prepared: Prepared, path: Path, read_log: Callable[[], str]) -> tuple[bool, int]:
-    """Whether a file passes all checks on the CPU, and the number of checks."""
-    spec = prepared.spec
-    provider = next((given for given in spec.providers if given.name == "cpu"), ProviderSpec(name="cpu"))
-    session = open_session(str(path), provider, read_log, custom_ops=spec.ort_custom_ops)
-    rules = {name: rule_for(spec, provider, name) for name in prepared.names}
-    rules = {name: rule for name, rule in rules.items() if rule.mode != "ignore"}
-    again = replace(prepared, onnx=str(path))
-    found = [one for case in prepared.cases if case.held for one in run_case(again, session, case, "cpu", rules)]
-    return all(isinstance(one, OutputDiff) and not one.breaches for one in found), len(found)

@@ -1,0 +1,1 @@
+"""The user's file with the changes that make it right, judged again."""
