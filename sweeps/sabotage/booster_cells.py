@@ -24,6 +24,8 @@ from sweeps.sabotage.tables import Table, draw_table
 
 NAME = "X"
 LIBRARIES = ("lightgbm", "xgboost")
+FEWEST_GIVEN = 5
+"""Rows of 64 whose answers have to change by rounding: fewer than 3, or 1 %, are a warning and no divergence."""
 Attributes = dict[str, Any]
 
 
@@ -111,15 +113,15 @@ def timestamps(shipped: bool) -> Callable[[str], Recipe]:
     def of(library: str) -> Recipe:
         def recipe(desk: Desk) -> Draft:
             table = draw_table(desk.random)
-            seconds = 1.7e9 + desk.random.integers(0, 4000, (len(table.X) + len(table.test), 1))
+            seconds = 1.7e9 + desk.random.integers(0, 2000, (len(table.X) + len(table.test), 1))
             X, test = table.X.astype(np.float64), table.test.astype(np.float64)
             X[:, :1], test[:, :1] = seconds[: len(X)], seconds[len(X) :]
             target = table.y + np.sin(X[:, 0] / 60) * 3
             far = Table(X=X, y=target, test=test)
             wrong, fine = _in_double(library, far), fit(library, table, classes=False)
-            if not shipped and not _rounds(wrong, test):
+            if _rounded(wrong, test) < FEWEST_GIVEN:
                 # The gate and onnxmltools round thresholds differently, so the rows themselves have to be at fault.
-                raise Unproven("the source answers the rounded rows as it answers the rows")
+                raise Unproven("the source answers most rounded rows as it answers the rows")
             sides = [
                 (keys_of(desk, library, wrong, far, "wrong", test), _given(library, wrong, test)),
                 (
@@ -139,10 +141,10 @@ def timestamps(shipped: bool) -> Callable[[str], Recipe]:
     return of
 
 
-def _rounds(model: Any, test: Any) -> bool:
-    """Whether the source's own answers change if its rows are rounded."""
+def _rounded(model: Any, test: Any) -> int:
+    """The number of rows for which the source's own answer changes if they are rounded."""
     whole, rounded = (model.booster_.predict(rows) for rows in (test, test.astype(np.float32).astype(np.float64)))
-    return not np.allclose(whole, rounded, rtol=1e-3, atol=1e-3)
+    return int(np.count_nonzero(~np.isclose(rounded, whole, rtol=1e-3, atol=1e-3)))
 
 
 def _in_double(library: str, table: Table) -> Any:
