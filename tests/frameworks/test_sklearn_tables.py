@@ -116,6 +116,7 @@ def test_what_the_advice_says_passes(models: Run, name: str) -> None:
     assert models[name].verdict is Status.PASSED, models[name].advice
 
 
+@pytest.mark.filterwarnings("ignore:Maximum number of iterations")
 @pytest.mark.parametrize("kind", [KMeans, MiniBatchKMeans, BisectingKMeans, NMF, MiniBatchNMF])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_estimators_that_take_one_dtype_get_it(kind, dtype):
