@@ -31,6 +31,24 @@ def spec(path: Path, *inputs: InputSpec, **keys) -> ModelSpec:
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "offered"),
+    [
+        (("mask_in", "words"), "`feed: {tokens: words, mask: mask_in}`"),
+        (("the_mask", "ids"), "`feed: {tokens: ids, mask: the_mask}`"),
+        (("u",), "`feed: {tokens: u}`"),
+        (("u", "v", "w"), "`feed: {tokens: u, mask: v}`"),
+    ],
+)
+def test_the_offered_feed_names_every_input(tmp_path, names, offered):
+    """As far as there are arrays: names that are alike come together, the others in their order."""
+    np.savez(tmp_path / "d.npz", **{name: np.zeros((2, 3)) for name in names})
+    inputs = [InputSpec(name=name, dtype="float32", shape=("batch", 3)) for name in ("tokens", "mask")]
+    with pytest.raises(CannotJudge) as refused:
+        load_dataset(spec(tmp_path / "d.npz", *inputs), ())
+    assert offered in refused.value.fix
+
+
 @pytest.mark.parametrize("dtype", [">f4", ">f8", "<f8", "float64", "int32", "bool", "float16"])
 def test_numbers_keep_their_values_in_the_schemas_dtype(tmp_path, dtype):
     """Big-endian arrays, which ONNX Runtime takes for garbage, among them."""

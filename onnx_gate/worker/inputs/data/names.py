@@ -106,7 +106,8 @@ def check_names(spec: ModelSpec, found: Found, recordable: tuple[str, ...]) -> N
     problems += [f"{name!r} is neither an input nor a recorded output" for name in unknown]
     fix = f"rename it, or add `ignore_data: {as_yaml(unknown)}`"
     if missing:
-        feed = f"`feed: {{{_as_yaml(missing[0])}: {_as_yaml((unknown or ['…'])[0])}}}`"
+        pairs = _likely(missing, unknown) if unknown else {missing[0]: "…"}
+        feed = f"`feed: {{{', '.join(f'{_as_yaml(name)}: {_as_yaml(place)}' for name, place in pairs.items())}}}`"
         guess = _guess(missing[0], unknown or arrays)
         fix = f"{guess}rename the {found.word}s, or say which one feeds which input, such as {feed}"
     elif any(name == "" or name.startswith("Unnamed: ") for name in unknown):
@@ -142,6 +143,19 @@ def _as_yaml(name: str) -> str:
     if re.fullmatch(r"[A-Za-z_][\w.-]*", name) and name.lower() not in _NO_TEXT:
         return name
     return "'" + name.replace("'", "''") + "'"
+
+
+def _likely(missing: list[str], unknown: list[str]) -> dict[str, str]:
+    """Each missing input with the array whose name is most like its own; those that are alike come first."""
+    found: dict[str, str] = {}
+    left = list(unknown)
+    rank = {(name, place): difflib.SequenceMatcher(a=name, b=place).ratio() for name in missing for place in unknown}
+    # Sorting is stable: among names that are equally unlike, the order decides.
+    for name, place in sorted(rank, key=lambda pair: -rank[pair]):
+        if name not in found and place in left:
+            found[name] = place
+            left.remove(place)
+    return {name: found[name] for name in missing if name in found}
 
 
 def _guess(name: str, names: Iterable[str]) -> str:
