@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,8 @@ def spec(path: Path, *inputs: InputSpec, **keys) -> ModelSpec:
 )
 def test_the_offered_feed_names_every_input(tmp_path, names, offered):
     """As far as there are arrays: names that are alike come together, the others in their order."""
-    np.savez(tmp_path / "d.npz", **{name: np.zeros((2, 3)) for name in names})
+    arrays: dict[str, Any] = {name: np.zeros((2, 3)) for name in names}
+    np.savez(tmp_path / "d.npz", **arrays)
     inputs = [InputSpec(name=name, dtype="float32", shape=("batch", 3)) for name in ("tokens", "mask")]
     with pytest.raises(CannotJudge) as refused:
         load_dataset(spec(tmp_path / "d.npz", *inputs), ())
