@@ -39,6 +39,7 @@ from onnx_gate.worker.strength.stage import judge_strength
 from onnx_gate.worker.triage.causes import find_cause, first_guess
 from onnx_gate.worker.triage.evidence import gather_evidence
 from onnx_gate.worker.triage.given import explain_given, guess_given
+from onnx_gate.worker.triage.refuted import refute
 from onnx_gate.worker.triage.variants import find_variant_cause, gather_variant_evidence, without_variant
 from onnx_gate.worker.trial.doubts.near import excuse_near
 from onnx_gate.worker.trial.doubts.overflow import overflow_warning
@@ -227,11 +228,13 @@ def _compare(
             send(cause)
             return diffs
         # Where a variant is not to blame, the model that it was made of is.
-        send(
-            find_cause(gather_evidence(without_variant(prepared), diffs, read_log, share.ends) if lowered else evidence)
-        )
+        if lowered:
+            evidence = gather_evidence(without_variant(prepared), diffs, read_log, share.ends)
+        send(cause := find_cause(evidence))
         tell_failing(prepared, diffs, send, read_log, share.rest())
-        tell_noise(prepared, diffs, send, read_log, share.rest())
+        noises = tell_noise(prepared, diffs, send, read_log, share.rest())
+        if other := refute(cause, noises, shipped=evidence.shipped, recorded=evidence.recorded):
+            send(other)
     return diffs
 
 

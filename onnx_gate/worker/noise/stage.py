@@ -39,11 +39,12 @@ Send = Callable[[Event], None]
 
 def tell_noise(
     prepared: Prepared, diffs: Sequence[OutputDiff], send: Send, read_log: Callable[[], str], deadline: float
-) -> None:
+) -> list[Noise]:
     """Send the errors of a model that diverged, as multiples of the noise; failures here change no verdict.
 
     A variant has another precision on purpose, so nothing is sent for it.
     """
+    found: list[Noise] = []
     failed = [] if prepared.spec.variant else worst_first(diff for diff in diffs if _is_of_values(diff))
     for provider in prepared.spec.providers:
         wrong = {diff.output: diff for diff in reversed(failed) if diff.provider == provider.name}
@@ -51,29 +52,30 @@ def tell_noise(
             continue
         if time.monotonic() > deadline:
             send(Note(text=NO_TIME))
-            return
+            break
         try:
-            _tell(prepared, provider, wrong, send, read_log, deadline)
+            for noise in _measured(prepared, provider, wrong, read_log, deadline):
+                found.append(noise)
+                send(noise)
         except Exception as error:
             log_aside(error)
             send(Note(text=NOT_MEASURED.format(describe(error)[:300])))
+    return found
 
 
-def _tell(
+def _measured(
     prepared: Prepared,
     provider: ProviderSpec,
     wrong: dict[str, OutputDiff],
-    send: Send,
     read_log: Callable[[], str],
     deadline: float,
-) -> None:
-    """Measure and send the noise on the calls that hold the worst elements."""
+) -> Sequence[Noise]:
+    """The noise on the calls that hold the worst elements."""
     calls: dict[str, frozenset[int]] = {}
     for diff in wrong.values():
         calls[diff.case] = calls.get(diff.case, frozenset()) | _worst_call(prepared, diff)
     cases = [(case, calls[case.name]) for case in prepared.cases if case.name in calls]
-    for noise in measure_noise(prepared, provider, wrong, cases, read_log, deadline=deadline)[0]:
-        send(noise)
+    return measure_noise(prepared, provider, wrong, cases, read_log, deadline=deadline)[0]
 
 
 def _is_of_values(diff: OutputDiff) -> bool:
