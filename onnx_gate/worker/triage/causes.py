@@ -37,6 +37,7 @@ from onnx_gate.worker.triage.sizes import (
     depends_on_size,
     dimension_advice,
     fixed_advice,
+    is_apart,
     may_depend_on_size,
     moved_batch,
     right_sizes,
@@ -270,8 +271,9 @@ def _known(evidence: Evidence, worst: OutputDiff, compared: list[OutputDiff]) ->
     if known is None or (known.cause in _OF_CONVERTERS and evidence.shipped):
         return None
     if known.cause is not Cause.PRECISION:
-        # A size or a value that a trace froze need not be the reason: nothing has shown that the answers depend on it.
-        placed = evidence.shipped or known.cause in _OF_TRACES
+        # A size or a value that a trace froze need not be the reason, unless only some sizes are wrong.
+        frozen = known.cause in _OF_TRACES and not is_apart(evidence.diffs, evidence.sizes, compared)
+        placed = evidence.shipped or frozen
         found = evidence.ask.place(worst) if placed else None
         return None if found and found.cause else known
     noise, rounding = _is_noise(compared), evidence.ask.rounding(worst)

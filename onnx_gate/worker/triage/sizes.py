@@ -165,6 +165,15 @@ def baked_dimension(
     return ""
 
 
+def is_apart(diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]) -> bool:
+    """Whether a dimension has other sizes where outputs are wrong than where they are right."""
+    for dim in dict.fromkeys(name for diff in wrong for name in sizes.get(diff.case, {})):
+        bad, good = _by_size(dim, diffs, sizes, wrong)
+        if good - {None} and not bad & good:
+            return True
+    return False
+
+
 def _by_size(
     dim: str, diffs: Sequence[OutputDiff], sizes: Sizes, wrong: list[OutputDiff]
 ) -> tuple[set[int | None], set[int | None]]:
