@@ -39,7 +39,7 @@ from onnx_gate.worker.strength.stage import judge_strength
 from onnx_gate.worker.triage.causes import find_cause, first_guess
 from onnx_gate.worker.triage.evidence import gather_evidence
 from onnx_gate.worker.triage.given import explain_given, guess_given
-from onnx_gate.worker.triage.refuted import refute
+from onnx_gate.worker.triage.precision import refute
 from onnx_gate.worker.triage.variants import find_variant_cause, gather_variant_evidence, without_variant
 from onnx_gate.worker.trial.doubts.near import excuse_near
 from onnx_gate.worker.trial.doubts.overflow import overflow_warning

@@ -12,7 +12,7 @@ import torch
 from onnx_gate.records.found import Triage
 from onnx_gate.records.ran import Noise
 from onnx_gate.vocabulary import Cause, Status
-from onnx_gate.worker.triage.refuted import refute
+from onnx_gate.worker.triage.precision import refute
 from tests.conftest import run_manifest
 
 MODULE = """

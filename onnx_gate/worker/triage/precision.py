@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -12,8 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from onnx_gate.records.asked import Tolerance
-from onnx_gate.records.found import OutputDiff
+from onnx_gate.records.found import OutputDiff, Triage
+from onnx_gate.records.ran import Noise
+from onnx_gate.vocabulary import Cause
 from onnx_gate.wording.numbers import number, percent
+from onnx_gate.worker.triage.placed import advise_unexplained
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -241,6 +244,29 @@ def tolerance_advice(worst: OutputDiff) -> str:
         "the arithmetic. If that is good enough, paste: "
         f"`outputs: {{{worst.output}: {{rtol: {rtol:g}, atol: {needed:g}}}}}`."
     )
+
+
+_REFUTING = 100.0
+"""From this many times the noise on, an error is not rounding. Below it, the noise may be measured on too few rows."""
+
+
+def refute(found: Triage, noises: Sequence[Noise], *, shipped: bool, recorded: bool) -> Triage | None:
+    """The cause without `tolerance`, if the measured noise contradicts that; None if it may be right.
+
+    Beside a column of millions, an error of 0.3 % in a small column is far below the signal of the whole output. The
+    noise is measured for each column, but only after the cause was searched for.
+    """
+    # An infinite multiple is a difference where both sides should be 0: how large it is, is not known.
+    far = [noise for noise in noises if noise.complete and _REFUTING < noise.times < math.inf]
+    if found.cause is not Cause.TOLERANCE or not far:
+        return None
+    worst = max(far, key=lambda noise: noise.times)
+    advice = (
+        f"The largest error of `{worst.output}` is {number(worst.times)} times what rounding explains. It is small "
+        "beside the largest values of the output, which hide it: a wider tolerance would hide it, too. "
+        f"{advise_unexplained(recorded=recorded, shipped=shipped, offset=None)}"
+    )
+    return replace(found, cause=Cause.CONVERSION, advice=advice)
 
 
 def off_by(diff: OutputDiff) -> str:
