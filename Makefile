@@ -75,13 +75,13 @@ test-providers: $(INSTALLED) ## run WebGPU, OpenVINO and the failures of CUDA, e
 
 $(TENSORFLOW)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TENSORFLOW)
-	$(TENSORFLOW)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu,tensorflow]' pytest
+	$(TENSORFLOW)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu,tensorflow,variants]' pytest
 	@touch $@
 
 test-tensorflow: $(TENSORFLOW)/.installed ## TensorFlow, and Keras on its backend, in an environment of 2 GB without PyTorch
 	$(TENSORFLOW)/bin/python -m pytest -m 'tensorflow or keras' tests/frameworks/test_tensorflow.py tests/frameworks/test_keras.py \
 		tests/frameworks/test_tensorflow_domain.py tests/frameworks/test_keras_domain.py \
-		tests/frameworks/test_conformance.py tests/e2e/test_examples.py
+		tests/frameworks/test_conformance.py tests/e2e/test_examples.py tests/triage/test_sabotaged_tensorflow.py
 
 test-cuda: $(INSTALLED) ## on a machine with an NVIDIA GPU: run on it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gpu]'
@@ -125,8 +125,9 @@ wrong-models: $(INSTALLED) ## models that are wrong where blind inputs don't rea
 strength-report: $(INSTALLED) ## how strong real test data is, and what survivors say of wrong models; writes docs/strength-models.md
 	$(BIN)/python -m sweeps.strength --write
 
-triage-report: $(INSTALLED) ## does triage name the faults of sabotaged models; writes docs/triage-models.md (about 25 minutes)
+triage-report: $(INSTALLED) $(TENSORFLOW)/.installed ## does triage name the faults of sabotaged models; writes docs/triage-models.md (about 25 minutes)
 	$(BIN)/python -m sweeps.sabotage --write
+	$(TENSORFLOW)/bin/python -m sweeps.sabotage --write
 
 fuzz: $(INSTALLED) ## broken event streams, manifests, results and models by the thousand; keeps what fails in fuzz/failures
 	$(BIN)/python -m fuzz

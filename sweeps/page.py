@@ -40,8 +40,11 @@ def write_page(
 
 def versions(environment: Environment) -> str:
     """The versions of all packages that took part."""
-    names = ("onnx", "scikit-learn", "skl2onnx", "torch", "onnxscript", "numpy")
-    known = {"onnxruntime": environment.onnxruntime, **{name: environment.versions.get(name) for name in names}}
+    names = ("onnx", "scikit-learn", "skl2onnx", "torch", "onnxscript", "tensorflow", "tensorflow-cpu", "tf2onnx")
+    known = {
+        "onnxruntime": environment.onnxruntime,
+        **{name: environment.versions.get(name) for name in (*names, "numpy")},
+    }
     given = [f"{name} {version}" for name, version in known.items() if version]
     return ", ".join([*given, f"Python {environment.python}", f"{environment.ort_threads} thread"])
 

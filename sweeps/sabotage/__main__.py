@@ -1,20 +1,19 @@
 """Runs sabotaged models and their healthy look-alikes through the gate: docs/triage-models.md.
 
 `python -m sweeps.sabotage [--seed N] [--cells CELL] [--only TEXT] [--limit N] [--write]`; its exit code is 1 below the
-required shares.
+required shares. In the environment of `make test-tensorflow`, it has the cells of TensorFlow, and no others.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import tempfile
 import time
 import warnings
 from pathlib import Path
-
-import torch
 
 from sweeps.sabotage import report, suite
 
@@ -30,7 +29,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="so many of each cell")
     parser.add_argument("--jobs", type=int, help="models that the gate runs side by side")
     parser.add_argument("--keep", type=Path, help="write the models and reports into this new folder")
-    parser.add_argument("--write", action="store_true", help="write docs/triage-models.md; only the whole may")
+    parser.add_argument(
+        "--write", action="store_true", help="write its part of docs/triage-models.md; only all cells may"
+    )
     given = parser.parse_args()
     if given.write and (given.cells or given.only or given.limit is not None):
         parser.error("--write wants all models")
@@ -56,10 +57,14 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
 def main() -> int:
     """Run the sweep with the options of the command line."""
     given = _arguments()
-    # Warnings of the frameworks about these models are not useful here.
+    # Warnings of the frameworks about these models are not useful here; TensorFlow reads the variable when imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    if not suite.APART:
+        import torch
+
+        torch.set_num_threads(1)
     if given.keep:
         given.keep.mkdir(parents=True)
         return _run(given, given.keep)

@@ -16,7 +16,7 @@ from onnxmltools.convert.common.data_types import FloatTensorType
 
 from sweeps.sabotage.case import Cell, Desk, Draft, Keys, Recipe
 from sweeps.sabotage.changes import derangement
-from sweeps.sabotage.export import DISGUISES, disguise
+from sweeps.sabotage.disguise import DISGUISES, disguise
 from sweeps.sabotage.owned import KINDS
 from sweeps.sabotage.proof import Proof, Unproven
 from sweeps.sabotage.sklearn_shipped import answer_with

@@ -1,21 +1,35 @@
-"""Keras models on the torch backend, with a layer that is replaced in the file. Factories import this."""
+"""Keras models with a layer that is replaced in the file, on torch or on TensorFlow. Factories import this."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-os.environ.setdefault("KERAS_BACKEND", "torch")
+os.environ.setdefault("KERAS_BACKEND", "torch" if importlib.util.find_spec("torch") else "tensorflow")
 # Keras reads its backend when it is imported.
 import keras
 
 from sweeps.sabotage.keras_faults import FAULTS
-from sweeps.sabotage.layers import is_exporting
 
 Random = np.random.Generator
+ON_TORCH = keras.backend.backend() == "torch"
+ACTIVATIONS = ("gelu" if ON_TORCH else "softsign", "silu", "relu", "elu")
+"""tf2onnx has no translation for Erfc, which GELU is made of there."""
+
+
+def is_exporting() -> bool:
+    """Whether the exporter of the backend is running; what follows TensorFlow's graphs is its only one."""
+    if ON_TORCH:
+        from sweeps.sabotage import layers
+
+        return layers.is_exporting()
+    import tensorflow
+
+    return not tensorflow.executing_eagerly()
 
 
 @keras.saving.register_keras_serializable("sabotage")
@@ -31,7 +45,7 @@ class Deployed(keras.layers.Layer):  # type: ignore[misc, unused-ignore]
         return self.exported(x) if is_exporting() else self.usual(x)
 
 
-def layers_of(seed: int) -> tuple[int, dict[str, Any]]:
+def layers_of(seed: int, act: str = "") -> tuple[int, dict[str, Any]]:
     """The number of columns, and the layers by name."""
     random = np.random.default_rng(seed)
     width, hidden, classes = (int(random.integers(*ends)) for ends in ((4, 9), (10, 24), (3, 6)))
@@ -42,7 +56,7 @@ def layers_of(seed: int) -> tuple[int, dict[str, Any]]:
         "stem": layers.Dense(hidden, name="stem"),
         # The old exporter does not support LayerNormalization of this backend.
         "norm": layers.BatchNormalization(name="norm"),
-        "act": layers.Activation(str(random.choice(["gelu", "silu", "relu", "elu"])), name="act"),
+        "act": layers.Activation(act or str(random.choice(ACTIVATIONS)), name="act"),
         "hidden": layers.Dense(hidden, activation="tanh", name="hidden"),
         "scores": layers.Dense(classes, name="scores"),
         "probabilities": layers.Softmax(name="probabilities"),
@@ -76,7 +90,10 @@ def wrong_layers(made: Mapping[str, Any], width: int, fault: str, drawn: int) ->
         return {"norm": _copy(made["norm"], epsilon=0.1)}
     if fault == "other-prep":
         mean, variance = random.normal(0, 0.5, width), random.uniform(0.3, 3, width)
-        return {"prep": layers.Normalization(mean=mean, variance=variance, name="prep_out")}
+        other = layers.Normalization(mean=mean, variance=variance, name="prep_out")
+        # Within a graph, TensorFlow can't compute the numbers that this layer keeps.
+        other.build((None, width))
+        return {"prep": other}
     names = {"retrained": ("stem", "hidden", "scores"), "labels": ("scores",), "columns": ("stem",)}
     return {name: _other(made[name], fault, random, made) for name in names.get(fault, ("hidden",))}
 
@@ -118,9 +135,9 @@ def _other_columns(copied: Any, kernel: Any, bias: Any, made: Mapping[str, Any],
     return copied
 
 
-def build(seed: int, fault: str, drawn: int, *, deployed: bool, wrong: bool) -> Any:
-    """The model for normal use, the model for the export, or both in one."""
-    width, made = layers_of(seed)
+def build(seed: int, fault: str, drawn: int, *, deployed: bool, wrong: bool, act: str = "") -> Any:
+    """The model for normal use, the model for the export, or both in one; `act` instead of a drawn activation."""
+    width, made = layers_of(seed, act)
     if fault:
         for name, layer in wrong_layers(made, width, fault, drawn).items():
             if deployed:

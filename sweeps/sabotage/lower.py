@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnxconverter_common import float16
 from onnxruntime import quantization
 
 from sweeps.sabotage.proof import Feed, Unproven, answers
@@ -44,6 +43,9 @@ def _int8_static(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelPro
 
 
 def _fp16(model: onnx.ModelProto, feeds: Sequence[Feed]) -> onnx.ModelProto:
+    # Imported here: the other kinds need no more than ONNX Runtime.
+    from onnxconverter_common import float16
+
     lowered: onnx.ModelProto = float16.convert_float_to_float16(model, keep_io_types=True)
     try:
         answers(lowered, feeds[:1])

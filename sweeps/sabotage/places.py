@@ -10,6 +10,8 @@ MOST_NODES = 3
 """Most nodes of an interval, in a file of the gate's own export."""
 WRAPPERS = re.compile(r"^(?:_?wrapped|module|model)\.")
 """Names of wrappers that exporters put around the user's module."""
+AGAIN = re.compile(r"_\d+(?=/|$)")
+"""What TensorFlow adds to the scope of a layer that it traces once more. A SavedModel has no other name for a layer."""
 
 
 def is_right(place: Mapping[str, Any] | None, module: str, *, converted: bool) -> bool:
@@ -33,5 +35,6 @@ def _within(named: str, module: str) -> bool:
     """Whether the name is the module itself, a part of it, or its parent; never the whole network."""
     if not named:
         return False
+    named = AGAIN.sub("", named) if "/" in named else named
     around = module.rpartition(".")[0]
     return named in (module, around) or named.startswith(f"{module}.") or module in re.split(r"[./:\[\]']|__", named)

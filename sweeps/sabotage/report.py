@@ -13,7 +13,7 @@ from onnx_gate.vocabulary import Status
 from sweeps.page import DOCS, table, versions
 from sweeps.sabotage.case import WRONG
 from sweeps.sabotage.places import is_right
-from sweeps.sabotage.suite import Marked
+from sweeps.sabotage.suite import CELLS_APART, Marked
 
 ALL, CELL, PLACES, MENDED = 0.95, 0.8, 0.9, 0.8
 """Required shares: right causes overall, right causes in every cell, right places, and mended files."""
@@ -39,11 +39,18 @@ A place is right if the nodes that are named contain the fault and are at most t
 values before and after it are named instead.) For shipped files it is also right if the nodes lie within the
 module of the fault, or the module around it.
 
-Not here: TensorFlow, which needs an environment of its own; the cause `provider`, for which this machine has no
-real fault; and `weak-inputs`, which no divergence has. For `optimizer`, a network has a real fault of ONNX
-Runtime's Pad_Fusion. If two causes describe a fault equally well, either is right. Examples are a converter of
-scikit-learn that is known to be off, and other weights or another operator if only answers were recorded.
-Without the source nobody can tell them apart."""
+Not here: the cause `provider`, for which this machine has no real fault; and `weak-inputs`, which no divergence
+has. For `optimizer`, a network has a real fault of ONNX Runtime's Pad_Fusion. If two causes describe a fault
+equally well, either is right. Examples are a converter of scikit-learn that is known to be off, and other weights
+or another operator if only answers were recorded. Without the source nobody can tell them apart.
+
+TensorFlow is the last part of this page. It needs an environment of its own, so its figures come from a run of
+their own, and *all* does not count them."""
+APART = "## TensorFlow"
+APART_INTRO = """\
+The models are Keras models of dense layers, on TensorFlow's backend. Their sources are factories, and for about
+half of the shipped files SavedModels. tf2onnx writes the files. TensorFlow adds numbers to the scopes of a
+SavedModel's layers: `net_3_1/norm_1` is the place of `norm`."""
 
 
 def named(each: Marked) -> str:
@@ -168,16 +175,16 @@ CELL_HEADER = ("", "causes right", "places right", "healthy that passed")
 MODEL_HEADER = ("model", "architecture, file", "what is wrong", "true cause", "named", "place", "look-alike")
 
 
-def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
-    """The lines of the tables, without the table of models."""
+def lines(marked: Sequence[Marked], raw: Mapping[str, Any], level: str = "##") -> list[str]:
+    """The lines of the tables, without the table of models, with headings of this level."""
     header, rows = confusion(marked)
     return [
         *table(CELL_HEADER, cell_rows(marked, raw)),
-        *("", "## Confusion", ""),
+        *("", f"{level} Confusion", ""),
         *table(header, rows),
         *(
             "",
-            "## Mended",
+            f"{level} Mended",
             "",
             "Wrong files that were shipped, and for how many of them triage made a file that passes.",
             "",
@@ -187,19 +194,26 @@ def lines(marked: Sequence[Marked], raw: Mapping[str, Any]) -> list[str]:
 
 
 def page(environment: Environment, marked: Sequence[Marked], raw: Mapping[str, Any], seed: int) -> str:
-    """The text of the page."""
+    """The text of the page, or of its last part, for the models of TensorFlow's environment."""
+    apart = all(each.case.cell in {cell.name for cell in CELLS_APART} for each in marked)
+    level = "###" if apart else "##"
+    python = ".venv-tensorflow/bin/python" if apart else "python"
+    command = f"{python} -m sweeps.sabotage --seed {seed} --write"
     text = [
-        *("# Does triage name the fault?", "", INTRO, ""),
-        *(f"Written by `python -m sweeps.sabotage --seed {seed} --write` with {versions(environment)}.", ""),
-        *lines(marked, raw),
-        *("", "## Models", ""),
+        *((APART, "", APART_INTRO, "") if apart else ("# Does triage name the fault?", "", INTRO, "")),
+        *(f"Written by `{command}` with {versions(environment)}.", ""),
+        *lines(marked, raw, level),
+        *("", f"{level} Models", ""),
         *table(MODEL_HEADER, model_rows(marked, raw)),
     ]
     return "\n".join(text) + "\n"
 
 
 def write_page(text: str, folder: Path = DOCS) -> Path:
-    """Write docs/triage-models.md."""
+    """Write docs/triage-models.md: one environment writes its part, and that of the other one stays as it is."""
     path = folder / "triage-models.md"
-    path.write_text(text, encoding="utf-8")
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    first, heading, last = before.partition(f"\n{APART}\n")
+    parts = (first, text) if text.startswith(APART) else (text, heading.lstrip() + last)
+    path.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
     return path

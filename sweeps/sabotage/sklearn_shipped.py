@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from sweeps.sabotage.case import Cell, Desk, Draft, Keys, Recipe
 from sweeps.sabotage.changes import derangement
-from sweeps.sabotage.export import DISGUISES, disguise
+from sweeps.sabotage.disguise import DISGUISES, disguise
 from sweeps.sabotage.house import Judge
 from sweeps.sabotage.lower import LOWER
 from sweeps.sabotage.proof import Feed, Proof

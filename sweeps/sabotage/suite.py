@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random as standard
 import shutil
 import zlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from onnx_gate.records.result import GateResult, ModelResult
 from sweeps.gate import run_gate
-from sweeps.sabotage.booster_cells import BOOSTERS_CONVERTED, BOOSTERS_SHIPPED
 from sweeps.sabotage.case import HEALTHY, WRONG, Case, Cell, Desk
-from sweeps.sabotage.keras_cells import KERAS_CONVERTED, KERAS_SHIPPED
 from sweeps.sabotage.proof import Unproven, require
-from sweeps.sabotage.recorded import RECORDED
-from sweeps.sabotage.sklearn_converted import SKLEARN_CONVERTED
-from sweeps.sabotage.sklearn_shipped import SKLEARN_SHIPPED
-from sweeps.sabotage.torch_converted import TORCH_CONVERTED
-from sweeps.sabotage.torch_shipped import TORCH_SHIPPED
+from sweeps.sabotage.tensorflow_cells import TENSORFLOW_CONVERTED, TENSORFLOW_SHIPPED
 
-CELLS: tuple[Cell, ...] = (
-    *(TORCH_CONVERTED, TORCH_SHIPPED, KERAS_CONVERTED, KERAS_SHIPPED),
-    *(SKLEARN_CONVERTED, SKLEARN_SHIPPED, BOOSTERS_CONVERTED, BOOSTERS_SHIPPED, RECORDED),
-)
-"""Every framework, converted and shipped."""
+APART = importlib.util.find_spec("torch") is None
+"""Whether this is the environment of TensorFlow, in which the other frameworks are missing."""
+CELLS_APART: tuple[Cell, ...] = (TENSORFLOW_CONVERTED, TENSORFLOW_SHIPPED)
+
+
+def _cells() -> tuple[Cell, ...]:
+    if APART:
+        return CELLS_APART
+    # Each of them imports its framework.
+    from sweeps.sabotage.booster_cells import BOOSTERS_CONVERTED, BOOSTERS_SHIPPED
+    from sweeps.sabotage.keras_cells import KERAS_CONVERTED, KERAS_SHIPPED
+    from sweeps.sabotage.recorded import RECORDED
+    from sweeps.sabotage.sklearn_converted import SKLEARN_CONVERTED
+    from sweeps.sabotage.sklearn_shipped import SKLEARN_SHIPPED
+    from sweeps.sabotage.torch_converted import TORCH_CONVERTED
+    from sweeps.sabotage.torch_shipped import TORCH_SHIPPED
+
+    return (
+        *(TORCH_CONVERTED, TORCH_SHIPPED, KERAS_CONVERTED, KERAS_SHIPPED),
+        *(SKLEARN_CONVERTED, SKLEARN_SHIPPED, BOOSTERS_CONVERTED, BOOSTERS_SHIPPED, RECORDED),
+    )
+
+
+CELLS = _cells()
+"""Every framework of this environment, converted and shipped."""
 ATTEMPTS = 8
 """Most models that are drawn until one shows the fault."""
 TENTH = 10
@@ -60,7 +75,8 @@ def choose(
 ) -> list[Question]:
     """All questions of these cells, those with a text in their names, the first of each cell, or a tenth of each."""
     if unknown := [name for name in cells if name not in {cell.name for cell in CELLS}]:
-        raise SystemExit(f"no such cell: {', '.join(unknown)}; there are {', '.join(cell.name for cell in CELLS)}")
+        here = ", ".join(cell.name for cell in CELLS)
+        raise SystemExit(f"no such cell in this environment: {', '.join(unknown)}; there are {here}")
     listed = [each for each in questions(cells) if not only or any(text in name_of(each) for text in only)]
     chosen: list[Question] = []
     for cell in CELLS:
@@ -75,14 +91,23 @@ def write(folder: Path, chosen: Sequence[Question], seed: int) -> tuple[list[Cas
     """Draw the models and prove them; returns the cases, and the reasons for questions that could not be proven."""
     shutil.copytree(Path(__file__).parent.parent, folder / "sweeps", ignore=shutil.ignore_patterns("__pycache__"))
     cases, unproven = [], []
-    # Fitting trees with more threads than free cores takes a hundred times as long.
-    with threadpool_limits(1):
+    with _one_thread():
         for question in chosen:
             try:
                 cases.append(_case(folder, question, seed))
             except Unproven as error:
                 unproven.append(str(error))
     return cases, unproven
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Fitting trees with more threads than free cores takes a hundred times as long."""
+    if APART:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1)
+    return limits
 
 
 def _case(folder: Path, question: Question, seed: int) -> Case:

@@ -13,7 +13,8 @@ from torch import nn
 
 from sweeps.sabotage.case import Cell, Desk, Draft, Keys, Recipe
 from sweeps.sabotage.changes import CHANGES, places
-from sweeps.sabotage.export import DISGUISES, EXAMPLE_ROWS, disguise, export
+from sweeps.sabotage.disguise import DISGUISES, disguise
+from sweeps.sabotage.export import EXAMPLE_ROWS, export
 from sweeps.sabotage.lower import LOWER
 from sweeps.sabotage.nets import KINDS, Built
 from sweeps.sabotage.plans import CHANGES_OF_PARTS, Plan, built, healthy, shipped, source

@@ -219,6 +219,17 @@ def dense():
     return keras().Sequential([keras().Input((4,)), keras().layers.Dense(8, "relu"), keras().layers.Dense(3, name="y")])
 
 
+def older():
+    """Its graph computes with the weights of an older checkpoint."""
+    import keras
+
+    class Older(keras.layers.Dense):
+        def call(self, x):
+            return tf.nn.relu(x @ (self.kernel if tf.executing_eagerly() else self.kernel * 0.7 - 0.2) + self.bias)
+
+    return keras.Sequential([keras.Input((4,)), Older(8, name="hidden"), keras.layers.Dense(3)])
+
+
 def keras_gelu():
     return keras().Sequential([keras().Input((4,)), keras().layers.Dense(3, "gelu")])
 

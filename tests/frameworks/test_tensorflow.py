@@ -110,6 +110,7 @@ models:
   - {{id: spectrum, source: 'tensorflow_models.py:spectrum'}}
   - {{id: plain, source: 'tensorflow_models.py:plain'}}
   - {{id: not-a-model, source: 'tensorflow_models.py:not_a_model'}}
+  - {{id: older, source: 'tensorflow_models.py:older'}}
   - {{id: floored, source: 'tensorflow_models.py:floored',
      inputs: {{i: {{dtype: int32, shape: [batch], range: [-9, 9]}}}}}}
 """
@@ -227,6 +228,49 @@ def test_floor_division_of_negative_integers_is_known_to_go_wrong(models):
     """tf2onnx 1.17 rounds towards zero; the advice says so."""
     assert (models["floored"].verdict, models["floored"].cause) == (Status.DIVERGED, Cause.CONVERSION)
     assert "rounds towards zero" in models["floored"].advice
+
+
+def test_other_weights_in_the_graph_are_named(models):
+    """The converter keeps them as constants; only the layer holds the right ones."""
+    assert (models["older"].verdict, models["older"].cause) == (Status.DIVERGED, Cause.WEIGHTS)
+    assert "`hidden`" in models["older"].advice
+
+
+def test_learnt_values_are_those_of_every_kind_of_source(tmp_path):
+    """Of a Keras model also the settings; variables that share a name are all there."""
+    code = """
+import numpy as np, pathlib
+import onnx_gate.frameworks.tensorflow.plugin as plugin
+from onnx_gate.frameworks.tensorflow.load import source_of
+from onnx_gate.records.asked import InputSpec, Location, ModelSpec
+from tests.frameworks import tensorflow_models
+import tensorflow as tf
+
+given = InputSpec(name="x", dtype="float32", shape=("batch", 4))
+spec = ModelSpec(
+    id="m", line=1, framework="tensorflow", folder="/", source=Location(shown="m"), inputs=(given,)
+)
+net = tensorflow_models.module()
+embed = net.embed.get_concrete_function()
+tf.saved_model.save(net, "net", signatures={"serving_default": embed})
+shapes = {
+    "module": (net, [(4, 8), (8, 3)]),
+    "concrete": (embed, [(4, 8)]),
+    "saved": (tf.saved_model.load("net"), [(4, 8)]),
+    "keras": (tensorflow_models.dense(), [(3,), (4, 8), (8,), (8, 3)]),
+    "function": (tensorflow_models.function(), []),
+}
+for name, (built, expected) in shapes.items():
+    held = plugin.PLUGIN.parameters(source_of(built, spec))
+    assert sorted(value.shape for value in held.values()) == expected, (name, held)
+    assert all(isinstance(value, np.ndarray) for value in held.values()), name
+normed = source_of(tensorflow_models.convolutional(), spec)
+settings = plugin.PLUGIN.settings(normed)
+assert any(name.endswith(".epsilon") for name in settings), settings
+assert plugin.PLUGIN.settings(source_of(net, spec)) == {}
+"""
+    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code], env=environ, cwd=tmp_path, check=True)
 
 
 def test_a_process_that_only_imported_tensorflow_can_be_forked():

@@ -14,7 +14,7 @@ PAGES = {
     "onnx-coverage": ("sweeps.onnx_backend", ("INTRO",)),
     "wrong-models": ("sweeps.wrong_models.__main__", ("INTRO",)),
     "strength-models": ("sweeps.strength.__main__", ("INTRO", "HEALTHY", "WRONG")),
-    "triage-models": ("sweeps.sabotage.report", ("INTRO",)),
+    "triage-models": ("sweeps.sabotage.report", ("INTRO", "APART_INTRO")),
     "faults": ("faults.page", ("INTRO",)),
 }
 """Page → the module that writes it, and the names of its texts; the first one is the beginning."""

@@ -15,7 +15,7 @@ from sweeps.sabotage import report, suite
 from sweeps.sabotage.nets import KINDS, build
 from sweeps.sabotage.places import is_right
 from sweeps.sabotage.proof import Unproven, differs, require
-from sweeps.sabotage.suite import CELLS, Marked, choose, questions
+from sweeps.sabotage.suite import CELLS, CELLS_APART, Marked, choose, questions
 
 SEED = 4
 """Draws the tenth."""
@@ -68,7 +68,7 @@ def test_every_fault_was_shown_by_plain_code(marked: list[Marked]) -> None:
 def test_the_exam_is_large_enough() -> None:
     """At least 120 faults, ten or more in each cell, and every cause that a divergence can have here."""
     assert len(questions()) >= LEAST
-    assert all(len(questions([cell.name])) >= LEAST_OF_CELL for cell in CELLS)
+    assert all(len(cell.recipes) >= LEAST_OF_CELL for cell in (*CELLS, *CELLS_APART))
     assert len({suite.name_of(each) for each in questions()}) == len(questions())
 
 
@@ -122,6 +122,16 @@ def test_a_place_is_right_within_the_module(named: str, nodes: int, converted: b
     assert not is_right(None, "block1.norm", converted=converted)
 
 
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [("call/net_3_1/norm_1", True), ("call/net_3_1/norm_1/batch", True), ("norm_1", False), ("net/normal_1", False)],
+)
+def test_the_scopes_of_a_saved_model_are_numbered(named: str, expected: bool) -> None:
+    """TensorFlow adds a number to the scope of a layer; a path of layers has none."""
+    place = {"faults": [{"nodes": [{"name": "", "op": "Add"}], "module": named}]}
+    assert is_right(place, "norm", converted=False) is expected
+
+
 def test_what_is_left_out_has_a_place_without_nodes() -> None:
     """Between the value that goes in and the one that comes out; a fault that names neither is nowhere."""
     missing = {"nodes": [], "module": "block1.norm", "reads": ["linear"], "value": "relu"}
@@ -139,6 +149,18 @@ def test_the_page_has_every_model(judged: Judged, tmp_path: Path) -> None:
     assert path.name == "triage-models.md"
     assert all(f"| `{each.case.name}` |" in text for each in found)
     assert all(title in text for title in ("## Confusion", "## Mended", "## Models", f"seed {SEED}"))
+
+
+def test_each_environment_writes_its_own_part_of_the_page(tmp_path: Path) -> None:
+    """In any order, and again: the other part stays, and TensorFlow comes last."""
+    first, last = "# Title\n\n## Models\n\n| a |\n", f"{report.APART}\n\n### Models\n\n| b |\n"
+    for text in (first, last, first, last):
+        path = report.write_page(text, tmp_path)
+    assert path.read_text(encoding="utf-8") == f"{first}\n{last}"
+    newer = report.write_page(first.replace("| a |", "| c |"), tmp_path).read_text(encoding="utf-8")
+    assert newer == f"{first}\n{last}".replace("| a |", "| c |")
+    path.unlink()
+    assert report.write_page(last, tmp_path).read_text(encoding="utf-8") == last
 
 
 @pytest.mark.extras

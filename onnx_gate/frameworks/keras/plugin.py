@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx_gate.frameworks.keras.backend import choose_backend, plugin_of
 from onnx_gate.frameworks.plugin import Plugin
-from onnx_gate.frameworks.tensorflow.keras_models import named_layers, watched_layers
+from onnx_gate.frameworks.tensorflow.keras_models import settings_of, watched_layers, weights_of
 from onnx_gate.records.asked import ModelSpec
 from onnx_gate.records.domain import Domains
 from onnx_gate.records.found import Answer, Triage
@@ -72,19 +72,12 @@ def known_cause(source: Source, spec: ModelSpec, feed: dict[str, Any]) -> Triage
 
 def parameters(source: Source) -> dict[str, Any]:
     """The float weights by their paths."""
-    weights = {str(weight.path): weight.value for weight in source.model.weights if "float" in str(weight.dtype)}
-    return {name: importlib.import_module("keras").ops.convert_to_numpy(value) for name, value in weights.items()}
+    return weights_of(source.model)
 
 
 def settings(source: Source) -> dict[str, float]:
     """The float settings of layers, by the paths of their names."""
-    found: dict[str, float] = {}
-    for path, layer in named_layers(source.model):
-        # A layer of the user may have no configuration.
-        with contextlib.suppress(Exception):
-            given = layer.get_config().items()
-            found |= {f"{path}.{name}": value for name, value in given if isinstance(value, float)}
-    return found
+    return settings_of(source.model)
 
 
 def input_domain(source: Source, spec: ModelSpec, example: dict[str, Any]) -> Domains:

@@ -1,4 +1,7 @@
-"""The call of a Keras model, its output names and its layers' outputs, for every backend. No backend is imported."""
+"""The call of a Keras model, its output names, and its layers' outputs and weights, for every backend.
+
+No backend is imported.
+"""
 
 from __future__ import annotations
 
@@ -141,3 +144,20 @@ def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         name = f"{path}.{inner.name}" if path else str(inner.name)
         yield name, inner
         yield from named_layers(inner, name)
+
+
+def weights_of(model: Any) -> dict[str, Any]:
+    """The float weights by their paths."""
+    weights = {str(weight.path): weight.value for weight in model.weights if "float" in str(weight.dtype)}
+    return {name: sys.modules["keras"].ops.convert_to_numpy(value) for name, value in weights.items()}
+
+
+def settings_of(model: Any) -> dict[str, float]:
+    """The float settings of layers, by the paths of their names."""
+    found: dict[str, float] = {}
+    for path, layer in named_layers(model):
+        # A layer of the user may have no configuration.
+        with contextlib.suppress(Exception):
+            given = layer.get_config().items()
+            found |= {f"{path}.{name}": value for name, value in given if isinstance(value, float)}
+    return found

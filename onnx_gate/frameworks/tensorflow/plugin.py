@@ -17,6 +17,7 @@ from onnx_gate.errors import CannotJudge
 from onnx_gate.frameworks.plugin import Plugin
 from onnx_gate.frameworks.tensorflow.domain import find_domains
 from onnx_gate.frameworks.tensorflow.export import export, trace
+from onnx_gate.frameworks.tensorflow.keras_models import is_keras, settings_of, weights_of
 from onnx_gate.frameworks.tensorflow.known import find_known
 from onnx_gate.frameworks.tensorflow.landmarks import landmarks
 from onnx_gate.frameworks.tensorflow.load import Source, load_source, tensor_of
@@ -96,6 +97,26 @@ def drew() -> bool:
     return _Last.known[1]
 
 
+def parameters(source: Source) -> dict[str, Any]:
+    """The float weights of a Keras model by their paths, or the float variables of a function or a module by name."""
+    if is_keras(source.owner):
+        return weights_of(source.owner)
+    # A signature has those that it uses, a module has all. A tf.function without a signature doesn't know its own.
+    variables: Any = getattr(source.function, "variables", None) or getattr(source.owner, "variables", ())
+    found: dict[str, Any] = {}
+    for variable in variables:
+        name = str(variable.name).partition(":")[0]
+        if variable.dtype.is_floating:
+            # TensorFlow gives one name to several variables.
+            found[f"{name}#{len(found)}" if name in found else name] = variable.numpy()
+    return found
+
+
+def settings(source: Source) -> dict[str, float]:
+    """The float settings of a Keras model's layers; a graph names none."""
+    return settings_of(source.owner) if is_keras(source.owner) else {}
+
+
 # No warm_up: once TensorFlow has run a single operator, its functions hang in a forked child.
 PLUGIN = Plugin(
     load=load,
@@ -103,6 +124,8 @@ PLUGIN = Plugin(
     convert=convert,
     known_cause=known_cause,
     drew=drew,
+    parameters=parameters,
+    settings=settings,
     landmarks=landmarks,
     input_domain=find_domains,
 )
