@@ -23,7 +23,7 @@ COMMANDS = {
     "start": "start.py",
     "place": "deep_place.py",
 }
-"""The sections, in their order; the page names benchmarks that were not run."""
+"""The sections, in their order. A benchmark that was not run now keeps its section, which states its own date."""
 INTRODUCTION = """# Performance
 
 Written by `make bench`. Apart from sizes, every figure is a ratio: two things are measured in turn, in one run, on one
@@ -36,14 +36,20 @@ _AGAIN = re.compile(r"chart-[0-9a-f-]{36}")
 
 def main() -> None:
     PLOTS.mkdir(exist_ok=True)
+    page = DOCS / "performance.md"
+    before = page.read_text() if page.exists() else ""
     parts = [INTRODUCTION]
     for name in COMMANDS:
         path = KEPT / f"{name}.json"
-        parts.append(section(name, json.loads(path.read_text())) if path.exists() else missing(name))
-    (DOCS / "performance.md").write_text("\n".join(parts).rstrip() + "\n")
+        parts.append(section(name, json.loads(path.read_text())) if path.exists() else kept(name, before))
+    page.write_text("\n".join(parts).rstrip() + "\n")
 
 
-def missing(name: str) -> str:
+def kept(name: str, before: str) -> str:
+    """The section of an earlier run."""
+    for part in before.split("\n## ")[1:]:
+        if f"`python benchmarks/{COMMANDS[name]}`" in part:
+            return f"## {part.rstrip()}\n"
     return f"`benchmarks/{COMMANDS[name]}` was not run when this page was written.\n"
 
 
